@@ -1,0 +1,33 @@
+"""Puzzle datasets: built into ArrayRecord shards with a catalog, and read back as batches.
+
+Most programs need two functions:
+
+    dataset = trm_data.open_dataset("sudoku-generated-500-aug-1000", split="train")
+    batches = trm_data.make_loader(dataset, global_batch_size=768, seed=0)
+
+Both are imported on first use, so that the command line does not pay for grain.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trm_data.loader.dataset import Dataset, open_dataset
+    from trm_data.loader.pipeline import BatchLoader, make_loader
+
+__all__ = ["BatchLoader", "Dataset", "make_loader", "open_dataset"]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Dataset": "trm_data.loader.dataset",
+    "open_dataset": "trm_data.loader.dataset",
+    "BatchLoader": "trm_data.loader.pipeline",
+    "make_loader": "trm_data.loader.pipeline",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trm_data' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

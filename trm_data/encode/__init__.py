@@ -1,0 +1,1 @@
+"""Puzzles as text, as grids of cell values, as tokens, and as stored blocks."""

@@ -1,0 +1,47 @@
+"""Errors that a user can act on. The command line prints them as one message, without a traceback."""
+
+from __future__ import annotations
+
+
+class DataError(Exception):
+    """Base of every error that `trm_data` raises on purpose."""
+
+
+class SpecError(DataError):
+    """A dataset specification that cannot be built: which option, what it got, what is allowed."""
+
+
+class SourceError(DataError):
+    """A source that cannot be read at all: missing, empty, of the wrong form."""
+
+
+class BadRowError(DataError):
+    """A row of a source that is no valid puzzle.
+
+    Args:
+        file: Name of the source as the user gave it.
+        line: Line in the file, from 1.
+        reason: What is wrong with the row.
+    """
+
+    def __init__(self, file: str, line: int, reason: str) -> None:
+        super().__init__(f"{file}:{line}: {reason}")
+        self.file = file
+        self.line = line
+        self.reason = reason
+
+
+class BuildError(DataError):
+    """A build that could not finish; what is on disk is never taken for a dataset."""
+
+
+class DatasetNotFoundError(DataError):
+    """No dataset of that name under the root."""
+
+
+class CorruptDatasetError(DataError):
+    """A dataset whose files are not what its manifest says."""
+
+
+class QueryError(DataError):
+    """SQL that cannot be run."""

@@ -1,0 +1,163 @@
+"""The manifest: the truth about a dataset, written last. No manifest, no dataset.
+
+It names every file with its size and sha256, and ends with a digest over itself, so an edit shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, SpecError
+from trm_data.layout import Layout
+from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardEntry:
+    """One shard as the manifest names it."""
+
+    file: str
+    sha256: str
+    size_bytes: int
+    num_records: int
+    num_examples: int
+    first_group: int
+    num_groups: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitEntry:
+    """One split: counts, digest over its rows, shards in order."""
+
+    num_groups: int
+    num_puzzles: int
+    """Augmentations of all groups, originals included."""
+    num_examples: int
+    digest: str
+    shards: tuple[ShardEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileEntry:
+    """A catalog file."""
+
+    file: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """All that is needed to open, check and rebuild a dataset."""
+
+    name: str
+    kind: str
+    spec: DatasetSpec
+    spec_digest: str
+    content_digest: str
+    builder_version: int
+    built_at: str
+    sequence_length: int
+    vocabulary_size: int
+    num_identifiers: int
+    identifiers_digest: str
+    """Hash over the names of the identifiers; a checkpoint's embedding table means nothing under another."""
+    grid_rows: int
+    grid_columns: int
+    splits: dict[str, SplitEntry]
+    catalog: tuple[FileEntry, ...]
+    libraries: dict[str, str]
+
+    @property
+    def num_examples(self) -> int:
+        """Examples of all splits."""
+        return sum(split.num_examples for split in self.splits.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all shards and catalog files."""
+        shards = (shard.size_bytes for split in self.splits.values() for shard in split.shards)
+        return sum(shards) + sum(file.size_bytes for file in self.catalog)
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest as it stands in the file."""
+        content = {"format_version": FORMAT_VERSION, **asdict(self)}
+        return {**content, "manifest_digest": _digest(content)}
+
+
+def manifest_from_json(value: dict[str, Any]) -> Manifest:
+    """Inverse of `Manifest.to_json`.
+
+    Raises:
+        CorruptDatasetError: Edited, or of a format that this version cannot read.
+    """
+    content = dict(value)
+    version = content.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise CorruptDatasetError(
+            f"has format version {version!r}, this version of trm-data reads up to {FORMAT_VERSION}: upgrade it"
+        )
+    stated = content.pop("manifest_digest", None)
+    if stated != _digest(content):
+        raise CorruptDatasetError("was edited: its digest does not fit its content")
+    content.pop("format_version")
+    try:
+        content["spec"] = spec_from_json(content["spec"])
+        splits = content["splits"]
+        content["splits"] = {
+            name: SplitEntry(
+                **{**splits[name], "shards": tuple(ShardEntry(**shard) for shard in splits[name]["shards"])}
+            )
+            for name in sorted(splits, key=SPLITS.index)
+        }
+        content["catalog"] = tuple(FileEntry(**file) for file in content["catalog"])
+        return Manifest(**content)
+    except (TypeError, KeyError, ValueError, SpecError) as error:
+        raise CorruptDatasetError(f"has fields that this version does not know: {error}") from error
+
+
+def read_manifest(layout: Layout, name: str) -> Manifest:
+    """The manifest of a dataset.
+
+    Raises:
+        DatasetNotFoundError: There is none; the message says which datasets there are.
+        CorruptDatasetError: It cannot be read, or was edited.
+    """
+    path = layout.dataset(name) / MANIFEST
+    try:
+        value = json.loads(path.read_bytes())
+        if not isinstance(value, dict):
+            raise CorruptDatasetError(f"{path}: is not a JSON object")
+        return manifest_from_json(value)
+    except FileNotFoundError:
+        known = dataset_names(layout)
+        have = f"there are: {', '.join(known)}" if known else "there are none yet: trm-data build sudoku"
+        raise DatasetNotFoundError(f"no dataset {name!r} under {layout.root} ({have})") from None
+    except ValueError as error:
+        raise CorruptDatasetError(f"{path}: is not JSON ({error})") from error
+    except CorruptDatasetError as error:
+        raise CorruptDatasetError(f"{path}: {error}") from error
+
+
+def dataset_names(layout: Layout) -> list[str]:
+    """Names of the datasets under a root, those that have a manifest."""
+    if not layout.datasets.is_dir():
+        return []
+    return sorted(path.parent.name for path in layout.datasets.glob(f"*/{MANIFEST}"))
+
+
+def _digest(content: dict[str, Any]) -> str:
+    # Through JSON text once, so that tuples and lists, ints and floats read back give the same digest.
+    return hashlib.sha256(canonical_json(json.loads(json.dumps(content)))).hexdigest()
+
+
+def manifest_path(layout: Layout, name: str) -> Path:
+    """Where the manifest of a dataset lies."""
+    return layout.dataset(name) / MANIFEST

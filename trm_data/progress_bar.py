@@ -1,0 +1,51 @@
+"""The progress bar of the terminal: stage, bar, count, rate, time left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+
+class _RateColumn(ProgressColumn):
+    """Units a second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate over the last seconds, or over the whole of a finished stage."""
+        rate = task.finished_speed or task.speed
+        return Text(f"{rate:,.0f} {task.fields['unit']}/s" if rate else "")
+
+
+class _BarProgress:
+    """A `Progress` that draws one bar a stage."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._task: TaskID | None = None
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Add a bar."""
+        self._task = self._bars.add_task(stage, total=total, unit=unit)
+
+    def advance(self, count: int) -> None:
+        """Move the bar that was added last."""
+        if self._task is not None:
+            self._bars.advance(self._task, count)
+
+
+@contextmanager
+def rich_progress() -> Iterator[_BarProgress]:
+    """Bars on standard error for as long as the context lasts."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        _RateColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        yield _BarProgress(bars)

@@ -1,0 +1,27 @@
+"""Names of shard files: `<split>-00003-of-00016.array_record`, each with a sidecar `<shard>.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SUFFIX = ".array_record"
+
+
+def shard_name(split: str, shard: int, num_shards: int) -> str:
+    """File name of one shard."""
+    return f"{split}-{shard:05d}-of-{num_shards:05d}{SUFFIX}"
+
+
+def sidecar_path(shard: Path) -> Path:
+    """The small JSON beside a shard that says it is whole."""
+    return shard.with_name(shard.name + ".json")
+
+
+def temporary_path(path: Path) -> Path:
+    """Where a file is written before it is renamed to `path`; one writer at a time holds the dataset's lock."""
+    return path.with_name(f".tmp-{path.name}")
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a killed writer left this file."""
+    return path.name.startswith(".tmp-")

@@ -1,0 +1,55 @@
+"""Reads a shard back into rows, after checking that it is the file its manifest names.
+
+A missing path does not make ArrayRecord raise, and nothing in it counts rows: every check is here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trm_data.encode.block import block_schema, decode_block
+from trm_data.errors import CorruptDatasetError
+from trm_data.records import Rows
+from trm_data.shards.files import file_sha256
+
+
+def check_file(path: Path, *, size_bytes: int, sha256: str) -> None:
+    """Check that a file is the one that was written.
+
+    Raises:
+        CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
+    """
+    if not path.is_file():
+        raise CorruptDatasetError(f"{path}: is missing")
+    found = path.stat().st_size
+    if found != size_bytes:
+        raise CorruptDatasetError(f"{path}: has {found:,} bytes, the manifest says {size_bytes:,}")
+    if file_sha256(path) != sha256:
+        raise CorruptDatasetError(f"{path}: its bytes have changed (sha256 differs from the manifest's)")
+
+
+def read_blocks(path: Path, *, sequence_length: int, num_records: int, num_examples: int) -> list[Rows]:
+    """All blocks of a shard, as views into the decompressed records.
+
+    Raises:
+        CorruptDatasetError: Unreadable, or other counts than the manifest's.
+    """
+    from array_record.python.array_record_module import ArrayRecordReader
+
+    reader = ArrayRecordReader(str(path))
+    try:
+        if not reader.ok():
+            raise CorruptDatasetError(f"{path}: is not an ArrayRecord file")
+        records = reader.read_all()
+    except (RuntimeError, ValueError) as error:
+        raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
+    finally:
+        reader.close()
+    if len(records) != num_records:
+        raise CorruptDatasetError(f"{path}: has {len(records)} records, the manifest says {num_records}")
+    schema = block_schema(sequence_length)
+    blocks = [decode_block(record, schema) for record in records]
+    found = sum(map(len, blocks))
+    if found != num_examples:
+        raise CorruptDatasetError(f"{path}: has {found:,} examples, the manifest says {num_examples:,}")
+    return blocks

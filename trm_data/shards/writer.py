@@ -1,0 +1,171 @@
+"""Writes one shard of whole groups: temporary name, close, check, rename, sidecar.
+
+Input: a stream of `Rows`, each holding whole groups. Output: the shard, and its sidecar as `ShardInfo`.
+Neighbours: `trm_data.build` calls `write_shard` from its shard tasks, `reader` reads what was written.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trm_data.encode.block import block_schema, encode_block
+from trm_data.errors import BuildError
+from trm_data.records import Rows
+from trm_data.shards.digest import group_digests
+from trm_data.shards.files import file_sha256, write_json
+from trm_data.shards.naming import sidecar_path, temporary_path
+from trm_data.specs import BLOCK_EXAMPLES
+
+WRITER_OPTIONS = "group_size:1,zstd:1"
+"""One record a chunk, compressed once by ArrayRecord (docs/decisions/0003)."""
+
+SIDECAR_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """What is known of a whole shard; its sidecar holds it as JSON."""
+
+    file: str
+    sha256: str
+    size_bytes: int
+    num_records: int
+    num_examples: int
+    first_group: int
+    num_groups: int
+    group_digests: str
+    """Base64 of the concatenated group digests."""
+    spec_digest: str
+    """Digest of the specification that the shard was built for."""
+
+    def group_digest_bytes(self) -> bytes:
+        """The concatenated group digests."""
+        return base64.b64decode(self.group_digests)
+
+
+def write_shard(
+    path: Path, parts: Iterable[Rows], *, sequence_length: int, spec_digest: str, first_group: int
+) -> ShardInfo:
+    """Write one shard, so that it is there whole or not at all.
+
+    Args:
+        path: Final name of the shard.
+        parts: Rows in group order; a group is never divided between two parts.
+        sequence_length: Cells of a row.
+        spec_digest: Digest of the specification that is being built.
+        first_group: Group of the first row.
+
+    Raises:
+        BuildError: The file could not be written whole, for instance because the disk is full.
+    """
+    temporary = temporary_path(path)
+    try:
+        num_records, num_examples, digests = _write_records(temporary, parts, sequence_length)
+        _check_written(temporary, num_records)
+        info = ShardInfo(
+            file=path.name,
+            sha256=file_sha256(temporary),
+            size_bytes=temporary.stat().st_size,
+            num_records=num_records,
+            num_examples=num_examples,
+            first_group=first_group,
+            num_groups=len(digests) // 16,
+            group_digests=base64.b64encode(digests).decode(),
+            spec_digest=spec_digest,
+        )
+        temporary.replace(path)
+        write_json(sidecar_path(path), {"sidecar_version": SIDECAR_VERSION, **asdict(info)})
+    except (OSError, RuntimeError, ValueError) as error:
+        # ArrayRecord reports a full disk as ValueError or RuntimeError, depending on where it met it.
+        temporary.unlink(missing_ok=True)
+        raise BuildError(f"{path}: could not be written ({error}); free some space and build again") from error
+    return info
+
+
+def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> tuple[int, int, bytes]:
+    """Write all blocks; returns the number of records and examples and the group digests."""
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    schema = block_schema(sequence_length)
+    writer = ArrayRecordWriter(str(path), WRITER_OPTIONS)
+    num_records = num_examples = 0
+    digests: list[bytes] = []
+    rest: Rows | None = None
+    try:
+        for part in parts:
+            digests.append(group_digests(part))
+            num_examples += len(part)
+            rows = part if rest is None else concatenate(rest, part)
+            whole = len(rows) - len(rows) % BLOCK_EXAMPLES
+            for start in range(0, whole, BLOCK_EXAMPLES):
+                writer.write(encode_block(rows, start, start + BLOCK_EXAMPLES, schema))
+                num_records += 1
+            rest = slice_rows(rows, whole, len(rows)) if whole < len(rows) else None
+        if rest is not None:
+            writer.write(encode_block(rest, 0, len(rest), schema))
+            num_records += 1
+    finally:
+        if writer.is_open():
+            writer.close()
+    return num_records, num_examples, b"".join(digests)
+
+
+def _check_written(path: Path, num_records: int) -> None:
+    """A writer that lost bytes still closes, so the file is opened and counted before it gets its name."""
+    from array_record.python.array_record_module import ArrayRecordReader
+
+    reader = ArrayRecordReader(str(path))
+    try:
+        found = reader.num_records() if reader.ok() else 0
+    finally:
+        reader.close()
+    if found != num_records:
+        raise OSError(f"{found} of {num_records} records are in the file")
+
+
+def read_sidecar(shard: Path) -> ShardInfo | None:
+    """The sidecar of a shard, or None where there is none that this version can read."""
+    try:
+        value = json.loads(sidecar_path(shard).read_text())
+        if value.pop("sidecar_version") != SIDECAR_VERSION:
+            return None
+        return ShardInfo(**value)
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def whole_shard(path: Path, spec_digest: str) -> ShardInfo | None:
+    """What is known of a shard that is already there, whole, for this specification; else None."""
+    info = read_sidecar(path)
+    if info is None or info.spec_digest != spec_digest or not path.is_file():
+        return None
+    if path.stat().st_size != info.size_bytes or file_sha256(path) != info.sha256:
+        return None
+    return info
+
+
+def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
+    """Rows `start` to `stop` as views."""
+    return Rows(*(column[start:stop] for column in _columns(rows)))
+
+
+def concatenate(*parts: Rows) -> Rows:
+    """All rows of `parts` in order."""
+    return Rows(*(np.concatenate(columns) for columns in zip(*map(_columns, parts), strict=True)))
+
+
+def _columns(rows: Rows) -> tuple[np.ndarray, ...]:
+    return (
+        rows.inputs,
+        rows.labels,
+        rows.puzzle_identifiers,
+        rows.groups,
+        rows.augmentations,
+        rows.examples,
+    )

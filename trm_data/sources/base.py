@@ -1,0 +1,154 @@
+"""Opening a source: what the user wrote, where its bytes are, what they hash to.
+
+A source is written `generated`, `csv:PATH`, `txt:PATH` or `hf`, where PATH is local or any fsspec URL
+(`gs://...`, `https://...`). Remote files are copied to a temporary local file once, then read like local ones.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, cast
+
+from trm_data.errors import SourceError, SpecError
+from trm_data.shards.files import file_sha256
+from trm_data.specs import SourceSpec
+
+SourceKind = Literal["generated", "csv", "txt", "hf"]
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class SourceRef:
+    """A source as the user names it."""
+
+    kind: SourceKind
+    path: str = ""
+
+    @property
+    def name(self) -> str:
+        """The file's own name, without its folder."""
+        return self.path.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def stem(self) -> str:
+        """The name without its endings, for default dataset names."""
+        return self.name.split(".")[0] or self.kind
+
+
+def parse_source(text: str, option: str = "--source") -> SourceRef:
+    """A `SourceRef` from what follows `--source`.
+
+    Raises:
+        SpecError: Not one of the forms that are allowed.
+    """
+    kind, separator, path = text.partition(":")
+    if kind == "generated" and not separator:
+        return SourceRef("generated")
+    if kind in ("csv", "txt") and path:
+        return SourceRef(cast(SourceKind, kind), path)
+    if kind == "hf" and (path or not separator):
+        return SourceRef("hf", path)
+    raise SpecError(
+        f"{option} {text}: allowed are 'generated', 'csv:PATH', 'txt:PATH', 'hf' and 'hf:REPOSITORY@REVISION'"
+    )
+
+
+@dataclass(frozen=True)
+class LocalSource:
+    """A source whose bytes are on this machine.
+
+    Attributes:
+        spec: What goes into the dataset's specification.
+        shown: How messages name it (`file:line: ...`): what the user typed.
+        path: Where its bytes are; None for `generated`.
+        licence: Licence as its publisher states it, if known.
+    """
+
+    spec: SourceSpec
+    shown: str = "generated"
+    path: Path | None = None
+    licence: str = ""
+
+    @contextmanager
+    def open_text(self) -> Iterator[IO[str]]:
+        """The source as text, decompressed where its name ends in `.gz`."""
+        assert self.path is not None
+        with open_bytes(self.path, self.shown) as stream:
+            yield io.TextIOWrapper(stream, encoding="utf-8", newline="")
+
+
+@contextmanager
+def fetch_source(ref: SourceRef, *, split: Literal["train", "test"] = "train") -> Iterator[LocalSource]:
+    """Make a source readable here, for as long as the context lasts.
+
+    Raises:
+        SourceError: It does not exist or cannot be fetched.
+    """
+    if ref.kind == "generated":
+        yield LocalSource(SourceSpec(kind="generated"))
+        return
+    if ref.kind == "hf":
+        from trm_data.sources.hub import fetch_hub_file
+
+        file = fetch_hub_file(ref.path, split)
+        yield LocalSource(
+            SourceSpec(kind="csv", name=file.name, sha256=file_sha256(file.path)),
+            shown=file.name,
+            path=file.path,
+            licence=file.licence,
+        )
+        return
+    with _local_file(ref.path) as path:
+        if path.stat().st_size == 0:
+            raise SourceError(f"{ref.path}: the file is empty")
+        spec = SourceSpec(kind=ref.kind, name=ref.name, sha256=file_sha256(path))
+        yield LocalSource(spec, shown=ref.path, path=path)
+
+
+@contextmanager
+def _local_file(path: str) -> Iterator[Path]:
+    """The file itself, or a temporary copy of a remote one."""
+    if "://" not in path:
+        local = Path(path).expanduser()
+        if not local.is_file():
+            raise SourceError(f"{path}: no such file")
+        yield local
+        return
+    import fsspec
+
+    with tempfile.NamedTemporaryFile(suffix=f"-{path.rsplit('/', 1)[-1]}") as copy:
+        try:
+            with fsspec.open(path, "rb") as remote:
+                shutil.copyfileobj(cast(IO[bytes], remote), copy)
+        except (OSError, ValueError, ImportError) as error:
+            raise SourceError(f"{path}: cannot be fetched ({type(error).__name__}: {error})") from error
+        copy.flush()
+        yield Path(copy.name)
+
+
+@contextmanager
+def open_bytes(path: Path, shown: str) -> Iterator[IO[bytes]]:
+    """Bytes of a file, decompressed where its name says gzip.
+
+    Raises:
+        SourceError: gzip under another name, or a broken gzip file.
+    """
+    with path.open("rb") as raw:
+        magic = raw.read(2)
+        raw.seek(0)
+        compressed = shown.endswith(".gz")
+        if magic == GZIP_MAGIC and not compressed:
+            raise SourceError(f"{shown}: is gzip-compressed but not named so; rename it to {shown}.gz")
+        if compressed and magic != GZIP_MAGIC:
+            raise SourceError(f"{shown}: is named .gz but is not gzip-compressed")
+        try:
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if compressed else raw
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise SourceError(f"{shown}: broken gzip file ({error})") from error

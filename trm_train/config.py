@@ -1,0 +1,123 @@
+"""What a run is, as frozen dataclasses. Imports no jax, so that listing experiments stays fast.
+
+`RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `total_steps`, `seed`) changes the
+mathematics and is hashed into the run's name; execution (`execution`) says how and where it runs and may
+differ from start to start of the same run.
+
+Keys keep the words of the published configuration in snake case (docs/glossary.md lists them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mixer = Literal["mlp_t", "attention"]
+PosEncodings = Literal["none", "rope", "learned"]
+Dtype = Literal["bfloat16", "float32"]
+Tracking = Literal["wandb", "none"]
+Resume = Literal["auto", "never"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The training data."""
+
+    dataset: str
+    """Name of a built dataset under the root (`trm-data list`)."""
+    global_batch_size: int = 768
+    """Slots of the whole mesh, over all hosts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The network and its recursion. Source: REFERENCE section 2."""
+
+    hidden_size: int = 512
+    """Width D."""
+    num_heads: int = 8
+    expansion: float = 4.0
+    """SwiGLU expansion; the inner width is rounded up to a multiple of 256."""
+    num_layers: int = 2
+    mixer: Mixer = "mlp_t"
+    """How positions mix: `mlp_t` (SwiGLU over the token axis) or bidirectional `attention`."""
+    pos_encodings: PosEncodings = "none"
+    h_cycles: int = 3
+    """Updates of z_H in one supervision step (T in the paper); only the last carries gradient."""
+    l_cycles: int = 6
+    """Updates of z_L for each update of z_H (n in the paper)."""
+    halt_max_steps: int = 16
+    """Supervision steps at most per example in training, and always in evaluation."""
+    halt_exploration_prob: float = 0.1
+    no_act_continue: bool = True
+    """True: halt when q_halt > 0. False (the continue loss) is not available for this model."""
+    puzzle_emb_ndim: int | None = None
+    """Width of a puzzle-embedding row; None follows `hidden_size`, 0 removes the puzzle positions."""
+    puzzle_emb_len: int = 16
+    """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
+    forward_dtype: Dtype = "bfloat16"
+    """Compute dtype; parameters are always float32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """AdamATan2 for the network, sign-SGD for the puzzle embedding. Source: REFERENCE, Optimizers."""
+
+    lr: float = 1e-4
+    lr_warmup_steps: int = 2_000
+    lr_min_ratio: float = 1.0
+    """Cosine decay ends at `lr_min_ratio * lr`; 1.0 keeps the rate constant after the warm-up."""
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 1.0
+    puzzle_emb_lr: float = 1e-4
+    puzzle_emb_weight_decay: float = 1.0
+    ema_rate: float = 0.999
+    """Rate of the exponential moving average of the trained parameters; 0 copies them (no averaging)."""
+    freeze_weights: bool = False
+    """Only the puzzle embedding learns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionConfig:
+    """How a run is carried out; nothing here changes its numbers."""
+
+    log_every: int = 20
+    """Steps between two lines on the console; every step is in the metric tables."""
+    validate_every: int = 1_000
+    """Steps between two evaluations on the validation split; 0 never."""
+    validation_examples: int = 0
+    """Validation examples at most per evaluation; 0 means all."""
+    checkpoint_every: int = 1_000
+    keep_weights: int = 0
+    """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
+    model_parallel: int = 1
+    """Devices along the mesh axis `model`; the others lie along `data`."""
+    tracking: Tracking = "wandb"
+    resume: Resume = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything one training run needs."""
+
+    data: DataConfig
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    total_steps: int
+    """Optimizer steps; one supervision step each."""
+    seed: int = 0
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSpec:
+    """What the model must know of its dataset: shapes and sizes that are not configuration."""
+
+    sequence_length: int
+    """Cells S of a row."""
+    vocabulary_size: int
+    num_identifiers: int
+    """Rows of the puzzle-embedding table that carry meaning, identifier 0 included."""
+    ignore_label: int = 0
+    """Cells with this label add nothing to loss or metrics (PAD)."""
