@@ -1,0 +1,57 @@
+"""Runs a user's SQL over the catalog, and can do nothing else.
+
+The connection is read-only, has no access to files or the network, and its settings are locked.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trm_data.catalog.write import ensure_catalog
+from trm_data.errors import QueryError
+from trm_data.layout import Layout
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """Columns by name and rows of plain Python values."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+def query_catalog(layout: Layout, sql: str) -> QueryResult:
+    """The result of a query over the dataset catalog.
+
+    Raises:
+        QueryError: There is no catalog, or the SQL cannot be run read-only.
+    """
+    import duckdb
+
+    path = ensure_catalog(layout)
+    with closing(duckdb.connect(str(path), read_only=True)) as connection:
+        return run_locked(connection, sql)
+
+
+def run_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
+    """Take away a connection's access to anything outside its tables, then run a user's SQL on it.
+
+    Raises:
+        QueryError: The SQL cannot be run.
+    """
+    import duckdb
+
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    try:
+        result = connection.execute(sql)
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
+    if result.description is None:
+        return QueryResult([], [])
+    return QueryResult([column[0] for column in result.description], result.fetchall())

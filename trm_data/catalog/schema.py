@@ -1,0 +1,30 @@
+"""The catalog's tables, as `catalogs/schema.sql` defines them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+TABLES = ("datasets", "sources", "splits", "shards", "puzzles", "augmentations", "rejects")
+
+
+@cache
+def schema_sql() -> str:
+    """The statements that create all tables, with their comments."""
+    return files("catalogs").joinpath("schema.sql").read_text("utf-8")
+
+
+def quote_identifier(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_literal(text: str) -> str:
+    """A text as an SQL literal, for statements that take no `?`, such as COPY."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a name needs no quotes."""
+    return re.fullmatch(r"[a-z_][a-z0-9_]*", name) is not None

@@ -1,0 +1,167 @@
+"""Writes a dataset's catalog Parquet files, and the DuckDB index over the datasets of a root.
+
+The files beside the shards are the truth; `catalog.duckdb` is made from them, under a temporary name, and
+renamed, so a reader sees the old one or the new one. Every table's types come from `catalogs/schema.sql`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
+from trm_data.errors import CorruptDatasetError, QueryError
+from trm_data.layout import Layout
+from trm_data.manifest import FileEntry, dataset_names, read_manifest
+from trm_data.shards.files import file_sha256
+from trm_data.shards.naming import temporary_path
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+CATALOG_FOLDER = "catalog"
+
+
+def write_catalog_files(folder: Path, tables: Mapping[str, pa.Table]) -> list[FileEntry]:
+    """Write one Parquet file a table into `folder`/catalog.
+
+    Args:
+        folder: The dataset's folder.
+        tables: Columns by name, for every table of the schema; missing nullable columns become NULL.
+
+    Raises:
+        OSError: The files could not be written; none is left half-written.
+    """
+    import duckdb
+
+    target = folder / CATALOG_FOLDER
+    target.mkdir(exist_ok=True)
+    entries: list[FileEntry] = []
+    with closing(duckdb.connect()) as connection:
+        connection.execute(schema_sql())
+        for table in TABLES:
+            connection.register("incoming", tables[table])
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+            connection.unregister("incoming")
+            path = target / f"{table}.parquet"
+            temporary = temporary_path(path)
+            try:
+                connection.execute(f"COPY {table} TO {quote_literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd)")
+            except duckdb.IOException as error:
+                temporary.unlink(missing_ok=True)
+                raise OSError(str(error)) from error
+            temporary.replace(path)
+            file = f"{CATALOG_FOLDER}/{path.name}"
+            entries.append(FileEntry(file=file, sha256=file_sha256(path), size_bytes=path.stat().st_size))
+    return entries
+
+
+def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
+    """Make `catalog.duckdb` say what the manifests under the root say.
+
+    Args:
+        layout: The root.
+        changed: The only dataset that differs from what the index holds; None rebuilds all of it.
+
+    Returns:
+        One line for each dataset that could not be indexed.
+    """
+    layout.root.mkdir(parents=True, exist_ok=True)
+    with _lock(layout.root / ".catalog.lock"):
+        temporary = temporary_path(layout.catalog)
+        temporary.unlink(missing_ok=True)
+        incremental = changed is not None and _copy_index(layout, temporary)
+        problems = _write_index(layout, temporary, [changed] if incremental and changed else None)
+        temporary.replace(layout.catalog)
+    return problems
+
+
+def _copy_index(layout: Layout, temporary: Path) -> bool:
+    """Start from the index as it is, if it is one."""
+    import duckdb
+
+    if not layout.catalog.is_file():
+        return False
+    shutil.copyfile(layout.catalog, temporary)
+    try:
+        with closing(duckdb.connect(str(temporary))) as connection:
+            known = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+            indexed = {row[0] for row in connection.execute("SELECT dataset FROM datasets").fetchall()}
+    except duckdb.Error:
+        temporary.unlink(missing_ok=True)
+        return False
+    if known != set(TABLES) or not indexed <= set(dataset_names(layout)):
+        temporary.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[str]:
+    import duckdb
+
+    problems: list[str] = []
+    try:
+        with closing(duckdb.connect(str(path))) as connection:
+            if changed is None:
+                connection.execute(schema_sql())
+            for name in dataset_names(layout) if changed is None else changed:
+                try:
+                    _index_dataset(connection, layout, name)
+                except (CorruptDatasetError, duckdb.Error) as error:
+                    problems.append(f"{name}: not in the catalog: {error}")
+    finally:
+        Path(f"{path}.wal").unlink(missing_ok=True)
+    return problems
+
+
+def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: str) -> None:
+    manifest = read_manifest(layout, name)
+    folder = layout.dataset(name)
+    connection.begin()
+    try:
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {table} WHERE dataset = ?", [name])
+        connection.commit()
+        connection.begin()
+        for file in manifest.catalog:
+            table = Path(file.file).stem
+            if table not in TABLES:
+                raise CorruptDatasetError(f"{folder / file.file}: no table of the catalog")
+            connection.execute(
+                f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(folder / file.file)]
+            )
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """One process at a time; the others wait."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure_catalog(layout: Layout) -> Path:
+    """The index, rebuilt where a manifest is newer than it or it is missing.
+
+    Raises:
+        QueryError: There is no dataset to index.
+    """
+    names = dataset_names(layout)
+    if not names:
+        raise QueryError(f"no datasets under {layout.root} yet: trm-data build sudoku")
+    manifests = [layout.dataset(name) / "manifest.json" for name in names]
+    newest = max(os.stat(path).st_mtime_ns for path in manifests)
+    fresh = layout.catalog.is_file() and layout.catalog.stat().st_mtime_ns >= newest
+    if not fresh or layout.datasets.stat().st_mtime_ns > layout.catalog.stat().st_mtime_ns:
+        refresh_catalog(layout)
+    return layout.catalog

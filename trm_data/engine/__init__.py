@@ -1,0 +1,1 @@
+"""Where the independent tasks of a build run."""

@@ -1,0 +1,123 @@
+"""The loader: a Grain pipeline over a `BatchSource`, and an evaluation pass that visits every row once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import grain
+import numpy as np
+
+from trm_data.loader.dataset import Dataset
+from trm_data.loader.source import Batch, BatchSource, gather
+
+READ_THREADS = 1
+PREFETCHED_BATCHES = 16
+
+
+class BatchLoader:
+    """An endless iterator over the batches of one host. Its whole state is `step`.
+
+    Close it (or use it as a context) when done: prefetching threads would keep a process from ending.
+
+    Attributes:
+        step: Step of the batch that `next` returns next.
+        dataset: What it reads.
+    """
+
+    def __init__(self, source: BatchSource, threads: int = READ_THREADS) -> None:
+        self.dataset = source.dataset
+        self.step = source.start_step
+        options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=PREFETCHED_BATCHES if threads else 0)
+        self.pipeline = grain.MapDataset.source(source).to_iter_dataset(options)
+        self._batches = iter(self.pipeline)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch:
+        batch = next(self._batches)
+        self.step += 1
+        return batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the prefetching threads."""
+        self._batches.close()
+
+
+def make_loader(
+    dataset: Dataset,
+    *,
+    global_batch_size: int,
+    seed: int,
+    process_index: int = 0,
+    process_count: int = 1,
+    start_step: int = 0,
+    threads: int = READ_THREADS,
+) -> BatchLoader:
+    """A loader of this host's slice of every global batch, from `start_step` on.
+
+    The slices of all hosts, put together in order, are the batch that one host would see.
+
+    Args:
+        dataset: An opened split.
+        global_batch_size: Slots of a batch, over all hosts; a multiple of `process_count`.
+        seed: Decides order and augmentations.
+        process_index: This host.
+        process_count: Hosts.
+        start_step: Step of the first batch; resuming at t continues exactly.
+        threads: Threads that gather ahead; 0 gathers when asked.
+
+    Returns:
+        An iterator over dicts of `inputs` uint8 [b, S], `labels` uint8 [b, S] and `puzzle_identifiers` int32
+        [b], with b = global_batch_size / process_count.
+
+    Raises:
+        SpecError: A batch size, host or step that cannot be.
+    """
+    source = BatchSource(
+        dataset,
+        global_batch_size=global_batch_size,
+        seed=seed,
+        process_index=process_index,
+        process_count=process_count,
+        start_step=start_step,
+    )
+    return BatchLoader(source, threads)
+
+
+def evaluation_batches(
+    dataset: Dataset, batch_size: int, *, limit: int = 0
+) -> Iterator[tuple[Batch, int, int]]:
+    """Every row once, in order; the last batch is padded with rows whose labels are all PAD.
+
+    Args:
+        dataset: An opened split.
+        batch_size: Rows of every batch.
+        limit: Rows at most, from the first; 0 is all of them.
+
+    Yields:
+        A batch, the row of its first slot, and how many of its slots are rows.
+    """
+    total = min(len(dataset), limit) if limit else len(dataset)
+    for start in range(0, total, batch_size):
+        count = min(batch_size, total - start)
+        batch = gather(dataset, np.arange(start, start + count, dtype=np.int64))
+        if count < batch_size:
+            batch = {name: _padded(values, batch_size) for name, values in batch.items()}
+        yield batch, start, count
+
+
+def _padded(values: np.ndarray, batch_size: int) -> np.ndarray:
+    """`values` with rows of zeros (PAD, the blank identifier) after them."""
+    padding = np.zeros((batch_size - len(values), *values.shape[1:]), values.dtype)
+    return np.concatenate([values, padding])

@@ -1,0 +1,113 @@
+"""Which rows the global batch of a step holds: a pure function of (dataset, seed, batch size, step).
+
+Epoch: the groups are shuffled, one augmentation of each is drawn, its examples follow in random order. The
+epochs make one endless stream of examples; step t takes its positions t * B to (t + 1) * B, so nothing is
+lost at a seam, any host can compute its slice, and the whole state of a loader is the integer t.
+Source: REFERENCE, Sampling an epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trm_data.loader.dataset import GroupTable
+from trm_data.seeds import Purpose
+from trm_data.seeds_kernels import STREAM_WORDS, next_bounded, open_stream, shuffle, shuffled
+
+_EPOCHS_KEPT = 2
+
+
+@dataclass
+class BatchPlan:
+    """The stream of examples of one dataset and seed.
+
+    Args:
+        groups: Where the rows of each group are.
+        seed: Any number from 0 to 2^63 - 1.
+        global_batch_size: Slots of a batch, over all hosts.
+    """
+
+    groups: GroupTable
+    seed: int
+    global_batch_size: int
+    _orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def epoch_examples(self) -> int:
+        """Examples of one epoch."""
+        return self.groups.epoch_examples
+
+    def rows(self, step: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Row of the dataset for each of the slots `start` to `stop` of the global batch at `step`."""
+        first = step * self.global_batch_size + start
+        out = np.empty(stop - start, np.int64)
+        filled = 0
+        while filled < len(out):
+            epoch, offset = divmod(first + filled, self.epoch_examples)
+            count = min(len(out) - filled, self.epoch_examples - offset)
+            order, ends = self._order(epoch)
+            _fill(
+                order,
+                ends,
+                self.groups.first_rows,
+                self.groups.num_augmentations,
+                self.groups.num_examples,
+                np.uint64(self.seed),
+                epoch,
+                offset,
+                out[filled : filled + count],
+            )
+            filled += count
+        return out
+
+    def _order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Groups of an epoch in their order, and where the examples of each end; the last epochs are kept."""
+        found = self._orders.get(epoch)
+        if found is None:
+            order = shuffled(self.seed, Purpose.EPOCH_ORDER, epoch, 0, len(self.groups.first_rows))
+            found = order, np.cumsum(self.groups.num_examples[order])
+            # Threads may compute the same epoch twice; both get the same order.
+            orders = {**self._orders, epoch: found}
+            self._orders = {kept: orders[kept] for kept in sorted(orders)[-_EPOCHS_KEPT:]}
+        return found
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    order: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    first_rows: NDArray[np.int64],
+    num_augmentations: NDArray[np.int64],
+    num_examples: NDArray[np.int64],
+    seed: np.uint64,
+    epoch: int,
+    offset: int,
+    out: NDArray[np.int64],
+) -> None:
+    """Rows of the examples from `offset` of an epoch on."""
+    stream = np.empty(STREAM_WORDS, np.uint64)
+    place = np.searchsorted(ends, offset, side="right")
+    filled = 0
+    while filled < out.shape[0]:
+        group = order[place]
+        examples = num_examples[group]
+        open_stream(stream, seed, Purpose.EPOCH_AUGMENTATION.value, epoch, group)
+        augmentation = np.int64(next_bounded(stream, np.uint64(num_augmentations[group])))
+        first = first_rows[group] + augmentation * examples
+        skipped = offset + filled - (ends[place] - examples)
+        if examples == 1:
+            out[filled] = first
+            filled += 1
+        else:
+            inner = np.arange(examples)
+            open_stream(stream, seed, Purpose.EXAMPLE_ORDER.value, epoch, group)
+            shuffle(stream, inner)
+            for position in range(skipped, min(examples, skipped + out.shape[0] - filled)):
+                out[filled] = first + inner[position]
+                filled += 1
+        place += 1
