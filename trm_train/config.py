@@ -9,14 +9,17 @@ Keys keep the words of the published configuration in snake case (docs/glossary.
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+from trm_train.errors import ConfigError
 
 Mixer = Literal["mlp_t", "attention"]
 PosEncodings = Literal["none", "rope", "learned"]
 Dtype = Literal["bfloat16", "float32"]
-Tracking = Literal["wandb", "none"]
-Resume = Literal["auto", "never"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +96,6 @@ class ExecutionConfig:
     """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
     model_parallel: int = 1
     """Devices along the mesh axis `model`; the others lie along `data`."""
-    tracking: Tracking = "wandb"
-    resume: Resume = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,3 +122,94 @@ class InputSpec:
     """Rows of the puzzle-embedding table that carry meaning, identifier 0 included."""
     ignore_label: int = 0
     """Cells with this label add nothing to loss or metrics (PAD)."""
+
+
+IDENTITY = ("data", "model", "optim", "total_steps")
+"""Parts of `RunConfig` that change the mathematics; the seed does too, and stands in the run's name itself."""
+
+
+def effective_identity(config: RunConfig) -> dict[str, Any]:
+    """The identity fields that differ from their defaults, so that a new field orphans no old run."""
+    return {
+        key: value
+        for part in IDENTITY
+        for key, value in _non_defaults(getattr(config, part), part).items()
+    }
+
+
+def identity_hash(config: RunConfig) -> str:
+    """sha256 over the effective identity, hexadecimal."""
+    return hashlib.sha256(json.dumps(effective_identity(config), sort_keys=True).encode()).hexdigest()
+
+
+def config_to_json(config: RunConfig) -> dict[str, Any]:
+    """Plain JSON values, read back by `config_from_json`."""
+    return dataclasses.asdict(config)
+
+
+def config_from_json(value: dict[str, Any]) -> RunConfig:
+    """Inverse of `config_to_json`; fields that a newer version added take their defaults.
+
+    Raises:
+        ConfigError: A key that this version does not know.
+    """
+    parts = {
+        "data": DataConfig,
+        "model": ModelConfig,
+        "optim": OptimConfig,
+        "execution": ExecutionConfig,
+    }
+    try:
+        return RunConfig(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
+    except TypeError as error:
+        raise ConfigError(f"not a run configuration that this version knows: {error}") from error
+
+
+def check_config(config: RunConfig) -> None:
+    """Refuse what can be refused without the dataset or the devices.
+
+    Raises:
+        ConfigError: Names the key, what it got and what is allowed.
+    """
+    positive = {
+        "data.global_batch_size": config.data.global_batch_size,
+        "model.hidden_size": config.model.hidden_size,
+        "model.num_layers": config.model.num_layers,
+        "model.num_heads": config.model.num_heads,
+        "model.h_cycles": config.model.h_cycles,
+        "model.l_cycles": config.model.l_cycles,
+        "model.halt_max_steps": config.model.halt_max_steps,
+        "total_steps": config.total_steps,
+        "execution.checkpoint_every": config.execution.checkpoint_every,
+        "execution.log_every": config.execution.log_every,
+        "execution.model_parallel": config.execution.model_parallel,
+    }
+    for key, value in positive.items():
+        if value < 1:
+            raise ConfigError(f"{key}: at least 1, got {value}")
+    fractions = {
+        "model.halt_exploration_prob": config.model.halt_exploration_prob,
+        "optim.lr_min_ratio": config.optim.lr_min_ratio,
+        "optim.beta1": config.optim.beta1,
+        "optim.beta2": config.optim.beta2,
+        "optim.ema_rate": config.optim.ema_rate,
+    }
+    for key, value in fractions.items():
+        if not 0 <= value <= 1:
+            raise ConfigError(f"{key}: from 0 to 1, got {value:g}")
+    if config.optim.lr_warmup_steps >= config.total_steps:
+        raise ConfigError(
+            f"optim.lr_warmup_steps: below total_steps ({config.total_steps}), got {config.optim.lr_warmup_steps}"
+        )
+    if not 0 <= config.seed < 2**31:
+        raise ConfigError(f"seed: from 0 to 2^31 - 1, got {config.seed}")
+
+
+def _non_defaults(value: Any, name: str) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(value):
+        return {name: value}
+    return {
+        f"{name}.{f.name}": getattr(value, f.name)
+        for f in dataclasses.fields(value)
+        if f.default is dataclasses.MISSING or getattr(value, f.name) != f.default
+    }

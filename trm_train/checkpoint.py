@@ -1,0 +1,239 @@
+"""Checkpoints of a run, written while training goes on, and read back with proof that they are the same.
+
+Two kinds: `resume` holds the whole training state (most of it the carry; the last two are kept), `weights`
+what evaluation needs (parameters, EMA, puzzle table, fixed latents; kept by policy). Both carry a JSON
+`meta`: the dataset's digests, the data step, the tracking run's id, and a fingerprint of every leaf that
+does not depend on how it is laid out over devices.
+
+Orbax writes under a temporary name and renames; a checkpoint that a kill cut short is never seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import orbax.checkpoint as ocp
+
+from trm_train.errors import CheckpointError
+from trm_train.state import TrainState, Weights
+
+FORMAT_VERSION = 1
+RESUME_KEPT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointMeta:
+    """What a checkpoint says of itself."""
+
+    step: int
+    """Optimizer steps taken, and so the step of the next batch."""
+    identity: str
+    content_digest: str
+    identifiers_digest: str
+    tracking_id: str
+    format_version: int = FORMAT_VERSION
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: The run's folder.
+        keep_weights: Weights checkpoints kept, the newest; 0 keeps all.
+    """
+
+    def __init__(self, folder: Path, keep_weights: int = 0) -> None:
+        self.folder = folder / "checkpoints"
+        self._resume = _manager(self.folder / "resume", RESUME_KEPT)
+        self._weights = _manager(self.folder / "weights", keep_weights or None)
+
+    def save(self, state: TrainState, meta: CheckpointMeta) -> None:
+        """Start writing both kinds; returns when the arrays are copied, not when they are written."""
+        for manager, tree in ((self._weights, weights_tree(state)), (self._resume, state_tree(state))):
+            if meta.step in manager.all_steps():
+                continue
+            content = {**asdict(meta), "fingerprints": fingerprints(tree)}
+            manager.save(
+                meta.step,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardSave(tree),  # pyright: ignore[reportCallIssue]
+                    meta=ocp.args.JsonSave(content),  # pyright: ignore[reportCallIssue]
+                ),
+            )
+
+    def latest_step(self) -> int | None:
+        """Step of the newest whole resume checkpoint."""
+        return self._resume.latest_step()
+
+    def restore(self, like: TrainState) -> tuple[TrainState, CheckpointMeta]:
+        """The newest resume checkpoint, laid out as `like` (arrays, or shapes with shardings).
+
+        Raises:
+            CheckpointError: There is none, it has other shapes, or its arrays are not what was saved.
+        """
+        step = self._resume.latest_step()
+        if step is None:
+            raise CheckpointError(f"{self.folder}: holds no checkpoint to resume from")
+        tree, meta = _restore(self._resume, step, state_tree(like), self.folder / "resume" / str(step))
+        return jax.tree.unflatten(jax.tree.structure(like), jax.tree.leaves(tree)), meta
+
+    def wait(self) -> None:
+        """Return when everything that was saved is on disk."""
+        self._weights.wait_until_finished()
+        self._resume.wait_until_finished()
+
+    def close(self) -> None:
+        """Finish writing and end the threads."""
+        self._weights.close()
+        self._resume.close()
+
+
+def weights_steps(run: Path) -> list[int]:
+    """Steps of a run's whole weights checkpoints, ascending."""
+    folder = run / "checkpoints" / "weights"
+    if not folder.is_dir():
+        return []
+    steps = [int(path.name) for path in folder.iterdir() if path.name.isdecimal()]
+    return sorted(step for step in steps if (folder / str(step) / "_CHECKPOINT_METADATA").is_file())
+
+
+def restore_weights(run: Path, step: int, like: dict[str, Any]) -> tuple[dict[str, Any], CheckpointMeta]:
+    """A weights checkpoint of a run, as a tree like `weights_tree` makes.
+
+    Raises:
+        CheckpointError: There is none at that step, or its arrays are not what was saved.
+    """
+    steps = weights_steps(run)
+    if step not in steps:
+        have = f"there are: {', '.join(map(str, steps))}" if steps else "the run has none yet"
+        raise CheckpointError(f"{run}: no weights checkpoint at step {step} ({have})")
+    manager = _manager(run / "checkpoints" / "weights", None, read_only=True)
+    try:
+        return _restore(manager, step, like, run / "checkpoints" / "weights" / str(step))
+    finally:
+        manager.close()
+
+
+def state_tree(state: TrainState) -> dict[str, Any]:
+    """A training state as nested dictionaries, whose keys are the names in the checkpoint."""
+    carry = state.carry
+    return {
+        "params": state.params,
+        "optimizer": {"count": state.opt_state.count, "m": state.opt_state.m, "v": state.opt_state.v},
+        "ema": state.ema,
+        "puzzle_table": _optional(state.puzzle_table),
+        "fixed": state.fixed,
+        "carry": {
+            "z_h": carry.z_h,
+            "z_l": carry.z_l,
+            "steps": carry.steps,
+            "halted": carry.halted,
+            "current": carry.current,
+        },
+        "step": state.step,
+        "key": state.key,
+    }
+
+
+def weights_tree(state: TrainState) -> dict[str, Any]:
+    """What evaluation may need of a state: raw and averaged parameters, puzzle table, latents."""
+    return {
+        "params": state.params,
+        "ema": state.ema,
+        "puzzle_table": _optional(state.puzzle_table),
+        "fixed": state.fixed,
+    }
+
+
+def choose_weights(tree: dict[str, Any], which: str) -> Weights:
+    """The weights to evaluate from a `weights_tree`: `ema` or `raw` parameters."""
+    params = tree["ema"] if which == "ema" else tree["params"]
+    return Weights(params=params, fixed=tree["fixed"], puzzle_table=tree["puzzle_table"].get("rows"))
+
+
+def fingerprints(tree: Any) -> dict[str, int]:
+    """A 32-bit number for every leaf, from its bits and their places, the same on any mesh."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    values = _fingerprint_leaves([leaf for _, leaf in leaves])
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): int(value)
+        for (path, _), value in zip(leaves, jax.device_get(values), strict=True)
+    }
+
+
+@jax.jit
+def _fingerprint_leaves(leaves: list[jax.Array]) -> list[jax.Array]:
+    return [_fingerprint(leaf) for leaf in leaves]
+
+
+def _fingerprint(leaf: jax.Array) -> jax.Array:
+    """Sum, modulo 2^32, of every element's bits times an odd number from its place: order does not matter."""
+    if leaf.dtype == jnp.bool_:
+        bits = leaf.astype(jnp.uint32)
+    else:
+        width = leaf.dtype.itemsize * 8
+        bits = jax.lax.bitcast_convert_type(leaf, jnp.dtype(f"uint{width}")).astype(jnp.uint32)
+    places = jnp.uint32(1) * jnp.ones(leaf.shape, jnp.uint32)
+    stride = 1
+    for axis in reversed(range(leaf.ndim)):
+        places = places + jax.lax.broadcasted_iota(jnp.uint32, leaf.shape, axis) * jnp.uint32(stride % 2**32)
+        stride *= leaf.shape[axis]
+    mixed = (bits ^ (bits >> jnp.uint32(15))) * (places * jnp.uint32(2654435769) | jnp.uint32(1))
+    return jnp.sum(mixed ^ (mixed >> jnp.uint32(13)), dtype=jnp.uint32)
+
+
+def _optional(value: Any) -> dict[str, Any]:
+    """An array that may be missing, as a dictionary that may be empty."""
+    return {} if value is None else {"rows": value}
+
+
+def _manager(folder: Path, kept: int | None, *, read_only: bool = False) -> ocp.CheckpointManager:
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=None if read_only else kept,
+        create=not read_only,
+        read_only=read_only,
+        cleanup_tmp_directories=not read_only,
+        enable_async_checkpointing=not read_only,
+    )
+    return ocp.CheckpointManager(folder, options=options, item_names=("state", "meta"))
+
+
+def _restore(
+    manager: ocp.CheckpointManager, step: int, like: Any, shown: Path
+) -> tuple[dict[str, Any], CheckpointMeta]:
+    """Read a checkpoint and prove that it is what was saved."""
+    abstract = jax.tree.map(_abstract, like)
+    try:
+        restored = manager.restore(
+            step,
+            args=ocp.args.Composite(
+                state=ocp.args.StandardRestore(abstract),  # pyright: ignore[reportCallIssue]
+                meta=ocp.args.JsonRestore(),
+            ),
+        )
+    except (ValueError, KeyError, FileNotFoundError, OSError) as error:
+        raise CheckpointError(f"{shown}: cannot be read: {_first_line(error)}") from error
+    meta = dict(restored["meta"])
+    expected = meta.pop("fingerprints")
+    if meta.get("format_version", 0) > FORMAT_VERSION:
+        raise CheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
+    tree = restored["state"]
+    found = fingerprints(tree)
+    wrong = [name for name in expected if expected[name] != found.get(name)]
+    if wrong or set(found) != set(expected):
+        raise CheckpointError(f"{shown}: arrays are not those that were saved: {', '.join(wrong[:5])}")
+    return tree, CheckpointMeta(**meta)
+
+
+def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+

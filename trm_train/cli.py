@@ -1,0 +1,188 @@
+"""`trm-train`: run, list and describe experiments.
+
+Heavy imports happen inside the commands, so that `--help` and `list` stay fast.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, arg, subcommand
+
+from trm_data.errors import DataError
+from trm_data.layout import Layout, resolve_root
+from trm_train.config import RunConfig, check_config, config_to_json, effective_identity
+from trm_train.errors import TrainError
+from trm_train.experiments.registry import Experiment, find_experiment, load_experiments
+
+if TYPE_CHECKING:
+    from trm_train.loop import TrainResult
+
+Root = Annotated[str | None, arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint="")]
+
+RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
+
+Any field of the configuration can be overridden; the run is then another one, unless the field is one of
+execution. A run that was killed or stopped goes on by the same command.
+
+For example:
+
+  trm-train run quickstart
+  trm-train run quickstart --seed 1 --optim.lr 3e-4
+  trm-train run trm_sudoku_mlp --dry-run
+  trm-train run quickstart --resume never --tracking none
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How this start of a run goes, and the experiment's configuration with its overrides."""
+
+    config: Annotated[RunConfig, arg(name="")]
+    root: Root = None
+    dry_run: bool = False
+    """Say what would run (configuration, parameters, steps, batch, memory); take no step."""
+    resume: Literal["auto", "never"] = "auto"
+    """never throws away the run's checkpoints and metrics and starts anew."""
+    tracking: Literal["wandb", "none"] = "wandb"
+    """Mirror metrics to wandb (offline when there is no login), or not."""
+    json: bool = False
+    """Print the result as JSON for machines, no progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Train an experiment: `trm-train run quickstart`; `trm-train run quickstart --help` lists its options."""
+
+    experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT [OVERRIDES]")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class List:
+    """List the experiments."""
+
+    json: bool = False
+    """Print JSON for machines."""
+
+    def run(self) -> int:
+        """Print a line each."""
+        experiments = load_experiments()
+        if self.json:
+            print(json.dumps([{"name": e.name, "group": e.group, "summary": e.summary} for e in experiments.values()], indent=1))
+            return 0
+        width = max(map(len, experiments))
+        for item in experiments.values():
+            print(f"{item.name:<{width}}  {item.summary}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Describe:
+    """Say what an experiment asks, how to judge it, and its configuration."""
+
+    experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT")]
+    json: bool = False
+    """Print JSON for machines."""
+
+    def run(self) -> int:
+        """Print the guide."""
+        item = find_experiment(self.experiment)
+        config = item.make()
+        if self.json:
+            facts = {"name": item.name, "group": item.group, "guide": item.guide, "build": item.build}
+            print(json.dumps({**facts, "config": config_to_json(config)}, indent=1))
+            return 0
+        print(f"{item.name} ({item.group})\n\n{item.guide}\n\ndataset: {item.build}\n\ndiffers from the defaults in:")
+        for key, value in effective_identity(config).items():
+            print(f"  {key} = {value}")
+        return 0
+
+
+Command = (
+    Annotated[Run, subcommand("run")]
+    | Annotated[List, subcommand("list")]
+    | Annotated[Describe, subcommand("describe")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run `trm-train`. Exit code 0: done; 2: an error, on standard error; 143: stopped, with a checkpoint."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        if len(given) > 1 and given[0] == "run" and not given[1].startswith("-"):
+            sys.exit(_run(given[1], given[2:]))
+        command = tyro.cli(
+            Command,
+            prog="trm-train",
+            description="Train tiny recursive models.",
+            args=given,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
+        assert not isinstance(command, Run)
+        sys.exit(command.run())
+    except (TrainError, DataError) as error:
+        print(f"trm-train: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _run(name: str, overrides: list[str]) -> int:
+    """Train an experiment with overrides."""
+    item = find_experiment(name)
+    options = tyro.cli(
+        RunOptions,
+        prog=f"trm-train run {name}",
+        description=RUN_HELP,
+        args=overrides,
+        default=RunOptions(config=item.make()),
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    check_config(options.config)
+    layout = resolve_root(options.root)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from trm_train.loop import check_dataset_is_built, train
+
+    check_dataset_is_built(item, options.config, layout)
+    if options.dry_run:
+        return _dry_run(item, options.config, layout, as_json=options.json)
+    from trm_train.console import RunConsole
+
+    with RunConsole(options.config, quiet=options.json) as console:
+        result = train(
+            item, options.config, layout, console, resume=options.resume == "auto", tracking=options.tracking
+        )
+    _print_result(result, as_json=options.json)
+    return 0 if result.finished else 143
+
+
+def _print_result(result: TrainResult, *, as_json: bool) -> None:
+    if as_json:
+        facts: dict[str, Any] = {"run": result.record.run, "folder": str(result.folder), "step": result.step}
+        facts |= {"finished": result.finished, "started_at": result.started_at, "seconds": result.seconds}
+        print(json.dumps(facts, indent=1))
+    elif not result.finished:
+        print(f"{result.record.run}: stopped at step {result.step:,} with a checkpoint; the same command goes on")
+    elif result.started_at == result.step:
+        print(f"{result.record.run}: already finished ({result.step:,} steps); --resume never starts anew")
+    else:
+        taken = result.step - result.started_at
+        print(f"{result.record.run}: finished, {taken:,} steps in {result.seconds:.1f} s")
+        print(f"  evaluate it: trm-eval run {result.record.run}")
+
+
+def _dry_run(item: Experiment, config: RunConfig, layout: Layout, *, as_json: bool) -> int:
+    from trm_train.dry_run import plan_run
+
+    plan = plan_run(item, config, layout)
+    if as_json:
+        print(json.dumps(asdict(plan), indent=1))
+        return 0
+    print(plan.text())
+    return 0

@@ -1,0 +1,110 @@
+"""Shows a person how a run goes: a bar on a terminal, a line every so often elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from trm_train.config import RunConfig
+from trm_train.runs import RunRecord
+
+if TYPE_CHECKING:
+    from trm_train.compile import CompiledStep
+
+
+class RunConsole:
+    """Lines and, on a terminal, a progress bar with rate and time left.
+
+    Args:
+        config: The run's configuration.
+        quiet: Show nothing.
+    """
+
+    def __init__(self, config: RunConfig, *, quiet: bool = False) -> None:
+        self._config = config
+        self._quiet = quiet
+        self._bar: Any = None
+        if not quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps  {task.fields[rate]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, record: RunRecord, folder: Path, start_step: int, compiled: CompiledStep) -> None:
+        """Say what runs, where, from which step."""
+        begins = f"goes on from step {start_step:,}" if start_step else "begins"
+        self._line(f"{record.run} {begins}; {folder}")
+        self._line(
+            f"{compiled.num_parameters:,} parameters, {self._config.total_steps:,} steps of "
+            f"{self._config.data.global_batch_size} slots, compiled in {compiled.seconds:.1f} s"
+        )
+        self._start = start_step
+        self._marked = (start_step, time.perf_counter())
+        if self._bar is not None:
+            self._task = self._bar.add_task("train", total=self._config.total_steps, completed=start_step, rate="")
+            self._bar.start()
+
+    def step(self, step: int, rows_loaded: int, metrics: dict[str, float]) -> None:
+        """Move on; a line every `log_every` steps."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step)
+        if step % self._config.execution.log_every and step != self._config.total_steps:
+            return
+        marked_step, marked_at = self._marked
+        now = time.perf_counter()
+        rate = (step - marked_step) / max(now - marked_at, 1e-9)
+        left = (self._config.total_steps - step) / rate if rate else 0.0
+        self._marked = (step, now)
+        batch = self._config.data.global_batch_size
+        speed = f"{rate:.1f} steps/s, {rate * batch:,.0f} examples/s"
+        if self._bar is not None:
+            self._bar.update(self._task, rate=speed)
+        epochs = f"{rows_loaded:,} rows"
+        self._line(
+            f"step {step:>6,}  loss {metrics['lm_loss']:.4f}  cells {_percent(metrics['accuracy'])}  "
+            f"exact {_percent(metrics['exact_accuracy'])}  {epochs}  {speed}, {_duration(left)} left"
+        )
+
+    def validated(self, step: int, metrics: dict[str, float]) -> None:
+        """Say what the validation split gave."""
+        self._line(
+            f"step {step:>6,}  validation: exact {_percent(metrics['exact_accuracy'])} of {metrics['count']:,.0f}, "
+            f"cells {_percent(metrics['accuracy'])} (EMA weights)"
+        )
+
+    def _line(self, text: str) -> None:
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _percent(share: float) -> str:
+    return "   -  " if share != share else f"{100 * share:5.1f}%"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

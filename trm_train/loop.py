@@ -1,0 +1,368 @@
+"""One training run: dataset, mesh, state, resume, steps, checkpoints. Reads top to bottom in `train`.
+
+The device never waits for the host: step t is dispatched, then the metrics of step t - 1 are fetched.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from trm_data.layout import Layout
+from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.loader.pipeline import BatchLoader, make_loader
+from trm_data.manifest import read_manifest
+from trm_train.checkpoint import CheckpointMeta, Checkpoints
+from trm_train.compile import CompiledStep, compile_train_step, use_compilation_cache
+from trm_train.config import RunConfig, check_config
+from trm_train.errors import CheckpointError, ConfigError
+from trm_train.experiments.registry import Experiment
+from trm_train.metric_table import MetricTable
+from trm_train.optim.build import make_schedule
+from trm_train.runs import RunRecord, make_record, read_record, run_folder, write_record
+from trm_train.sharding import batch_sharding, make_mesh, put_batch
+from trm_train.state import TrainState, eval_weights
+from trm_train.step import make_eval_step
+from trm_train.tracking import Tracker, TrackingMode, make_tracker
+from trm_train.validate import Evaluate, validate
+
+
+class Console(Protocol):
+    """Shows a person how a run goes."""
+
+    def begin(self, record: RunRecord, folder: Path, start_step: int, compiled: CompiledStep) -> None:
+        """The run starts, at `start_step`."""
+        ...
+
+    def step(self, step: int, rows_loaded: int, metrics: dict[str, float]) -> None:
+        """A step's metrics have arrived."""
+        ...
+
+    def validated(self, step: int, metrics: dict[str, float]) -> None:
+        """An evaluation on the validation split has ended."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+        folder: The run's folder.
+        record: What it is.
+        step: Optimizer steps taken.
+        finished: False if it was asked to stop before its last step.
+        started_at: Step it went on from.
+        seconds: Wall-clock time of the steps of this start.
+    """
+
+    folder: Path
+    record: RunRecord
+    step: int
+    finished: bool
+    started_at: int
+    seconds: float
+
+
+@dataclass
+class _Run:
+    """What the steps of a run share."""
+
+    config: RunConfig
+    record: RunRecord
+    folder: Path
+    mesh: Mesh
+    step: CompiledStep
+    evaluate: Evaluate
+    validation: Dataset | None
+    checkpoints: Checkpoints
+    table: MetricTable
+    tracker: Tracker
+    console: Console
+    rates: np.ndarray
+    """Learning rate of the network at every step, from step 1."""
+    begun: float = 0.0
+
+
+def train(
+    experiment: Experiment,
+    config: RunConfig,
+    layout: Layout,
+    console: Console,
+    *,
+    resume: bool = True,
+    tracking: TrackingMode = "wandb",
+) -> TrainResult:
+    """Train a run to its last step, from its newest checkpoint if it has one.
+
+    Args:
+        experiment: Names the run.
+        config: The experiment's configuration with all overrides.
+        layout: The root.
+        console: Shows progress.
+        resume: False throws away what the run has and starts anew.
+        tracking: Where metrics are mirrored.
+
+    Raises:
+        ConfigError: The configuration cannot be run.
+        DatasetNotFoundError: Its dataset is not built.
+        CorruptDatasetError: Its dataset is not what was built.
+        CheckpointError: Its checkpoints belong to other rows.
+    """
+    check_config(config)
+    use_compilation_cache(layout)
+    with ExitStack() as stack:
+        dataset = open_dataset(config.data.dataset, layout.root, "train")
+        mesh = make_mesh(config.execution.model_parallel)
+        check_batch(config, mesh)
+        record = make_record(experiment, config, dataset.manifest)
+        folder = run_folder(layout, experiment, config)
+        if resume:
+            _check_same_rows(folder, record)
+        else:
+            _forget(folder)
+        write_record(folder, record)
+        compiled, state, model = compile_train_step(config, record.input_spec, mesh)
+        checkpoints = Checkpoints(folder, config.execution.keep_weights)
+        stack.callback(checkpoints.close)
+        state, start = _restore(checkpoints, state, record)
+        tracker = make_tracker(tracking, folder, record)
+        stack.callback(tracker.finish)
+        validation = _open_validation(config, layout, dataset)
+        run = _Run(
+            config=config,
+            record=record,
+            folder=folder,
+            mesh=mesh,
+            step=compiled,
+            evaluate=jax.jit(make_eval_step(config, record.input_spec, model)),
+            validation=validation,
+            checkpoints=checkpoints,
+            table=MetricTable(folder, start),
+            tracker=tracker,
+            console=console,
+            rates=config.optim.lr * np.asarray(make_schedule(config)(jnp.arange(1, config.total_steps + 1))),
+        )
+        loader = stack.enter_context(
+            make_loader(
+                dataset,
+                global_batch_size=config.data.global_batch_size,
+                seed=config.seed,
+                process_index=jax.process_index(),
+                process_count=jax.process_count(),
+                start_step=start,
+            )
+        )
+        console.begin(record, folder, start, compiled)
+        run.begun = time.perf_counter()
+        with _stop_signals() as stop:
+            step = _run_steps(run, state, loader, start, stop)
+        seconds = time.perf_counter() - run.begun
+    return TrainResult(folder, record, step, step >= config.total_steps, start, seconds)
+
+
+def _run_steps(run: _Run, state: TrainState, loader: BatchLoader, start: int, stop: _StopRequest) -> int:
+    """All steps from `start`; returns the number of steps taken in all."""
+    execution = run.config.execution
+    placed = batch_sharding(run.mesh)
+    total = run.config.total_steps
+    pending: tuple[int, Any] | None = None
+    step = start
+    while step < total and not stop.requested:
+        batch = put_batch(next(loader), placed)
+        state, metrics = run.step.compiled(state, batch)
+        step += 1
+        if pending is not None:
+            _record_step(run, *pending)
+        pending = (step, metrics)
+        due = step % execution.checkpoint_every == 0 or step == total
+        validation_due = execution.validate_every and (step % execution.validate_every == 0 or step == total)
+        if due or (validation_due and run.validation is not None):
+            _record_step(run, *pending)
+            pending = None
+        if validation_due and run.validation is not None:
+            _validate(run, state, step)
+        if due:
+            _save(run, state, step)
+    if pending is not None:
+        _record_step(run, *pending)
+        _save(run, state, step)
+    return step
+
+
+def _record_step(run: _Run, step: int, metrics: Any) -> None:
+    """Fetch a step's metrics and note them."""
+    values = {name: value.item() for name, value in jax.device_get(metrics).items()}
+    # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
+    if step == 1:
+        run.table.rows_loaded += run.config.data.global_batch_size
+    row = {
+        "step": step,
+        "split": "train",
+        "rows_loaded": run.table.rows_loaded,
+        "global_batch_size": run.config.data.global_batch_size,
+        "lr": float(run.rates[step - 1]),
+        "seconds": time.perf_counter() - run.begun,
+        **values,
+    }
+    run.table.rows_loaded += int(values["count"])
+    run.table.add(row)
+    shown = means(values, run.config.data.global_batch_size)
+    run.console.step(step, row["rows_loaded"], shown)
+    if step % run.config.execution.log_every == 0 or step == run.config.total_steps:
+        run.tracker.log(step, {f"train/{name}": value for name, value in shown.items()})
+
+
+def _validate(run: _Run, state: TrainState, step: int) -> None:
+    """Evaluate the EMA weights on the validation split and note the result."""
+    assert run.validation is not None
+    sums = validate(
+        run.evaluate,
+        eval_weights(state),
+        run.validation,
+        run.mesh,
+        limit=run.config.execution.validation_examples,
+    )
+    row = {"step": step, "split": "validation", "rows_loaded": run.table.rows_loaded}
+    row |= {"global_batch_size": int(sums["count"]), "seconds": time.perf_counter() - run.begun, **sums}
+    for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps"):
+        row[name] = int(sums[name])
+    run.table.add(row)
+    shown = means(sums, int(sums["count"]))
+    run.console.validated(step, shown)
+    run.tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
+
+
+def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
+    """Divide metric sums: accuracies and steps by `count`, losses by the rows they are over."""
+    count = sums["count"]
+    shown = {"count": float(count)}
+    for name in ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps"):
+        shown[name] = sums[name] / count if count else float("nan")
+    for name in ("lm_loss", "q_halt_loss"):
+        shown[name] = sums[name] / max(loss_rows, 1)
+    return shown
+
+
+def check_batch(config: RunConfig, mesh: Mesh) -> None:
+    """Refuse a batch that cannot be spread evenly.
+
+    Raises:
+        ConfigError: Says which batch sizes are allowed.
+    """
+    devices = mesh.shape["data"]
+    if config.data.global_batch_size % devices:
+        raise ConfigError(
+            f"data.global_batch_size: a multiple of the {devices} devices along the mesh axis data, "
+            f"got {config.data.global_batch_size}"
+        )
+
+
+def _check_same_rows(folder: Path, record: RunRecord) -> None:
+    """A run goes on only with the rows and identifiers it began with."""
+    try:
+        before = read_record(folder)
+    except ConfigError:
+        return
+    for what in ("content_digest", "identifiers_digest"):
+        if getattr(before, what) != getattr(record, what):
+            raise CheckpointError(
+                f"{folder}: began with other rows (dataset {record.config.data.dataset} had {what} "
+                f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
+                "start anew with --resume never"
+            )
+
+
+def _restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> tuple[TrainState, int]:
+    """The state to go on from, and its step."""
+    if checkpoints.latest_step() is None:
+        return state, 0
+    restored, meta = checkpoints.restore(state)
+    expected = (record.identity, record.content_digest, record.identifiers_digest)
+    if (meta.identity, meta.content_digest, meta.identifiers_digest) != expected:
+        raise CheckpointError(
+            f"{checkpoints.folder}: the checkpoint at step {meta.step} is of another configuration or dataset; "
+            "start anew with --resume never"
+        )
+    return restored, meta.step
+
+
+def _save(run: _Run, state: TrainState, step: int) -> None:
+    """Write the metrics up to here, then start writing the checkpoint that stands on them."""
+    run.table.write_part(step)
+    run.checkpoints.save(
+        state,
+        CheckpointMeta(
+            step=step,
+            identity=run.record.identity,
+            content_digest=run.record.content_digest,
+            identifiers_digest=run.record.identifiers_digest,
+            tracking_id=run.tracker.id,
+        ),
+    )
+
+
+def _open_validation(config: RunConfig, layout: Layout, dataset: Dataset) -> Dataset | None:
+    """The validation split, if there is one and it is to be looked at."""
+    if not config.execution.validate_every or "validation" not in dataset.manifest.splits:
+        return None
+    return open_dataset(config.data.dataset, layout.root, "validation")
+
+
+def _forget(folder: Path) -> None:
+    """Remove what a run has, so that it starts anew."""
+    import shutil
+
+    for part in ("checkpoints", "metrics"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+
+
+@dataclass
+class _StopRequest:
+    """Whether the process was asked to stop."""
+
+    requested: bool = False
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_StopRequest]:
+    """SIGTERM (a pre-emption) and Ctrl-C end the run after the step that is under way, with a checkpoint."""
+    stop = _StopRequest()
+
+    def request(number: int, frame: FrameType | None) -> None:
+        stop.requested = True
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
+
+    before = {number: signal.signal(number, request) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def check_dataset_is_built(experiment: Experiment, config: RunConfig, layout: Layout) -> None:
+    """Refuse to start without the dataset, saying how to build it.
+
+    Raises:
+        DatasetNotFoundError: With the command that builds the experiment's dataset.
+    """
+    from trm_data.errors import DatasetNotFoundError
+
+    try:
+        read_manifest(layout, config.data.dataset)
+    except DatasetNotFoundError as error:
+        if config.data.dataset != experiment.make().data.dataset:
+            raise
+        raise DatasetNotFoundError(f"{error}\n  build it: {experiment.build}") from None
