@@ -15,10 +15,10 @@ from tyro.conf import Positional, arg, subcommand
 
 from trm_data.errors import DataError
 from trm_data.layout import resolve_root
+from trm_data.render import print_result, print_table
 
 if TYPE_CHECKING:
     from trm_data.build import BuildRequest, BuildResult
-    from trm_data.catalog.query import QueryResult
 
 Root = Annotated[str | None, arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint="")]
 Json = Annotated[bool, arg(help="Print JSON for machines.")]
@@ -164,7 +164,7 @@ class List:
             + (_megabytes(s.size_bytes), s.digest[:12])
             for s in summaries
         ]
-        _print_table(["dataset", "kind", "train", "validation", "test", "size", "digest"], rows)
+        print_table(["dataset", "kind", "train", "validation", "test", "size", "digest"], rows)
         return 0
 
 
@@ -190,11 +190,11 @@ class Describe:
         libraries = described.pop("libraries")
         described["size_bytes"] = f"{described['size_bytes']:,}"
         described["libraries"] = ", ".join(f"{name} {version}" for name, version in libraries.items())
-        _print_table(["", ""], list(described.items()))
-        _print_table(["specification", ""], list(_flat(spec)))
+        print_table(["", ""], list(described.items()))
+        print_table(["specification", ""], list(_flat(spec)))
         columns = ["groups", "puzzles", "examples", "shards", "bytes", "digest"]
         keys = ["num_groups", "num_puzzles", "num_examples", "shards", "size_bytes"]
-        _print_table(
+        print_table(
             ["split", *columns],
             [(name, *(f"{s[key]:,}" for key in keys), s["digest"][:12]) for name, s in splits.items()],
         )
@@ -314,21 +314,6 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(0)
 
 
-def print_result(result: QueryResult, form: Literal["table", "csv", "json"]) -> None:
-    """Print the result of a query: a table for people, CSV or JSON for machines."""
-    if form == "csv":
-        import csv
-
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(result.columns)
-        writer.writerows(result.rows)
-    elif form == "json":
-        records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
-        print(json.dumps(records, indent=1, default=str))
-    else:
-        _print_table(result.columns, result.rows)
-
-
 def _print_built(result: BuildResult, *, as_json: bool) -> None:
     manifest = result.manifest
     if as_json:
@@ -369,28 +354,6 @@ def _print_example(example: object) -> None:
     left, right = example.puzzle.splitlines(), example.solution.splitlines()
     for puzzle, solution in zip(left, right, strict=True):
         print(f"  {puzzle}    {solution}")
-
-
-def _print_table(columns: list[str], rows: list[tuple[object, ...]]) -> None:
-    """A table: drawn on a terminal, tab-free aligned text elsewhere."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, show_header=any(columns), pad_edge=False)
-    for position, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[position], (int, float)) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    console.print(table, markup=False, highlight=False)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "NULL"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _flat(value: dict[str, object], prefix: str = "") -> list[tuple[object, ...]]:

@@ -1,0 +1,1 @@
+"""Evaluates checkpoints and keeps the results as Parquet tables that are read with SQL."""

@@ -111,7 +111,7 @@ def restore_weights(run: Path, step: int, like: dict[str, Any]) -> tuple[dict[st
     if step not in steps:
         have = f"there are: {', '.join(map(str, steps))}" if steps else "the run has none yet"
         raise CheckpointError(f"{run}: no weights checkpoint at step {step} ({have})")
-    manager = _manager(run / "checkpoints" / "weights", None, read_only=True)
+    manager = _manager(run / "checkpoints" / "weights", None, create=False)
     try:
         return _restore(manager, step, like, run / "checkpoints" / "weights" / str(step))
     finally:
@@ -191,13 +191,13 @@ def _optional(value: Any) -> dict[str, Any]:
     return {} if value is None else {"rows": value}
 
 
-def _manager(folder: Path, kept: int | None, *, read_only: bool = False) -> ocp.CheckpointManager:
+def _manager(folder: Path, kept: int | None, *, create: bool = True) -> ocp.CheckpointManager:
+    """A manager that writes, or (without `create`) one that only reads."""
     options = ocp.CheckpointManagerOptions(
-        max_to_keep=None if read_only else kept,
-        create=not read_only,
-        read_only=read_only,
-        cleanup_tmp_directories=not read_only,
-        enable_async_checkpointing=not read_only,
+        max_to_keep=kept,
+        create=create,
+        cleanup_tmp_directories=create,
+        enable_async_checkpointing=create,
     )
     return ocp.CheckpointManager(folder, options=options, item_names=("state", "meta"))
 

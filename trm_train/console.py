@@ -57,31 +57,29 @@ class RunConsole:
             f"{compiled.num_parameters:,} parameters, {self._config.total_steps:,} steps of "
             f"{self._config.data.global_batch_size} slots, compiled in {compiled.seconds:.1f} s"
         )
-        self._start = start_step
-        self._marked = (start_step, time.perf_counter())
+        self._marked = time.perf_counter()
         if self._bar is not None:
             self._task = self._bar.add_task("train", total=self._config.total_steps, completed=start_step, rate="")
             self._bar.start()
 
-    def step(self, step: int, rows_loaded: int, metrics: dict[str, float]) -> None:
-        """Move on; a line every `log_every` steps."""
+    def step(self, step: int) -> None:
+        """Move the bar."""
         if self._bar is not None:
             self._bar.update(self._task, completed=step)
-        if step % self._config.execution.log_every and step != self._config.total_steps:
-            return
-        marked_step, marked_at = self._marked
+
+    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> None:
+        """A line for the steps since the last one."""
+        self.step(step)
         now = time.perf_counter()
-        rate = (step - marked_step) / max(now - marked_at, 1e-9)
-        left = (self._config.total_steps - step) / rate if rate else 0.0
-        self._marked = (step, now)
-        batch = self._config.data.global_batch_size
-        speed = f"{rate:.1f} steps/s, {rate * batch:,.0f} examples/s"
+        rate = steps / max(now - self._marked, 1e-9)
+        self._marked = now
+        left = (self._config.total_steps - step) / rate
+        speed = f"{rate:.1f} steps/s, {rate * self._config.data.global_batch_size:,.0f} examples/s"
         if self._bar is not None:
             self._bar.update(self._task, rate=speed)
-        epochs = f"{rows_loaded:,} rows"
         self._line(
             f"step {step:>6,}  loss {metrics['lm_loss']:.4f}  cells {_percent(metrics['accuracy'])}  "
-            f"exact {_percent(metrics['exact_accuracy'])}  {epochs}  {speed}, {_duration(left)} left"
+            f"exact {_percent(metrics['exact_accuracy'])}  {rows_loaded:,} rows  {speed}, {_duration(left)} left"
         )
 
     def validated(self, step: int, metrics: dict[str, float]) -> None:

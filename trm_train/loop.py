@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -45,8 +45,12 @@ class Console(Protocol):
         """The run starts, at `start_step`."""
         ...
 
-    def step(self, step: int, rows_loaded: int, metrics: dict[str, float]) -> None:
-        """A step's metrics have arrived."""
+    def step(self, step: int) -> None:
+        """A step is done."""
+        ...
+
+    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> None:
+        """So many steps since the last window are done; means over the examples that ended in them."""
         ...
 
     def validated(self, step: int, metrics: dict[str, float]) -> None:
@@ -93,6 +97,9 @@ class _Run:
     rates: np.ndarray
     """Learning rate of the network at every step, from step 1."""
     begun: float = 0.0
+    window: dict[str, float] = field(default_factory=dict)
+    """Metric sums since the last line on the console."""
+    window_steps: int = 0
 
 
 def train(
@@ -218,10 +225,16 @@ def _record_step(run: _Run, step: int, metrics: Any) -> None:
     }
     run.table.rows_loaded += int(values["count"])
     run.table.add(row)
-    shown = means(values, run.config.data.global_batch_size)
-    run.console.step(step, row["rows_loaded"], shown)
+    for name, value in values.items():
+        run.window[name] = run.window.get(name, 0.0) + value
+    run.window_steps += 1
     if step % run.config.execution.log_every == 0 or step == run.config.total_steps:
+        shown = means(run.window, run.window_steps * run.config.data.global_batch_size)
+        run.console.window(step, row["rows_loaded"], run.window_steps, shown)
         run.tracker.log(step, {f"train/{name}": value for name, value in shown.items()})
+        run.window, run.window_steps = {}, 0
+    else:
+        run.console.step(step)
 
 
 def _validate(run: _Run, state: TrainState, step: int) -> None:

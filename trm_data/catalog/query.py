@@ -5,6 +5,7 @@ The connection is read-only, has no access to files or the network, and its sett
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,9 @@ def query_catalog(layout: Layout, sql: str) -> QueryResult:
         return run_locked(connection, sql)
 
 
-def run_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
+def run_locked(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+) -> QueryResult:
     """Take away a connection's access to anything outside its tables, then run a user's SQL on it.
 
     Raises:
@@ -49,7 +52,7 @@ def run_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
-        result = connection.execute(sql)
+        result = connection.execute(sql, list(parameters))
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
     if result.description is None:

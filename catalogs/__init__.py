@@ -1,0 +1,1 @@
+"""SQL and dataset specifications that ship with the packages: data, no code."""

@@ -1,0 +1,15 @@
+-- One row per evaluation: how many puzzles, how many of them exactly right, share of right cells.
+SELECT
+    run,
+    step,
+    weights,
+    dataset,
+    split,
+    count,
+    round(100.0 * exact / count, 2) AS exact_percent,
+    round(100.0 * (cells - wrong_cells) / cells, 2) AS cells_percent,
+    round(100.0 * q_halt_right / count, 2) AS q_halt_percent,
+    supervision_steps,
+    evaluation
+FROM evals
+ORDER BY created_at;

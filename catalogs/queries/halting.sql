@@ -1,0 +1,13 @@
+-- When the network would have halted, and whether it was right: NULL never within the steps it was given.
+SELECT
+    run,
+    step,
+    weights,
+    split,
+    halt_step,
+    count(*) AS puzzles,
+    count_if(exact) AS exact,
+    evaluation
+FROM predicted_puzzles
+GROUP BY run, step, weights, split, halt_step, evaluation
+ORDER BY run, step, weights, split, halt_step;

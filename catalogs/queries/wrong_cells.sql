@@ -1,0 +1,13 @@
+-- How far off the wrong answers are: puzzles by number of wrong cells.
+SELECT
+    run,
+    step,
+    weights,
+    split,
+    wrong_cells,
+    count(*) AS puzzles,
+    round(100.0 * count(*) / sum(count(*)) OVER (PARTITION BY evaluation), 2) AS percent,
+    evaluation
+FROM predicted_puzzles
+GROUP BY run, step, weights, split, wrong_cells, evaluation
+ORDER BY run, step, weights, split, wrong_cells;

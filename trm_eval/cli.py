@@ -1,0 +1,188 @@
+"""`trm-eval`: evaluate runs, ask the results in SQL, show predictions.
+
+Heavy imports happen inside the commands, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import Positional, arg, subcommand
+
+from trm_data.errors import DataError
+from trm_data.layout import resolve_root
+from trm_data.render import print_result
+from trm_eval.errors import EvalError
+from trm_train.errors import TrainError
+
+Root = Annotated[
+    str | None,
+    arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint=""),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Evaluate a checkpoint of a run: every row of a split once, with a fixed number of supervision steps.
+
+    Writes the tables runs, train_metrics, evals and predictions; evaluating again replaces the result.
+
+    For example:
+
+      trm-eval run quickstart
+      trm-eval run quickstart-7b5f7e87-s0 --checkpoint best --split validation --weights raw
+    """
+
+    run: Annotated[Positional[str], arg(metavar="RUN")]
+    """A run's name or folder, or an experiment that has one run."""
+    checkpoint: str = "last"
+    """A step, last, or best (highest exact accuracy on the validation split)."""
+    split: Annotated[Literal["train", "validation", "test"] | None, arg(help_behavior_hint="")] = None
+    """Split of the run's dataset (default: test, or validation where there is no test)."""
+    limit: int = 0
+    """Rows at most, from the first; 0 is all."""
+    weights: Literal["ema", "raw"] = "ema"
+    """Averaged or raw parameters."""
+    steps: Annotated[int | None, arg(help_behavior_hint="")] = None
+    """Supervision steps of each row (default: as many as training gives at most)."""
+    root: Root = None
+    json: bool = False
+    """Print JSON for machines."""
+
+    def command(self) -> int:
+        """Evaluate and report."""
+        from trm_data.progress import terminal_progress
+        from trm_eval.evaluate import EvalRequest, evaluate_run
+        from trm_eval.report import print_report
+        from trm_train.runs import find_run
+
+        if self.limit < 0 or (self.steps is not None and self.steps < 1):
+            raise EvalError(f"--limit {self.limit}: at least 0; --steps {self.steps}: at least 1")
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        layout = resolve_root(self.root)
+        request = EvalRequest(
+            checkpoint=self.checkpoint,
+            split=self.split,
+            limit=self.limit,
+            weights=self.weights,
+            supervision_steps=self.steps,
+        )
+        with terminal_progress(quiet=self.json) as progress:
+            result = evaluate_run(layout, find_run(layout, self.run), request, progress)
+        if self.json:
+            print(json.dumps({"run": result.run, **result.row}, indent=1, default=str))
+        else:
+            print_report(layout, result)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sql:
+    """Ask results and dataset catalog in SQL, read-only.
+
+    Views: runs, train_metrics, evals, predictions, predicted_puzzles (predictions with rating and clues), and
+    the tables of trm-data sql. DESCRIBE VIEW and duckdb_columns() give the columns with their units.
+    @NAME runs a query that ships with the package; `trm-eval queries` lists them.
+
+    For example:
+
+      trm-eval sql @accuracy_by_rating
+      trm-eval sql "SELECT run, exact / count FROM evals" --format csv
+    """
+
+    query: Annotated[Positional[str], arg(metavar="QUERY")]
+    format: Literal["table", "csv", "json"] = "table"
+    root: Root = None
+
+    def command(self) -> int:
+        """Run the query and print the result."""
+        from trm_eval.tables.query import query_results
+
+        print_result(query_results(resolve_root(self.root), self.query), self.format)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queries:
+    """List the queries that ship with the package, or print one."""
+
+    name: Annotated[Positional[str | None], arg(metavar="NAME")] = None
+
+    def command(self) -> int:
+        """Print them."""
+        from trm_eval.tables.query import load_query, named_queries
+
+        if self.name is not None:
+            print(load_query(self.name.removeprefix("@")), end="")
+            return 0
+        queries = named_queries()
+        width = max(map(len, queries))
+        for name, answers in queries.items():
+            print(f"@{name:<{width}}  {answers}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Draw puzzles with the predictions of a run's newest evaluation.
+
+    For example:
+
+      trm-eval show quickstart --count 2 --which wrong
+    """
+
+    run: Annotated[Positional[str], arg(metavar="RUN")]
+    """A run's name or folder, or an experiment that has one run."""
+    count: int = 3
+    which: Literal["any", "right", "wrong", "guessing"] = "any"
+    """guessing: those that need guessing (rating above 0) and are right."""
+    root: Root = None
+    json: bool = False
+    """Print JSON for machines."""
+
+    def command(self) -> int:
+        """Draw them."""
+        from trm_eval.report import print_predicted
+        from trm_eval.show import show_predictions
+        from trm_train.runs import find_run
+
+        layout = resolve_root(self.root)
+        found = show_predictions(layout, find_run(layout, self.run).name, count=self.count, which=self.which)
+        if self.json:
+            print(json.dumps([asdict(puzzle) for puzzle in found], indent=1))
+        else:
+            for puzzle in found:
+                print_predicted(puzzle)
+        return 0
+
+
+Command = (
+    Annotated[Run, subcommand("run")]
+    | Annotated[Sql, subcommand("sql")]
+    | Annotated[Queries, subcommand("queries")]
+    | Annotated[Show, subcommand("show")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run `trm-eval`. Exit code 0: done; 2: an error, on standard error."""
+    try:
+        command = tyro.cli(
+            Command,
+            prog="trm-eval",
+            description="Evaluate runs and read their results.",
+            args=arguments,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
+        sys.exit(command.command())
+    except (EvalError, TrainError, DataError) as error:
+        print(f"trm-eval: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,9 @@
+"""Errors that a user can act on. The command line prints them as one message, without a traceback."""
+
+
+class EvalError(Exception):
+    """Base of every error that `trm_eval` raises on purpose."""
+
+
+class ResultError(EvalError):
+    """Results that are missing, or cannot be written or read."""

@@ -1,0 +1,217 @@
+"""Evaluates a checkpoint of a run on a split and writes the result tables. Reads top to bottom in `evaluate_run`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from trm_data.layout import Layout
+from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.manifest import read_manifest
+from trm_data.progress import NoProgress, Progress
+from trm_data.specs import canonical_json
+from trm_eval.errors import EvalError
+from trm_eval.infer import infer
+from trm_eval.predictions import PredictionWriter
+from trm_eval.tables.writer import write_table
+from trm_train.checkpoint import weights_steps
+from trm_train.compile import use_compilation_cache
+from trm_train.config import config_to_json
+from trm_train.metric_table import read_metrics
+from trm_train.runs import RunRecord, read_record
+
+WhichWeights = Literal["ema", "raw"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalRequest:
+    """What to evaluate.
+
+    Attributes:
+        checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
+        split: None is test if there is one, else validation.
+        limit: Rows at most, from the first; 0 is all.
+        weights: Averaged or raw parameters.
+        supervision_steps: None is as many as training gives at most.
+    """
+
+    checkpoint: str = "last"
+    split: str | None = None
+    limit: int = 0
+    weights: WhichWeights = "ema"
+    supervision_steps: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalResult:
+    """What an evaluation gave; `row` is its row in `evals`."""
+
+    run: str
+    experiment: str
+    row: dict[str, Any]
+
+
+def evaluate_run(
+    layout: Layout, run: Path, request: EvalRequest, progress: Progress | None = None
+) -> EvalResult:
+    """Evaluate one checkpoint, every row once, and write `runs`, `train_metrics`, `predictions` and `evals`.
+
+    Args:
+        layout: The root that holds the dataset and takes the results.
+        run: The run's folder.
+        request: What to evaluate.
+        progress: Told of the rows.
+
+    Raises:
+        EvalError: The request does not fit the run or its dataset.
+        ConfigError: The folder holds no run.
+        CheckpointError: There is no such checkpoint.
+        CorruptDatasetError: The dataset is not what was built.
+    """
+    use_compilation_cache(layout)
+    record = read_record(run)
+    step = choose_step(run, request.checkpoint)
+    dataset = _open_split(layout, record, request)
+    supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
+    evaluation = evaluation_id(record, request, step, supervision_steps, dataset)
+    batches = infer(
+        run,
+        record,
+        dataset,
+        step=step,
+        weights=request.weights,
+        supervision_steps=supervision_steps,
+        limit=request.limit,
+        progress=progress or NoProgress(),
+    )
+    predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps)
+    sums: dict[str, float] = {}
+    for inferred in batches:
+        predictions.add(inferred)
+        for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
+            sums[name] = sums.get(name, 0.0) + value
+    predictions.finish()
+    publish_run(layout, run, record)
+    row = _evals_row(request, step, dataset, predictions, sums)
+    write_table(layout, "evals", record.experiment, record.run, evaluation, [row])
+    return EvalResult(run=record.run, experiment=record.experiment, row=row)
+
+
+def choose_step(run: Path, checkpoint: str) -> int:
+    """The step that `last`, `best` or a number names.
+
+    Raises:
+        EvalError: The run has no checkpoint yet, none at that step, or no validation to find the best by.
+    """
+    steps = weights_steps(run)
+    if not steps:
+        raise EvalError(f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps")
+    if checkpoint == "last":
+        return steps[-1]
+    if checkpoint == "best":
+        metrics = [row for row in read_metrics(run).to_pylist() if row["split"] == "validation"]
+        scored = [(row["exact_accuracy"] / row["count"], row["step"]) for row in metrics if row["step"] in steps]
+        if not scored:
+            raise EvalError(f"{run.name}: has no validated checkpoint to call the best; use --checkpoint last")
+        return max(scored)[1]
+    if not checkpoint.isdecimal() or int(checkpoint) not in steps:
+        raise EvalError(
+            f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', or 'best'"
+        )
+    return int(checkpoint)
+
+
+def evaluation_id(
+    record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
+) -> str:
+    """Hash of everything that decides an evaluation's rows: the same evaluation replaces itself."""
+    content = {
+        "run": record.run,
+        "content_digest": record.content_digest,
+        "step": step,
+        "weights": request.weights,
+        "supervision_steps": supervision_steps,
+        "split": dataset.split,
+        "split_digest": dataset.split_digest,
+        "limit": request.limit,
+        "code_version": version("trm-lab"),
+    }
+    return hashlib.sha256(canonical_json(content)).hexdigest()[:16]
+
+
+def publish_run(layout: Layout, run: Path, record: RunRecord) -> None:
+    """Write what a run is and how its training went beside the results."""
+    row = {
+        "experiment_group": record.group,
+        "identity": record.identity,
+        "seed": record.config.seed,
+        "dataset": record.config.data.dataset,
+        "content_digest": record.content_digest,
+        "config": json.dumps(config_to_json(record.config), sort_keys=True),
+        "total_steps": record.config.total_steps,
+        "global_batch_size": record.config.data.global_batch_size,
+        "created_at": datetime.fromisoformat(record.created_at),
+        "versions": json.dumps(record.versions, sort_keys=True),
+    }
+    write_table(layout, "runs", record.experiment, record.run, "run", [row])
+    write_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", read_metrics(run))
+
+
+def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
+    """The split to evaluate on, of the very dataset the run learned from."""
+    name = record.config.data.dataset
+    splits = read_manifest(layout, name).splits
+    split = request.split
+    if split is None:
+        split = next((held_out for held_out in ("test", "validation") if held_out in splits), None)
+        if split is None:
+            raise EvalError(f"dataset {name} has no held-out split; evaluate on --split train, or build it with one")
+    dataset = open_dataset(name, layout.root, split)
+    if dataset.content_digest != record.content_digest:
+        raise EvalError(
+            f"dataset {name} has digest {dataset.content_digest[:12]}, the run learned from "
+            f"{record.content_digest[:12]}; rebuild the dataset it learned from"
+        )
+    return dataset
+
+
+def _evals_row(
+    request: EvalRequest, step: int, dataset: Dataset, predictions: PredictionWriter, sums: dict[str, float]
+) -> dict[str, Any]:
+    """The row in `evals`.
+
+    Raises:
+        EvalError: The device saw other rows, or found others right, than the predictions say.
+    """
+    expected = min(request.limit, len(dataset)) if request.limit else len(dataset)
+    seen, right = int(sums["count"]), int(sums["exact_accuracy"])
+    if (seen, right) != (expected, predictions.exact):
+        raise EvalError(
+            f"evaluated {seen} of {expected} rows, {right} exact on the device and {predictions.exact} in the "
+            "predictions: results are not written"
+        )
+    return {
+        "evaluation": predictions.evaluation,
+        "step": step,
+        "weights": request.weights,
+        "dataset": dataset.name,
+        "split": dataset.split,
+        "split_digest": dataset.split_digest,
+        "limit": request.limit,
+        "supervision_steps": predictions.supervision_steps,
+        "count": seen,
+        "exact": right,
+        "cells": predictions.cells,
+        "wrong_cells": predictions.wrong_cells,
+        "q_halt_right": int(sums["q_halt_accuracy"]),
+        "lm_loss": sums["lm_loss"],
+        "seconds": sums["seconds"],
+        "code_version": version("trm-lab"),
+        "created_at": datetime.now(UTC),
+        "parts": predictions.parts,
+    }

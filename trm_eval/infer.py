@@ -1,0 +1,96 @@
+"""Predictions of a run's weights for every row of a split: restore, compile, batch by batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.loader.dataset import Dataset
+from trm_data.loader.pipeline import evaluation_batches
+from trm_data.progress import Progress
+from trm_train.checkpoint import choose_weights, restore_weights, weights_tree
+from trm_train.runs import RunRecord
+from trm_train.sharding import batch_sharding, make_mesh, put_batch
+from trm_train.state import Weights, init_state
+from trm_train.step import make_eval_step
+from trm_train.validate import evaluation_batch_size
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Predictions for some rows of a split, n of S cells.
+
+    Attributes:
+        first_row: Row of the first.
+        predictions: Tokens, uint8 [n, S].
+        q_halt_logits: After the last supervision step, float32 [n].
+        halt_steps: First supervision step with a halting logit above 0, int32 [n]; 0 where there is none.
+        metrics: Sums over the rows, as `trm_train.metrics` defines them.
+        seconds: Wall-clock time of the batch.
+    """
+
+    first_row: int
+    predictions: NDArray[np.uint8]
+    q_halt_logits: NDArray[np.float32]
+    halt_steps: NDArray[np.int32]
+    metrics: dict[str, float]
+    seconds: float
+
+
+def infer(
+    run: Path,
+    record: RunRecord,
+    dataset: Dataset,
+    *,
+    step: int,
+    weights: str,
+    supervision_steps: int,
+    limit: int,
+    progress: Progress,
+) -> Iterator[Inferred]:
+    """Predict every row of a split once, in order.
+
+    Args:
+        run: The run's folder.
+        record: What the run is.
+        dataset: The opened split.
+        step: Checkpoint to use.
+        weights: `ema` or `raw`.
+        supervision_steps: Supervision steps each row is given.
+        limit: Rows at most; 0 is all.
+        progress: Told of the rows.
+
+    Yields:
+        One `Inferred` a batch, without padding.
+
+    Raises:
+        CheckpointError: There is no such checkpoint, or it cannot be read.
+    """
+    mesh = make_mesh()
+    model, state = init_state(record.config, record.input_spec, mesh.shape["data"], mesh)
+    tree, _ = restore_weights(run, step, weights_tree(state))
+    chosen: Weights = choose_weights(tree, weights)
+    evaluate = jax.jit(make_eval_step(record.config, record.input_spec, model, steps=supervision_steps))
+    batch_size = evaluation_batch_size(dataset, mesh)
+    total = min(limit, len(dataset)) if limit else len(dataset)
+    progress.start(f"evaluate {dataset.split}", total, "examples")
+    for batch, first_row, count in evaluation_batches(dataset, batch_size, limit=limit):
+        begun = time.perf_counter()
+        weight = np.arange(batch_size) < count
+        outputs = jax.device_get(evaluate(chosen, put_batch({**batch, "weight": weight}, batch_sharding(mesh))))
+        halting = np.asarray(outputs.q_halt_by_step)[:, :count] > 0
+        yield Inferred(
+            first_row=first_row,
+            predictions=np.asarray(outputs.predictions)[:count].astype(np.uint8),
+            q_halt_logits=np.asarray(outputs.q_halt_logits)[:count],
+            halt_steps=np.where(halting.any(axis=0), halting.argmax(axis=0) + 1, 0).astype(np.int32),
+            metrics={name: float(value) for name, value in outputs.metrics.items()},
+            seconds=time.perf_counter() - begun,
+        )
+        progress.advance(count)

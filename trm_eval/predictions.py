@@ -1,0 +1,84 @@
+"""Collects the predictions of an evaluation, scores them, and writes them as parts of the table `predictions`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from trm_data.layout import Layout
+from trm_data.loader.dataset import Dataset
+from trm_eval.infer import Inferred
+from trm_eval.score.cells import labelled_cells, wrong_cells
+from trm_eval.tables.writer import token_lists, write_table
+from trm_train.runs import RunRecord
+
+PART_EXAMPLES = 65_536
+"""Rows of one part, about: what is held in memory."""
+
+
+class PredictionWriter:
+    """Takes batches in order and writes a part whenever enough rows have come.
+
+    Attributes:
+        evaluation: Id of the evaluation; parts are named by it.
+        supervision_steps: Supervision steps each row was given.
+        parts: Names of the parts written so far.
+        exact: Rows with every labelled cell right.
+        cells: Labelled cells.
+        wrong_cells: Labelled cells that are wrong.
+    """
+
+    def __init__(
+        self, layout: Layout, record: RunRecord, evaluation: str, dataset: Dataset, supervision_steps: int
+    ) -> None:
+        self.evaluation = evaluation
+        self.supervision_steps = supervision_steps
+        self.parts: list[str] = []
+        self.exact = self.cells = self.wrong_cells = 0
+        self._layout = layout
+        self._record = record
+        self._dataset = dataset
+        self._pending: list[Inferred] = []
+
+    def add(self, batch: Inferred) -> None:
+        """Take the next batch."""
+        self._pending.append(batch)
+        if sum(len(pending.predictions) for pending in self._pending) >= PART_EXAMPLES:
+            self._write()
+
+    def finish(self) -> None:
+        """Write what is left."""
+        if self._pending:
+            self._write()
+
+    def _write(self) -> None:
+        """Score and write the pending batches as one part."""
+        batches, self._pending = self._pending, []
+        name = f"{self.evaluation}-{len(self.parts):05d}"
+        predictions = np.concatenate([batch.predictions for batch in batches])
+        count = len(predictions)
+        rows = slice(batches[0].first_row, batches[0].first_row + count)
+        labels = self._dataset.labels[rows]
+        wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
+        halt_steps = np.concatenate([batch.halt_steps for batch in batches])
+        table = pa.table(
+            {
+                "evaluation": pa.array([self.evaluation] * count),
+                "part": pa.array([name] * count),
+                "row": np.arange(rows.start, rows.stop, dtype=np.int64),
+                "group_index": self._dataset.row_groups[rows],
+                "augmentation": self._dataset.row_augmentations[rows],
+                "exact": pa.array(wrong == 0),
+                "cells": cells,
+                "wrong_cells": wrong,
+                "steps": np.full(count, self.supervision_steps, np.int32),
+                "halt_step": pa.array(halt_steps, mask=halt_steps == 0),
+                "q_halt_logit": np.concatenate([batch.q_halt_logits for batch in batches]),
+                "prediction": token_lists(predictions),
+            }
+        )
+        write_table(self._layout, "predictions", self._record.experiment, self._record.run, name, table)
+        self.parts.append(name)
+        self.exact += int((wrong == 0).sum())
+        self.cells += int(cells.sum())
+        self.wrong_cells += int(wrong.sum())

@@ -1,0 +1,49 @@
+"""What a person reads of an evaluation: every number comes from the tables, by the queries in `catalogs/`."""
+
+from __future__ import annotations
+
+from trm_data.layout import Layout
+from trm_data.render import print_result
+from trm_eval.evaluate import EvalResult
+from trm_eval.show import Predicted
+from trm_eval.tables.query import query_evaluation, query_results
+
+SECTIONS = (
+    ("accuracy_by_rating", "by rating (guesses a solver needs)"),
+    ("wrong_cells", "by number of wrong cells"),
+    ("halting", "by the supervision step at which the network would have halted"),
+)
+
+HEADLINE = """
+SELECT count, exact, 100.0 * exact / count, 100.0 * (cells - wrong_cells) / cells, supervision_steps, seconds,
+       (SELECT count_if(rating > 0) FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
+FROM evals AS e WHERE evaluation = ?
+"""
+
+
+def print_report(layout: Layout, result: EvalResult) -> None:
+    """Print the headline and the tables of one evaluation."""
+    row = result.row
+    headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
+    count, exact, exact_percent, cells_percent, steps, seconds, guessing = headline
+    print(f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}")
+    print(
+        f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
+        f"{steps} supervision steps, {count / seconds:,.0f} examples/s"
+    )
+    print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
+    for query, title in SECTIONS:
+        print(f"\n{title}: trm-eval sql @{query}")
+        print_result(query_evaluation(layout, query, row["evaluation"]), "table")
+
+
+def print_predicted(puzzle: Predicted) -> None:
+    """Print a puzzle, what was predicted, and the solution where that differs."""
+    rating = "unrated" if puzzle.rating is None else f"rating {puzzle.rating:.2f}"
+    verdict = "solved" if puzzle.exact else f"{puzzle.wrong_cells} cells wrong"
+    halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
+    print(f"{puzzle.split} {puzzle.row}: {rating}, {verdict}{halt}")
+    columns = [puzzle.puzzle, puzzle.prediction] + ([] if puzzle.exact else [puzzle.solution])
+    for lines in zip(*(column.splitlines() for column in columns), strict=True):
+        print("  " + "    ".join(lines))
+    print()

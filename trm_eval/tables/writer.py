@@ -1,0 +1,60 @@
+"""Writes result tables as Parquet under `<root>/results/<table>/experiment=<e>/run=<r>/`.
+
+Every file's name follows from what it holds, so writing a result again replaces it. The row in `evals` is
+written last and names its parts: readers show only what is named there, so a writer that dies leaves
+nothing that anyone sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from trm_data.layout import Layout
+from trm_data.shards.naming import temporary_path
+from trm_eval.errors import ResultError
+from trm_eval.tables.schema import TABLES
+
+
+def write_table(
+    layout: Layout, table: str, experiment: str, run: str, file: str, content: pa.Table | Sequence[Mapping[str, Any]]
+) -> Path:
+    """Write one file of a table, whole or not at all.
+
+    Args:
+        layout: The root.
+        table: A table of the schema.
+        experiment: Folder, and column.
+        run: Folder, and column.
+        file: Name of the file, without its ending.
+        content: Rows; their columns are the schema's.
+
+    Raises:
+        ResultError: The rows do not fit the schema, or the file could not be written.
+    """
+    folder = layout.results / table / f"experiment={experiment}" / f"run={run}"
+    path = folder / f"{file}.parquet"
+    temporary = temporary_path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        schema = TABLES[table]
+        rows = content if isinstance(content, pa.Table) else pa.Table.from_pylist(list(content), schema=schema)
+        pq.write_table(rows.select(schema.names).cast(schema), temporary, compression="zstd")
+        temporary.replace(path)
+    except (OSError, KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        temporary.unlink(missing_ok=True)
+        raise ResultError(f"{path}: could not be written ({error})") from error
+    return path
+
+
+def token_lists(tokens: NDArray[np.uint8]) -> pa.ListArray:
+    """Rows of tokens [N, S] as an Arrow list column, without a Python object a cell."""
+    rows, cells = tokens.shape
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * np.int32(cells))
+    return pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(tokens).reshape(-1)))
