@@ -365,6 +365,6 @@ def _entry(info: ShardInfo) -> ShardEntry:
 def _remove_leftovers(folder: Path, shards: set[str]) -> None:
     """Remove what killed or differently divided builds left: never anything that is not ours."""
     wanted = shards | {sidecar_path(folder / shard).name for shard in shards}
-    for path in [*folder.glob("*.array_record"), *folder.glob("*.array_record.json"), *folder.rglob(".tmp-*")]:
+    for path in {*folder.glob("*.array_record"), *folder.glob("*.array_record.json"), *folder.rglob(".tmp-*")}:
         if is_temporary(path) or path.name not in wanted:
             path.unlink()

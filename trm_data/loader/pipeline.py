@@ -28,10 +28,14 @@ class BatchLoader:
 
     def __init__(self, source: BatchSource, threads: int = READ_THREADS) -> None:
         self.dataset = source.dataset
+        self._source = source
         self.step = source.start_step
         options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=PREFETCHED_BATCHES if threads else 0)
         self.pipeline = grain.MapDataset.source(source).to_iter_dataset(options)
         self._batches = iter(self.pipeline)
+
+    def __repr__(self) -> str:
+        return f"BatchLoader({self._source!r}, step={self.step})"
 
     def __iter__(self) -> Self:
         return self

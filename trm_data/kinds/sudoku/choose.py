@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import augment_rows, group_order
+from trm_data.augment.sudoku import augment_rows, group_order, index_count
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.engine.local import run_tasks, slices
 from trm_data.errors import BadRowError, SpecError
@@ -201,7 +201,9 @@ class _Chooser:
             source_rows=chosen.source_rows,
             clues=np.count_nonzero(chosen.puzzles, axis=1).astype(np.int32),
             canonical_hashes=chosen.hashes.tolist(),
-            augmentations=distinct_augmentations(self.spec, chosen.puzzles, chosen.automorphisms, aug),
+            augmentations=distinct_augmentations(
+                self.spec, chosen.puzzles, chosen.solutions, chosen.automorphisms, aug
+            ),
         )
 
 
@@ -314,7 +316,11 @@ def _rated(
 
 
 def distinct_augmentations(
-    spec: DatasetSpec, puzzles: NDArray[np.uint8], automorphisms: NDArray[np.int64], aug: int
+    spec: DatasetSpec,
+    puzzles: NDArray[np.uint8],
+    solutions: NDArray[np.uint8],
+    automorphisms: NDArray[np.int64],
+    aug: int,
 ) -> list[NDArray[np.int32]]:
     """For each group the k of its augmentations, such that no two of a group are equal.
 
@@ -326,16 +332,21 @@ def distinct_augmentations(
         return [usual] * len(puzzles)
     chosen = [usual] * len(puzzles)
     for group in np.flatnonzero(automorphisms > 1).tolist():
-        chosen[group] = _distinct_images(spec, puzzles, group, int(automorphisms[group]), aug)
+        chosen[group] = _distinct_images(spec, puzzles, solutions, group, int(automorphisms[group]), aug)
     return chosen
 
 
 def _distinct_images(
-    spec: DatasetSpec, puzzles: NDArray[np.uint8], group: int, automorphisms: int, aug: int
+    spec: DatasetSpec,
+    puzzles: NDArray[np.uint8],
+    solutions: NDArray[np.uint8],
+    group: int,
+    automorphisms: int,
+    aug: int,
 ) -> NDArray[np.int32]:
     box = (spec.options.box_rows, spec.options.box_columns)
-    order = group_order(*box)
-    wanted = min(aug + 1, order // automorphisms)
+    order = index_count(*box)
+    wanted = min(aug + 1, group_order(*box) // automorphisms)
     seen: set[bytes] = set()
     survivors: list[int] = []
     start = 0
@@ -345,7 +356,7 @@ def _distinct_images(
         images = np.empty((len(ks), puzzles.shape[1]), np.uint8)
         groups = np.full(len(ks), group, np.int32)
         keys = np.arange(len(puzzles), dtype=np.int64)
-        augment_rows(puzzles, puzzles, keys, groups, ks, spec.seed, *box, images, images.copy())
+        augment_rows(puzzles, solutions, keys, groups, ks, spec.seed, *box, images, np.empty_like(images))
         for k, image in zip(ks.tolist(), images, strict=True):
             if len(survivors) < wanted and image.tobytes() not in seen:
                 seen.add(image.tobytes())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import augment_rows, group_order
+from trm_data.augment.sudoku import augment_rows, index_count
 from trm_data.encode.vocab import sudoku_vocabulary_size
 from trm_data.errors import SpecError
 from trm_data.kinds.base import CheckedSplit, Geometry
@@ -39,7 +39,7 @@ class SudokuKind:
         for option, value in (("aug", spec.aug), ("val-size", spec.val_size), ("test-size", spec.test_size)):
             if value < 0:
                 raise SpecError(f"--{option} {value}: at least 0")
-        most = group_order(*box) - 1
+        most = index_count(*box) - 1
         if spec.aug > most:
             raise SpecError(f"--aug {spec.aug}: a {box[0]}x{box[1]} Sudoku has {most:,} besides the original")
         low, high = spec.options.min_rating, spec.options.max_rating

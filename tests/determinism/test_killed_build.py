@@ -1,0 +1,68 @@
+"""A build that is killed at any moment, then run again, gives the rows of an undisturbed one."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from trm_data.build import build_dataset
+from trm_data.layout import Layout
+from trm_data.manifest import dataset_names, read_manifest
+from trm_data.verify import verify_dataset
+
+KILLS = 20
+
+BUILD = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from conftest import small_request
+from trm_data.build import build_dataset
+from trm_data.layout import Layout
+import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
+print("ready", flush=True)
+sys.stdin.readline()
+begun = time.perf_counter()
+build_dataset(small_request(size=60, aug=400, name="killed"), Layout(__import__("pathlib").Path(sys.argv[1])), shard_examples=1500)
+print(time.perf_counter() - begun, flush=True)
+"""
+
+
+def start(root: Path) -> subprocess.Popen:
+    """A process that has imported everything and waits for a line to build."""
+    program = BUILD.format(tests=str(Path(__file__).resolve().parents[1]))
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def go(process: subprocess.Popen) -> None:
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def test_killed_at_random_moments(tmp_path: Path, request_small) -> None:
+    undisturbed = start(tmp_path / "whole")
+    go(undisturbed)
+    seconds = float(undisturbed.stdout.readline())
+    undisturbed.communicate(timeout=60)
+    expected = read_manifest(Layout(tmp_path / "whole"), "killed").content_digest
+    request = request_small(size=60, aug=400, name="killed")
+    draws = random.Random(0)
+    killed = resumed = 0
+    for number in range(KILLS):
+        layout = Layout(tmp_path / f"root{number}")
+        with start(layout.root) as process:
+            go(process)
+            time.sleep(draws.uniform(0, seconds * 1.1))
+            process.kill()
+        killed += not dataset_names(layout)
+        result = build_dataset(request, layout, shard_examples=1500)
+        resumed += result.shards_kept > 0
+        assert result.manifest.content_digest == expected
+        assert not list(result.folder.glob(".tmp-*"))
+    assert killed >= 5, "too few kills came before the manifest to mean anything"
+    assert resumed >= 1, "no kill left a whole shard behind"
+    assert verify_dataset(layout, "killed").problems == []

@@ -1,0 +1,142 @@
+"""The `trm-data` command as a user types it: output, exit codes, errors."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from trm_data.layout import Layout
+
+TRM_DATA = Path(sys.executable).with_name("trm-data")
+SMALL = ["build", "sudoku", "--box", "2x3", "--size", "6", "--aug", "5", "--val-size", "2", "--test-size", "3"]
+
+
+def trm_data(*arguments: str, root: Path, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("cli")
+    done = trm_data(*SMALL, root=root)
+    assert done.returncode == 0, done.stderr
+    assert "sudoku-2x3-generated-6-aug-5: 36 train, 2 validation, 3 test examples" in done.stdout
+    assert "write rows: 41 examples" in done.stderr
+    return root
+
+
+NAME = "sudoku-2x3-generated-6-aug-5"
+
+
+def test_a_second_build_says_that_there_is_nothing_to_do(built: Path) -> None:
+    done = trm_data(*SMALL, root=built)
+    assert done.returncode == 0
+    assert "already built, nothing to do" in done.stdout
+    facts = json.loads(trm_data(*SMALL, "--json", root=built).stdout)
+    assert facts["unchanged"] is True
+    assert facts["examples"] == {"train": 36, "validation": 2, "test": 3}
+
+
+def test_list_describe_show_and_sql(built: Path) -> None:
+    assert NAME in trm_data("list", root=built).stdout
+    assert json.loads(trm_data("list", "--json", root=built).stdout)[0]["name"] == NAME
+    described = trm_data("describe", NAME, root=built).stdout
+    assert "content_digest" in described
+    assert "options.box_rows" in described
+    assert "the original of group 0" in described
+    assert json.loads(trm_data("describe", NAME, "--json", root=built).stdout)["splits"]["train"]["num_groups"] == 6
+    shown = trm_data("show", NAME, "--split", "train", "--index", "8", root=built).stdout
+    assert "train 8: augmentation 2 of group 1" in shown
+    assert "-------+-------" in shown
+    query = "SELECT split, num_examples FROM splits ORDER BY 2"
+    assert trm_data("sql", query, "--format", "csv", root=built).stdout.splitlines()[1] == "validation,2"
+    assert json.loads(trm_data("sql", query, "--format", "json", root=built).stdout)[2]["num_examples"] == 36
+
+
+def test_verify_exits_with_one_and_a_list(built: Path, tmp_path: Path) -> None:
+    import shutil
+
+    assert trm_data("verify", NAME, root=built).returncode == 0
+    shutil.copytree(built, tmp_path / "copy")
+    next((tmp_path / "copy" / "datasets" / NAME).glob("train*.array_record")).unlink()
+    failed = trm_data("verify", NAME, root=tmp_path / "copy")
+    assert failed.returncode == 1
+    assert "is missing" in failed.stderr
+    assert json.loads(trm_data("verify", NAME, "--json", root=tmp_path / "copy").stdout)["whole"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe", "../../etc"], "dataset name"),
+        (["describe", "nothing"], "no dataset 'nothing'"),
+        (["show", NAME, "--index", "99"], "--index 99"),
+        (["show", NAME, "--split", "test", "--index", "3"], "--index 3"),
+        (["sql", "DROP TABLE puzzles"], "read-only"),
+        (["build", "sudoku", "--box", "3by3"], "--box 3by3"),
+        (["build", "sudoku", "--source", "what"], "--source what"),
+        (["build", "sudoku", "--source", "csv:/no/such.csv"], "/no/such.csv: no such file"),
+        (["build", "sudoku", "--nmae", "x"], "nmae"),
+    ],
+)
+def test_errors_are_one_message_and_exit_code_two(built: Path, arguments: list[str], message: str) -> None:
+    failed = trm_data(*arguments, root=built)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def _limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+
+def test_a_full_disk_leaves_no_dataset(tmp_path: Path) -> None:
+    arguments = ["build", "sudoku", "--box", "2x3", "--size", "40", "--aug", "200", "--name", "full"]
+    failed = trm_data(*arguments, root=tmp_path, preexec_fn=_limit_file_size)
+    assert failed.returncode == 2, failed.stdout + failed.stderr
+    assert "could not be written" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (tmp_path / "datasets" / "full" / "manifest.json").exists()
+    assert "no datasets" in trm_data("list", root=tmp_path).stdout
+    assert trm_data(*arguments, root=tmp_path).returncode == 0
+    assert trm_data("verify", "full", root=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("command", [["--help"], ["build", "sudoku", "--help"], ["list", "--help"]])
+def test_help_shows_examples_and_imports_nothing_heavy(command: list[str]) -> None:
+    done = subprocess.run([TRM_DATA, *command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "trm-data" in done.stdout
+    program = f"""
+import sys
+from trm_data.cli import main
+try:
+    main({command!r})
+except SystemExit:
+    pass
+heavy = {{"numpy", "numba", "pyarrow", "duckdb", "grain", "jax", "array_record"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_building_imports_neither_jax_nor_grain(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from trm_data.cli import main
+try:
+    main([*{SMALL!r}, "--root", {str(tmp_path)!r}, "--quiet"])
+except SystemExit as stop:
+    assert stop.code == 0
+heavy = {{"grain", "jax", "torch"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=120)
+    assert Layout(tmp_path).catalog.is_file()
+    assert time.time() - Layout(tmp_path).catalog.stat().st_mtime < 120

@@ -1,0 +1,111 @@
+"""The catalog: what it says, that it can be rebuilt, and that a user's SQL can do nothing but read."""
+
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from trm_data.augment.sudoku import SudokuSymmetry
+from trm_data.build import build_dataset
+from trm_data.catalog.query import query_catalog
+from trm_data.catalog.schema import TABLES, quote_identifier, quote_literal, schema_sql
+from trm_data.errors import QueryError
+from trm_data.layout import Layout
+from trm_data.loader.dataset import open_dataset
+from trm_data.manifest import read_manifest
+
+
+def test_counts_are_those_of_the_manifest(small_layout: Layout) -> None:
+    manifest = read_manifest(small_layout, "small")
+    rows = query_catalog(small_layout, "SELECT split, num_groups, num_examples, digest FROM splits").rows
+    assert rows == [(s, e.num_groups, e.num_examples, e.digest) for s, e in manifest.splits.items()]
+    assert query_catalog(small_layout, "SELECT digest FROM datasets").rows == [(manifest.content_digest,)]
+    shards = query_catalog(small_layout, "SELECT sum(num_examples), sum(size_bytes) FROM shards").rows[0]
+    assert shards[0] == manifest.num_examples
+
+
+def test_the_catalog_gives_the_symmetry_of_every_row(small_layout: Layout) -> None:
+    """So an evaluation can undo an augmentation by its catalog row."""
+    dataset = open_dataset("small", small_layout.root)
+    found = query_catalog(
+        small_layout, "SELECT element FROM augmentations WHERE split = 'train' ORDER BY group_index, augmentation"
+    ).rows
+    assert len(found) == len(dataset)
+    for row in range(0, len(dataset), 7):
+        symmetry = SudokuSymmetry.from_index(found[row][0], 2, 3)
+        original = dataset.inputs[dataset.groups.first_rows[dataset.row_groups[row]]]
+        assert (symmetry.inverse().apply(dataset.inputs[row] - 1) + 1 == original).all()
+
+
+def test_every_table_and_column_says_what_it_is() -> None:
+    with closing(duckdb.connect()) as connection:
+        connection.execute(schema_sql())
+        tables = dict(connection.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall())
+        columns = connection.execute("SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal").fetchall()
+    assert set(tables) == set(TABLES)
+    assert all(tables.values())
+    assert [c for c in columns if not c[2]] == []
+
+
+def test_the_index_is_rebuilt_when_it_is_missing_broken_or_behind(tmp_path: Path, request_small) -> None:
+    layout = Layout(tmp_path)
+    build_dataset(request_small(), layout)
+    count = "SELECT count(*) FROM datasets"
+    layout.catalog.unlink()
+    assert query_catalog(layout, count).rows == [(1,)]
+    layout.catalog.write_bytes(b"not a database")
+    build_dataset(request_small(name="second"), layout)
+    assert query_catalog(layout, count).rows == [(2,)]
+    import shutil
+
+    shutil.rmtree(layout.dataset("second"))
+    assert query_catalog(layout, count).rows == [(1,)]
+
+
+def test_building_one_dataset_leaves_the_others_in_the_index(tmp_path: Path, request_small) -> None:
+    layout = Layout(tmp_path)
+    for name in ("a", "b", "c"):
+        build_dataset(request_small(name=name), layout)
+    rows = query_catalog(layout, "SELECT dataset, count(*) FROM augmentations GROUP BY 1 ORDER BY 1").rows
+    assert rows == [("a", 260), ("b", 260), ("c", 260)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM puzzles",
+        "CREATE TABLE mine (a INT)",
+        "DROP TABLE puzzles",
+        "COPY puzzles TO 'out.csv'",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "ATTACH 'other.db'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SELECT * FROM nothing",
+        "not sql",
+    ],
+)
+def test_sql_can_only_read_the_catalog(
+    small_layout: Layout, sql: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueryError):
+        query_catalog(small_layout, sql)
+    assert list(tmp_path.iterdir()) == []
+    assert query_catalog(small_layout, "SELECT count(*) FROM puzzles").rows == [(44,)]
+
+
+def test_no_datasets_is_said_with_a_way_out(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="trm-data build"):
+        query_catalog(Layout(tmp_path), "SELECT 1")
+
+
+@pytest.mark.parametrize("text", ["plain", "it's", 'double"quote', "back\\slash", "'; DROP TABLE x; --", "ünï", ""])
+def test_quoting_gives_the_text_back(text: str) -> None:
+    with closing(duckdb.connect()) as connection:
+        assert connection.execute(f"SELECT {quote_literal(text)}").fetchone() == (text,)
+        if text:
+            described = connection.execute(f"SELECT 1 AS {quote_identifier(text)}").description
+            assert described[0][0] == text

@@ -1,0 +1,72 @@
+"""Grids and blocks come back from what they were encoded to."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from trm_data.encode.block import block_schema, decode_block, encode_block
+from trm_data.encode.grid import decode_grid, encode_grid
+from trm_data.errors import CorruptDatasetError
+from trm_data.records import Rows
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> tuple[np.ndarray, int]:
+    side = draw(st.sampled_from([4, 6, 9, 12, 16]))
+    return draw(hnp.arrays(np.uint8, side * side, elements=st.integers(0, side))), side
+
+
+@given(grids())
+def test_grid_text_round_trip(grid: tuple[np.ndarray, int]) -> None:
+    values, side = grid
+    text = encode_grid(values)
+    assert len(text) == side * side
+    np.testing.assert_array_equal(decode_grid(text, side), values)
+
+
+def test_digits_above_nine_are_letters() -> None:
+    assert encode_grid(np.array([0, 1, 9, 10, 16], np.uint8)) == ".19ag"
+    assert decode_grid("G" + "0" * 255, 16)[0] == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "side", "message"),
+    [
+        ("." * 80, 9, "expected 81 characters, got 80"),
+        ("." * 80 + "x", 9, "'x' at position 81"),
+        ("." * 80 + "a", 9, "'a' at position 81: allowed are 1 to 9"),
+        ("5" + "." * 15, 4, "'5' at position 1: allowed are 1 to 4"),
+        ("é" + "." * 15, 4, "'é' at position 1"),
+    ],
+)
+def test_bad_text_says_where(text: str, side: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decode_grid(text, side)
+
+
+@given(count=st.integers(1, 40), cells=st.integers(1, 90), seed=st.integers(0, 2**32 - 1))
+def test_block_round_trip(count: int, cells: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def integers() -> np.ndarray:
+        return random.integers(0, 2**31 - 1, count, dtype=np.int32)
+
+    def tokens() -> np.ndarray:
+        return random.integers(0, 256, (count, cells), dtype=np.uint8)
+
+    rows = Rows(tokens(), tokens(), integers(), integers(), integers(), integers())
+    schema = block_schema(cells)
+    back = decode_block(encode_block(rows, 0, count, schema), schema)
+    for name in ("inputs", "labels", "puzzle_identifiers", "groups", "augmentations", "examples"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(rows, name))
+
+
+def test_a_record_that_is_no_block_is_refused() -> None:
+    with pytest.raises(CorruptDatasetError, match="Arrow"):
+        decode_block(b"not arrow at all", block_schema(4))
+    zeros = np.zeros(1, np.int32)
+    rows = Rows(np.zeros((1, 9), np.uint8), np.zeros((1, 9), np.uint8), zeros, zeros, zeros, zeros)
+    with pytest.raises(CorruptDatasetError, match="columns"):
+        decode_block(encode_block(rows, 0, 1, block_schema(9)), block_schema(4))

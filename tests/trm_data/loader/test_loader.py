@@ -1,0 +1,181 @@
+"""The loader: a pure function of the step, the same for any number of hosts, nothing lost at a seam."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trm_data
+from trm_data.errors import DatasetNotFoundError, SpecError
+from trm_data.layout import Layout
+from trm_data.loader.dataset import GroupTable
+from trm_data.loader.pipeline import evaluation_batches
+from trm_data.loader.plan import BatchPlan
+
+
+@pytest.fixture(scope="module")
+def dataset(small_layout: Layout) -> trm_data.Dataset:
+    return trm_data.open_dataset("small", small_layout.root)
+
+
+def batches(dataset: trm_data.Dataset, count: int, **options) -> list[dict]:
+    with trm_data.make_loader(dataset, **{"global_batch_size": 16, "seed": 7, **options}) as loader:
+        return [next(loader) for _ in range(count)]
+
+
+def assert_equal(left: list[dict], right: list[dict]) -> None:
+    for mine, theirs in zip(left, right, strict=True):
+        for name in ("inputs", "labels", "puzzle_identifiers"):
+            np.testing.assert_array_equal(mine[name], theirs[name])
+
+
+def test_a_batch_has_the_promised_shapes_and_types(dataset: trm_data.Dataset) -> None:
+    batch = batches(dataset, 1)[0]
+    assert {name: (value.dtype.name, value.shape) for name, value in batch.items()} == {
+        "inputs": ("uint8", (16, 36)),
+        "labels": ("uint8", (16, 36)),
+        "puzzle_identifiers": ("int32", (16,)),
+    }
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4, 8])
+def test_the_slices_of_all_hosts_are_the_batch_of_one(dataset: trm_data.Dataset, hosts: int) -> None:
+    whole = batches(dataset, 7)
+    slices = [batches(dataset, 7, process_index=i, process_count=hosts) for i in range(hosts)]
+    joined = [
+        {name: np.concatenate([host[step][name] for host in slices]) for name in whole[0]} for step in range(7)
+    ]
+    assert_equal(joined, whole)
+
+
+@pytest.mark.parametrize("start", [1, 2, 5, 100])
+def test_starting_at_a_step_continues_exactly(dataset: trm_data.Dataset, start: int) -> None:
+    assert_equal(batches(dataset, 3, start_step=start), batches(dataset, start + 3)[start:])
+
+
+@pytest.mark.parametrize("threads", [0, 1, 4])
+def test_threads_do_not_change_the_batches(dataset: trm_data.Dataset, threads: int) -> None:
+    assert_equal(batches(dataset, 20, threads=threads), batches(dataset, 20))
+
+
+def test_the_state_is_the_step(dataset: trm_data.Dataset) -> None:
+    with trm_data.make_loader(dataset, global_batch_size=8, seed=0, start_step=5) as loader:
+        next(loader)
+        assert loader.step == 6
+
+
+def test_an_epoch_holds_every_group_once(dataset: trm_data.Dataset) -> None:
+    plan = BatchPlan(dataset.groups, seed=1, global_batch_size=8)
+    assert dataset.epoch_examples == 24
+    orders = []
+    for epoch in range(20):
+        rows = np.concatenate([plan.rows(epoch * 3 + i, 0, 8) for i in range(3)])
+        groups = dataset.row_groups[rows]
+        assert sorted(groups.tolist()) == list(range(24))
+        orders.append(tuple(groups.tolist()))
+    assert len(set(orders)) == 20
+
+
+def test_augmentations_are_drawn_evenly(dataset: trm_data.Dataset) -> None:
+    plan = BatchPlan(dataset.groups, seed=5, global_batch_size=24)
+    drawn = Counter(
+        dataset.row_augmentations[plan.rows(step, 0, 24)].tolist().__getitem__(slot)
+        for step in range(500)
+        for slot in range(24)
+    )
+    assert set(drawn) == set(range(10))
+    assert all(abs(count - 1200) < 5 * 1200**0.5 for count in drawn.values())
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    shape=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 4)), min_size=1, max_size=8),
+    batch=st.integers(1, 30),
+    seed=st.integers(0, 2**63 - 1),
+    data=st.data(),
+)
+def test_nothing_is_lost_or_repeated_whatever_the_groups(shape, batch: int, seed: int, data) -> None:
+    """Groups with several examples: every epoch has one augmentation of each, all its examples, once."""
+    augmentations, examples = (np.array(column, np.int64) for column in zip(*shape, strict=True))
+    first = np.concatenate([[0], np.cumsum(augmentations * examples)[:-1]])
+    table = GroupTable(first, augmentations, examples)
+    plan = BatchPlan(table, seed, batch)
+    epoch = table.epoch_examples
+    steps = -(-3 * epoch // batch)
+    stream = np.concatenate([plan.rows(step, 0, batch) for step in range(steps)])
+    for start in range(0, 3 * epoch - epoch + 1, epoch):
+        rows = stream[start : start + epoch]
+        groups = np.searchsorted(first, rows, side="right") - 1
+        assert Counter(groups.tolist()) == Counter(dict(enumerate(examples.tolist())))
+        for group in range(len(shape)):
+            inside = rows[groups == group] - first[group]
+            assert len(set((inside // examples[group]).tolist())) == 1
+            assert sorted((inside % examples[group]).tolist()) == list(range(examples[group]))
+    step = data.draw(st.integers(0, steps - 1))
+    cut = data.draw(st.integers(0, batch))
+    again = BatchPlan(table, seed, batch)
+    parts = [again.rows(step, cut, batch), again.rows(step, 0, cut)]
+    np.testing.assert_array_equal(np.concatenate(parts[::-1]), plan.rows(step, 0, batch))
+
+
+def test_seeds_give_other_orders(dataset: trm_data.Dataset) -> None:
+    first, second = batches(dataset, 1)[0], batches(dataset, 1, seed=8)[0]
+    assert not np.array_equal(first["inputs"], second["inputs"])
+
+
+def test_rows_beyond_the_budget_are_mapped_and_the_same(small_layout: Layout, dataset: trm_data.Dataset) -> None:
+    mapped = trm_data.open_dataset("small", small_layout.root, budget_bytes=1)
+    assert isinstance(mapped.inputs, np.memmap)
+    assert_equal(batches(mapped, 5), batches(dataset, 5))
+
+
+def test_a_cache_that_a_kill_cut_short_is_written_again(small_layout: Layout) -> None:
+    mapped = trm_data.open_dataset("small", small_layout.root, "test", budget_bytes=1)
+    folder = Path(mapped.inputs.filename).parent
+    (folder / "complete").unlink()
+    (folder / "inputs.npy").write_bytes(b"half")
+    again = trm_data.open_dataset("small", small_layout.root, "test", budget_bytes=1)
+    np.testing.assert_array_equal(again.inputs, trm_data.open_dataset("small", small_layout.root, "test").inputs)
+
+
+@pytest.mark.parametrize(("batch_size", "limit"), [(5, 0), (12, 0), (50, 0), (5, 7), (5, 10)])
+def test_evaluation_visits_every_row_once(small_layout: Layout, batch_size: int, limit: int) -> None:
+    test = trm_data.open_dataset("small", small_layout.root, "test")
+    rows = []
+    for batch, first, count in evaluation_batches(test, batch_size, limit=limit):
+        assert batch["inputs"].shape == (batch_size, 36)
+        assert not batch["labels"][count:].any()
+        assert first == sum(map(len, rows))
+        rows.append(batch["inputs"][:count])
+    np.testing.assert_array_equal(np.concatenate(rows), test.inputs[: limit or len(test)])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"global_batch_size": 0}, "global_batch_size 0"),
+        ({"process_count": 3}, "multiple of the 3 processes"),
+        ({"process_index": 2, "process_count": 2}, "process_index 2"),
+        ({"start_step": -1}, "start_step -1"),
+        ({"seed": -1}, "seed -1"),
+    ],
+)
+def test_impossible_loaders(dataset: trm_data.Dataset, options: dict, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        trm_data.make_loader(dataset, **{"global_batch_size": 16, "seed": 0, **options})
+
+
+def test_unknown_names_and_splits(small_layout: Layout) -> None:
+    with pytest.raises(DatasetNotFoundError, match=r"there are: small"):
+        trm_data.open_dataset("nothing", small_layout.root)
+    with pytest.raises(SpecError, match="has no split 'dev'"):
+        trm_data.open_dataset("small", small_layout.root, "dev")
+
+
+def test_datasets_and_loaders_say_what_they_are(dataset: trm_data.Dataset) -> None:
+    assert repr(dataset) == "Dataset('small', split='train', examples=240, groups=24, sequence_length=36)"
+    with trm_data.make_loader(dataset, global_batch_size=16, seed=0) as loader:
+        assert repr(loader).startswith("BatchLoader(BatchSource(Dataset('small'")

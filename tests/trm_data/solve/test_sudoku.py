@@ -1,0 +1,192 @@
+"""The solver against brute force, public-domain puzzles, and the lists beside the checkout where present."""
+
+import csv
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trm_data.solve import tables
+from trm_data.solve.sudoku import rate, solve
+
+SUDOKU = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "sudoku"
+needs_lists = pytest.mark.skipif(not SUDOKU.is_dir(), reason=f"no puzzle lists at {SUDOKU}")
+
+DIABOLICAL = [
+    "083020090000800100029300008000098700070000060006740000300006980002005000010030540",
+    "200050006010000090600801003007090600000703000900080002100000005060902010003060200",
+    "590000007040010083008034900001402000069000820000109300004670200980040030700000016",
+]
+
+
+def parse(lines):
+    text = "".join(lines).replace(".", "0")
+    return (np.frombuffer(text.encode(), np.uint8) - ord("0")).reshape(len(lines), -1)
+
+
+def load(name):
+    lines = (SUDOKU / name).read_text().splitlines()
+    return parse([line.split()[0] for line in lines if line and not line.startswith("#")])
+
+
+def all_small_grids():
+    """The 288 grids of 2x2 boxes, by trying all rows."""
+    rows = list(itertools.permutations(range(1, 5)))
+    grids = []
+    for four in itertools.product(rows, repeat=4):
+        grid = np.array(four)
+        boxes = grid.reshape(2, 2, 2, 2).transpose(0, 2, 1, 3).reshape(4, 4)
+        if all(len(set(unit)) == 4 for unit in [*grid.T, *boxes]):
+            grids.append(grid.ravel())
+    return np.array(grids, np.uint8)
+
+
+def is_valid(grid, box_rows, box_columns):
+    side = box_rows * box_columns
+    square = grid.reshape(side, side)
+    boxes = square.reshape(box_columns, box_rows, box_rows, box_columns).swapaxes(1, 2).reshape(side, side)
+    return all(sorted(unit) == list(range(1, side + 1)) for unit in [*square, *square.T, *boxes])
+
+
+def test_counts_equal_brute_force_on_small_grids():
+    grids = all_small_grids()
+    assert len(grids) == 288
+    rng = np.random.default_rng(0)
+    puzzles = [np.zeros(16, np.uint8)]
+    for _ in range(600):
+        puzzle = grids[rng.integers(288)] * (rng.random(16) < rng.uniform(0, 0.7)).astype(np.uint8)
+        if rng.random() < 0.3:  # a wrong clue: often no solution at all
+            puzzle[rng.integers(16)] = rng.integers(1, 5)
+        puzzles.append(puzzle)
+    puzzles = np.array(puzzles)
+    solved = solve(puzzles, 2, 2, limit=1000)
+    for puzzle, count, solution in zip(puzzles, solved.counts, solved.solutions, strict=True):
+        fitting = grids[((grids == puzzle) | (puzzle == 0)).all(axis=1)]
+        assert count == len(fitting)
+        assert solution.tolist() in fitting.tolist() if count else not solution.any()
+    assert (solved.counts == 0).any()
+    assert (solved.counts > 1).any()
+
+
+def test_public_puzzles_have_one_solution():
+    puzzles = parse(DIABOLICAL)
+    solved = solve(puzzles, 3, 3)
+    assert solved.counts.tolist() == [1] * len(puzzles)
+    for puzzle, solution in zip(puzzles, solved.solutions, strict=True):
+        assert is_valid(solution, 3, 3)
+        assert ((puzzle == 0) | (puzzle == solution)).all()
+
+
+def test_two_solutions_are_told_from_one():
+    solution = solve(parse(DIABOLICAL), 3, 3).solutions[0].reshape(9, 9)
+    for top, bottom in itertools.combinations(range(9), 2):  # a rectangle of two digits can be swapped
+        for left, right in itertools.combinations(range(9), 2):
+            corners = solution[[top, top, bottom, bottom], [left, right, left, right]]
+            inside = (top // 3 == bottom // 3) != (left // 3 == right // 3)
+            if inside and corners[0] == corners[3] and corners[1] == corners[2]:
+                puzzle = solution.copy()
+                puzzle[[top, top, bottom, bottom], [left, right, left, right]] = 0
+                assert solve(puzzle.reshape(1, 81), 3, 3).counts[0] == 2
+                assert solve(puzzle.reshape(1, 81), 3, 3, limit=1).counts[0] == 1
+                return
+    pytest.fail("no rectangle in the grid: choose another puzzle")
+
+
+@pytest.mark.parametrize(
+    "boxes", [(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 3), (4, 4), (2, 5), (5, 2), (2, 8)]
+)
+def test_blank_grids_are_filled(boxes):
+    side = boxes[0] * boxes[1]
+    solved = solve(np.zeros((1, side * side), np.uint8), *boxes, limit=1, node_limit=10_000)
+    assert solved.counts[0] == 1
+    assert not solved.limited[0]
+    assert is_valid(solved.solutions[0], *boxes)
+
+
+@pytest.mark.parametrize("boxes", [(2, 3), (3, 3), (4, 4), (2, 5)])
+def test_contradictions_have_no_solution(boxes):
+    side = boxes[0] * boxes[1]
+    for second in (1, side, side + 1):  # same row, same column, same box
+        puzzle = np.zeros((1, side * side), np.uint8)
+        puzzle[0, [0, second]] = 1
+        assert solve(puzzle, *boxes, node_limit=1000).counts[0] == 0
+
+
+def test_a_cell_without_candidates_has_no_solution():
+    puzzle = np.zeros((1, 81), np.uint8)
+    puzzle[0, 1:9] = np.arange(1, 9)
+    puzzle[0, 72] = 9
+    assert solve(puzzle, 3, 3).counts[0] == 0
+
+
+def test_node_limit_is_reported():
+    solved = solve(np.zeros((1, 256), np.uint8), 4, 4, node_limit=3)
+    assert solved.limited[0]
+    assert solved.guesses[0] == 3
+    assert solved.counts[0] == 0
+
+
+def test_matching_tables_equal_their_definition():
+    """Pairs of 3x3 that are in a perfect matching, by looking at all orders for each set."""
+    made = tables.make_tables(3, 3)
+    for pairs in range(512):
+        inside = [
+            order
+            for order in itertools.permutations(range(3))
+            if all(pairs >> (3 * i + order[i]) & 1 for i in range(3))
+        ]
+        union = {3 * i + order[i] for order in inside for i in range(3)}
+        assert made.column_pairs[pairs] == sum(1 << pair for pair in union)
+        assert made.row_matchings[pairs] == len(inside)
+
+
+def test_rating_is_zero_for_what_propagation_solves():
+    solution = solve(parse(DIABOLICAL), 3, 3).solutions
+    almost = solution.copy()
+    almost[:, ::5] = 0
+    assert (rate(almost, 3, 3) == 0).all()
+    ratings = rate(parse(DIABOLICAL), 3, 3)
+    assert ratings.dtype == np.float32
+    np.testing.assert_array_equal(ratings, rate(parse(DIABOLICAL), 3, 3))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(np.zeros((1, 80), int), 3, 3), (np.full((1, 81), 10), 3, 3), (np.zeros((1, 25), int), 1, 5)],
+)
+def test_wrong_arguments_are_refused(arguments):
+    with pytest.raises(ValueError, match="allowed"):
+        solve(*arguments)
+    with pytest.raises(ValueError, match="limit"):
+        solve(np.zeros((1, 81), np.uint8), 3, 3, limit=0)
+
+
+@needs_lists
+def test_sudoku_extreme_rows():
+    with (SUDOKU / "sudoku_extreme_1k.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    puzzles = parse([row["question"] for row in rows])
+    solved = solve(puzzles, 3, 3)
+    assert (solved.counts == 1).all()
+    np.testing.assert_array_equal(solved.solutions, parse([row["answer"] for row in rows]))
+    theirs = np.array([float(row["rating"]) for row in rows])
+    ours = rate(puzzles, 3, 3)
+    assert ((ours == 0) == (theirs == 0)).mean() > 0.99  # the same propagation strength
+    assert spearman(ours, theirs) > 0.70
+
+
+def spearman(left, right):
+    """Rank correlation with ties averaged."""
+    ranks = []
+    for values in (left, right):
+        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(counts) - counts / 2)[inverse])
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+@needs_lists
+def test_lists_have_one_solution_and_the_negative_list_two():
+    for name in ("forum_hardest_1106.txt", "royle_17_clue.txt"):
+        assert (solve(load(name), 3, 3).counts == 1).all()
+    assert (solve(load("serg_multi_solution_10000.txt"), 3, 3).counts == 2).all()

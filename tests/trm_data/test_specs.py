@@ -1,0 +1,68 @@
+"""Names cannot leave the root; a specification and its JSON say the same; its digest sees every field."""
+
+import dataclasses
+
+import pytest
+
+from trm_data.errors import SpecError
+from trm_data.layout import resolve_root
+from trm_data.specs import DatasetSpec, SourceSpec, SudokuOptions, check_name, spec_from_json
+
+SPEC = DatasetSpec(
+    kind="sudoku",
+    source=SourceSpec(kind="csv", name="a.csv", sha256="00"),
+    test_source=SourceSpec(kind="txt", name="b.txt", sha256="11"),
+    size=5,
+    aug=2,
+    options=SudokuOptions(min_rating=1.5),
+)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a..b", "", ".hidden", "-x", "x" * 101, "a b", "x\n", "ä"])
+def test_names_that_could_be_paths_are_refused(name: str) -> None:
+    with pytest.raises(SpecError, match="dataset name"):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", "sudoku-extreme-1k-aug-1000", "A.b_c-1"])
+def test_ordinary_names_pass(name: str) -> None:
+    assert check_name(name) == name
+
+
+def test_a_specification_survives_json() -> None:
+    assert spec_from_json(SPEC.to_json()) == SPEC
+
+
+def test_unknown_keys_are_refused() -> None:
+    with pytest.raises(SpecError, match="colour"):
+        spec_from_json({**SPEC.to_json(), "colour": "red"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": 6},
+        {"aug": 3},
+        {"val_size": 1},
+        {"test_size": 1},
+        {"seed": 1},
+        {"on_bad_row": "skip"},
+        {"test_source": None},
+        {"source": SourceSpec(kind="csv", name="a.csv", sha256="01")},
+        {"options": SudokuOptions(min_rating=1.5, max_rating=9.0)},
+        {"options": SudokuOptions(box_rows=2, min_rating=1.5)},
+    ],
+)
+def test_the_digest_sees_every_field(change: dict) -> None:
+    assert dataclasses.replace(SPEC, **change).digest() != SPEC.digest()
+
+
+def test_a_bucket_cannot_be_a_root_yet() -> None:
+    with pytest.raises(SpecError, match="gs://bucket"):
+        resolve_root("gs://bucket/prefix")
+
+
+def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setenv("TRM_ROOT", str(tmp_path))
+    assert resolve_root().root == tmp_path
+    assert resolve_root(tmp_path / "other").root == tmp_path / "other"

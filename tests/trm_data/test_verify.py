@@ -1,0 +1,183 @@
+"""Damage of every kind is named by `verify`, and refused when the dataset is opened for training."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trm_data.errors import CorruptDatasetError
+from trm_data.layout import Layout
+from trm_data.loader.dataset import open_dataset
+from trm_data.manifest import MANIFEST, Manifest, read_manifest
+from trm_data.records import Rows
+from trm_data.shards.files import file_sha256
+from trm_data.shards.reader import read_blocks
+from trm_data.shards.writer import concatenate, write_shard
+from trm_data.verify import verify_dataset
+
+
+@pytest.fixture
+def folder(small_layout: Layout, tmp_path: Path) -> Path:
+    """A copy of the small dataset that may be damaged."""
+    target = Layout(tmp_path).dataset("small")
+    shutil.copytree(small_layout.dataset("small"), target)
+    return target
+
+
+def damaged(folder: Path) -> list[str]:
+    return verify_dataset(Layout(folder.parents[1]), "small").problems
+
+
+def first_shard(folder: Path) -> Path:
+    return sorted(folder.glob("train-*.array_record"))[0]
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_a_whole_dataset_is_whole(folder: Path) -> None:
+    result = verify_dataset(Layout(folder.parents[1]), "small")
+    assert result.whole
+    assert result.counts == {"files": 11, "examples": 260, "puzzles solved": 44}
+
+
+@pytest.mark.parametrize("position", [0, 70_000 % 65_536, 40_000, -1])
+def test_a_flipped_byte(folder: Path, position: int) -> None:
+    flip(first_shard(folder), position)
+    problems = damaged(folder)
+    assert any(first_shard(folder).name in problem and "bytes have changed" in problem for problem in problems)
+    with pytest.raises(CorruptDatasetError, match="bytes have changed"):
+        open_dataset("small", folder.parents[1])
+
+
+def test_a_truncated_shard(folder: Path) -> None:
+    shard = first_shard(folder)
+    shard.write_bytes(shard.read_bytes()[:-100])
+    assert any("bytes, the manifest says" in problem for problem in damaged(folder))
+    with pytest.raises(CorruptDatasetError, match="the manifest says"):
+        open_dataset("small", folder.parents[1])
+
+
+def test_a_missing_shard(folder: Path) -> None:
+    first_shard(folder).unlink()
+    assert any("is missing" in problem for problem in damaged(folder))
+    with pytest.raises(CorruptDatasetError, match="is missing"):
+        open_dataset("small", folder.parents[1])
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda value: value.update(content_digest="0" * 64),
+        lambda value: value["splits"]["train"].update(num_examples=1),
+        lambda value: value["spec"].update(seed=99),
+        lambda value: value.pop("manifest_digest"),
+        lambda value: value.update(format_version=99),
+    ],
+)
+def test_an_edited_manifest(folder: Path, edit: Callable[[dict], object]) -> None:
+    path = folder / MANIFEST
+    value = json.loads(path.read_text())
+    edit(value)
+    path.write_text(json.dumps(value))
+    assert damaged(folder)
+    with pytest.raises(CorruptDatasetError, match=r"edited|format version"):
+        open_dataset("small", folder.parents[1])
+
+
+def test_a_manifest_that_is_no_json(folder: Path) -> None:
+    (folder / MANIFEST).write_text('{"half": ')
+    assert "is not JSON" in damaged(folder)[0]
+
+
+def test_a_changed_catalog_file(folder: Path) -> None:
+    flip(folder / "catalog" / "puzzles.parquet", 20)
+    assert any("puzzles.parquet" in problem for problem in damaged(folder))
+
+
+def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:
+    """Change rows of the training split and make every digest fit again, as a faulty builder would."""
+    layout = Layout(folder.parents[1])
+    manifest = read_manifest(layout, "small")
+    value = manifest.to_json()
+    for shard in value["splits"]["train"]["shards"]:
+        path = folder / shard["file"]
+        blocks = read_blocks(
+            path,
+            sequence_length=36,
+            num_records=shard["num_records"],
+            num_examples=shard["num_examples"],
+        )
+        rows = concatenate(*blocks)
+        if shard["first_group"] == 0:
+            change(rows)
+        info = write_shard(path, [rows], sequence_length=36, spec_digest="", first_group=shard["first_group"])
+        shard.update(sha256=info.sha256, size_bytes=info.size_bytes)
+    _write_manifest_that_fits(folder, layout, value)
+    return damaged(folder)
+
+
+def _write_manifest_that_fits(folder: Path, layout: Layout, value: dict) -> None:
+    from trm_data.manifest import _digest
+
+    for file in value["catalog"]:
+        path = folder / file["file"]
+        file.update(sha256=file_sha256(path), size_bytes=path.stat().st_size)
+    value.pop("manifest_digest")
+    value["manifest_digest"] = _digest(value)
+    (folder / MANIFEST).write_text(json.dumps(value))
+    assert isinstance(read_manifest(layout, "small"), Manifest)
+
+
+def test_a_builder_that_changes_a_label(folder: Path) -> None:
+    def change(rows: Rows) -> None:
+        rows.labels[3, [0, 1]] = rows.labels[3, [1, 0]]
+
+    problems = forge(folder, change)
+    assert any("row 3: is not its original under its augmentation" in problem for problem in problems)
+    assert any("digest" in problem for problem in problems)
+
+
+def test_a_builder_that_changes_an_original(folder: Path) -> None:
+    def change(rows: Rows) -> None:
+        clue = int(np.argmax(rows.inputs[0] > 1))
+        rows.inputs[0, clue] = 1
+
+    problems = forge(folder, change)
+    assert any("group 0: its label is not the puzzle's only solution" in problem for problem in problems)
+
+
+def test_a_builder_that_writes_tokens_outside_the_vocabulary(folder: Path) -> None:
+    def change(rows: Rows) -> None:
+        rows.inputs[5, 0] = 9
+
+    assert any("row 5: has an input token that is no cell" in problem for problem in forge(folder, change))
+
+
+def test_a_builder_that_repeats_an_augmentation(folder: Path) -> None:
+    def change(rows: Rows) -> None:
+        rows.inputs[2], rows.labels[2] = rows.inputs[1], rows.labels[1]
+
+    problems = forge(folder, change)
+    assert any("group 0: holds the same puzzle twice" in problem for problem in problems)
+
+
+def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
+    """A test puzzle is replaced by an augmentation of a training puzzle; all digests fit."""
+    layout = Layout(folder.parents[1])
+    train = open_dataset("small", layout.root)
+    value = read_manifest(layout, "small").to_json()
+    shard = value["splits"]["test"]["shards"][0]
+    path = folder / shard["file"]
+    rows = concatenate(*read_blocks(path, sequence_length=36, num_records=1, num_examples=12))
+    rows.inputs[4], rows.labels[4] = train.inputs[7], train.labels[7]
+    info = write_shard(path, [rows], sequence_length=36, spec_digest="", first_group=0)
+    shard.update(sha256=info.sha256, size_bytes=info.size_bytes)
+    _write_manifest_that_fits(folder, layout, value)
+    assert any("test group 4: is equivalent under symmetry to train group 0" in p for p in damaged(folder))

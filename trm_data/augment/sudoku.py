@@ -1,0 +1,355 @@
+"""The symmetries of Sudoku as values, and their numbering; rows of a dataset are made by `augment_rows`.
+
+Input: grids uint8, 0 for blank. Output: transformed grids, or encoded rows for the shard writer.
+Neighbours: `augment.kernels` makes the same rows in bulk; the build calls `augment_rows`, evaluation undoes
+an augmentation with `SudokuSymmetry.from_index(element).inverse()`.
+
+The group of boxes R x C: transpose (only where R == C), permute the C bands, the R rows in each, the R
+stacks, the C columns in each, and the n digits (blank stays). An element has an index:
+
+    index = transpose + T * (rows + ROWS * (columns + COLUMNS * digits)),  T = 2 if R == C, else 1
+
+`digits` is the rank of the digit permutation among all in lexicographic order; `rows` is
+bands + C! * (inner_0 + R! * (inner_1 + ...)) with the ranks of the order of bands and of the rows in each new
+band, `columns` likewise. Index 0 is the identity.
+
+Above 2**62 elements (16x16 and some others) the indices stop at Q * STRUCTURE <= 2**62, with STRUCTURE =
+T * ROWS * COLUMNS: all structures, and for each of them Q digit permutations of ranks (q * (n! // Q) +
+mix(structure)) mod n!, so elements are distinct, spread over the whole group, and index 0 is the identity.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.boxes import check_boxes, check_grids
+from trm_data.seeds import Purpose, check_word, feistel, feistel_keys, mix_word
+
+_MAX_INDICES = 1 << 62
+_LARGEST_TABLE = 1 << 17
+
+
+class Radices(NamedTuple):
+    """The mixed radix of an index, see the module."""
+
+    transpose: int
+    rows: int
+    columns: int
+    digits: int
+    """Q: digit permutations that an index can reach with one structure."""
+    digit_stride: int
+    """n! // Q, 1 where every element has an index."""
+
+    @property
+    def structure(self) -> int:
+        """The number of elements that leave the digits alone."""
+        return self.transpose * self.rows * self.columns
+
+
+@functools.cache
+def radices(box_rows: int, box_columns: int) -> Radices:
+    """Returns the radices for a box shape."""
+    side = check_boxes(box_rows, box_columns)
+    transpose = 2 if box_rows == box_columns else 1
+    rows = math.factorial(box_columns) * math.factorial(box_rows) ** box_columns
+    columns = math.factorial(box_rows) * math.factorial(box_columns) ** box_rows
+    digits = min(math.factorial(side), _MAX_INDICES // (transpose * rows * columns))
+    return Radices(transpose, rows, columns, digits, math.factorial(side) // digits)
+
+
+def group_order(box_rows: int, box_columns: int) -> int:
+    """Returns the number of symmetries: 1,218,998,108,160 for 9x9."""
+    shape = radices(box_rows, box_columns)
+    return shape.structure * math.factorial(box_rows * box_columns)
+
+
+def index_count(box_rows: int, box_columns: int) -> int:
+    """Returns the number of elements that have an index: the whole group, or at most 2**62 of it."""
+    shape = radices(box_rows, box_columns)
+    return shape.structure * shape.digits
+
+
+@dataclass(frozen=True)
+class SudokuSymmetry:
+    """One symmetry: new[i][j] = digits[(old.T if transpose else old)[rows[i]][columns[j]]], blank stays.
+
+    `digits[v - 1]` is the new digit of old digit v; `rows` and `columns` count from 0.
+    """
+
+    box_rows: int
+    box_columns: int
+    transpose: bool
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    digits: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        side = check_boxes(self.box_rows, self.box_columns)
+        if self.transpose and self.box_rows != self.box_columns:
+            raise ValueError(f"transpose: boxes {self.box_rows}x{self.box_columns} are not square")
+        _check_lines("rows", self.rows, side, self.box_rows)
+        _check_lines("columns", self.columns, side, self.box_columns)
+        if sorted(self.digits) != list(range(1, side + 1)):
+            raise ValueError(f"digits: got {self.digits}, allowed is a permutation of 1..{side}")
+
+    @classmethod
+    def identity(cls, box_rows: int, box_columns: int) -> Self:
+        """Returns the symmetry that changes nothing."""
+        side = check_boxes(box_rows, box_columns)
+        lines = tuple(range(side))
+        return cls(box_rows, box_columns, False, lines, lines, tuple(range(1, side + 1)))
+
+    @classmethod
+    def from_index(cls, index: int, box_rows: int, box_columns: int) -> Self:
+        """Returns the element of an index.
+
+        Raises:
+            ValueError: the index is not in 0..index_count - 1.
+        """
+        shape = radices(box_rows, box_columns)
+        index = int(index)
+        if not 0 <= index < index_count(box_rows, box_columns):
+            raise ValueError(f"index: got {index}, allowed is 0 to {index_count(box_rows, box_columns) - 1}")
+        side = box_rows * box_columns
+        q, structure = divmod(index, shape.structure)
+        rest, transpose = divmod(structure, shape.transpose)
+        columns, rows = divmod(rest, shape.rows)
+        rank = (q * shape.digit_stride + _digit_offset(structure, shape, side)) % math.factorial(side)
+        return cls(
+            box_rows,
+            box_columns,
+            bool(transpose),
+            _lines_from_rank(rows, box_rows, box_columns),
+            _lines_from_rank(columns, box_columns, box_rows),
+            tuple(value + 1 for value in _permutation_from_rank(rank, side)),
+        )
+
+    @property
+    def index(self) -> int:
+        """The index of this element.
+
+        Raises:
+            ValueError: the group is larger than the indices and this element has none.
+        """
+        shape = radices(self.box_rows, self.box_columns)
+        side = self.box_rows * self.box_columns
+        rows = _rank_of_lines(self.rows, self.box_rows)
+        columns = _rank_of_lines(self.columns, self.box_columns)
+        structure = int(self.transpose) + shape.transpose * (rows + shape.rows * columns)
+        rank = _rank_of_permutation(tuple(value - 1 for value in self.digits))
+        rank = (rank - _digit_offset(structure, shape, side)) % math.factorial(side)
+        q, rest = divmod(rank, shape.digit_stride)
+        if rest or q >= shape.digits:
+            raise ValueError(
+                f"index: {self} is beyond the {index_count(self.box_rows, self.box_columns)} indices"
+            )
+        return structure + shape.structure * q
+
+    def apply(self, grids: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Returns the images of one flat grid [S] or several [N, S], 0 for blank."""
+        side = self.box_rows * self.box_columns
+        single = np.ndim(grids) == 1
+        checked = check_grids("grids", np.atleast_2d(grids), self.box_rows, self.box_columns)
+        squares = checked.reshape(-1, side, side)
+        if self.transpose:
+            squares = squares.transpose(0, 2, 1)
+        moved = squares[:, np.array(self.rows)[:, None], np.array(self.columns)[None, :]]
+        image = np.array((0, *self.digits), np.uint8)[moved].reshape(-1, side * side)
+        return image[0] if single else image
+
+    def inverse(self) -> Self:
+        """Returns the symmetry that undoes this one."""
+        rows, columns = _inverted(self.rows), _inverted(self.columns)
+        if self.transpose:
+            rows, columns = columns, rows
+        digits = tuple(value + 1 for value in _inverted(tuple(value - 1 for value in self.digits)))
+        return type(self)(self.box_rows, self.box_columns, self.transpose, rows, columns, digits)
+
+    def compose(self, other: Self) -> Self:
+        """Returns the symmetry that applies `other` first, then this one.
+
+        Raises:
+            ValueError: the two are for different boxes.
+        """
+        if (self.box_rows, self.box_columns) != (other.box_rows, other.box_columns):
+            raise ValueError(
+                f"compose: boxes {self.box_rows}x{self.box_columns} and {other.box_rows}x{other.box_columns}"
+            )
+        first, second = (other.columns, other.rows) if self.transpose else (other.rows, other.columns)
+        return type(self)(
+            self.box_rows,
+            self.box_columns,
+            self.transpose != other.transpose,
+            tuple(first[i] for i in self.rows),
+            tuple(second[j] for j in self.columns),
+            tuple(self.digits[value - 1] for value in other.digits),
+        )
+
+
+def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: int) -> int:
+    """Returns the index of the k-th augmentation of a puzzle; k = 0 is the original.
+
+    The others are a keyed permutation of all indices but 0, so distinct by construction.
+
+    Raises:
+        ValueError: k is not in 0..index_count - 1.
+    """
+    count = index_count(box_rows, box_columns)
+    if not 0 <= k < count:
+        raise ValueError(f"k: got {k}, allowed is 0 to {count - 1}")
+    if k == 0:
+        return 0
+    return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle), int(k) - 1, count - 1)
+
+
+def augment_rows(
+    puzzles: NDArray[np.uint8],
+    solutions: NDArray[np.uint8],
+    puzzle_keys: NDArray[np.int64],
+    groups: NDArray[np.int32],
+    ks: NDArray[np.int64],
+    seed: int,
+    box_rows: int,
+    box_columns: int,
+    out_inputs: NDArray[np.uint8],
+    out_labels: NDArray[np.uint8],
+) -> NDArray[np.int64]:
+    """Writes encoded augmented rows and returns the element index of each, int64 [M].
+
+    Row m is the image of `puzzles[groups[m]]` and its solution under the element
+    `element_index(seed, puzzle_keys[groups[m]], ks[m])`, as tokens value + 1: blank 1, digits from 2.
+
+    Args:
+        puzzles: [G, S]; a clue is equal to the solution's value.
+        solutions: [G, S], complete.
+        puzzle_keys: [G], names of the puzzles, at least 0.
+        groups: [M], which puzzle.
+        ks: [M], which of its augmentations.
+        seed: of the dataset.
+        box_rows: R.
+        box_columns: C.
+        out_inputs: [M, S], contiguous, is overwritten.
+        out_labels: likewise.
+
+    Raises:
+        ValueError: shapes, values or indices that do not fit.
+    """
+    from trm_data.augment import kernels  # imports numba, which a symmetry does not need
+
+    side = check_boxes(box_rows, box_columns)
+    puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
+    solutions = check_grids("solutions", solutions, box_rows, box_columns)
+    if puzzles.shape != solutions.shape or len(puzzle_keys) != len(puzzles):
+        raise ValueError(
+            f"got {len(puzzles)} puzzles, {len(solutions)} solutions, {len(puzzle_keys)} keys: not the same"
+        )
+    if (solutions == 0).any() or ((puzzles != 0) & (puzzles != solutions)).any():
+        raise ValueError("solutions: a cell is blank, or differs from the puzzle's clue")
+    groups = np.ascontiguousarray(groups, np.int32)
+    ks = np.ascontiguousarray(ks, np.int64)
+    shape = (len(groups), side * side)
+    for name, out in (("out_inputs", out_inputs), ("out_labels", out_labels)):
+        if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
+            raise ValueError(f"{name}: got {out.dtype} {out.shape}, allowed is contiguous uint8 {shape}")
+    if len(ks) != len(groups):
+        raise ValueError(f"got {len(groups)} groups and {len(ks)} ks: not the same")
+    elements = np.empty(len(groups), np.int64)
+    if not len(groups):
+        return elements
+    count = index_count(box_rows, box_columns)
+    if int(groups.min()) < 0 or int(groups.max()) >= len(puzzles):
+        raise ValueError(f"groups: got {groups.min()} to {groups.max()}, allowed is 0 to {len(puzzles) - 1}")
+    if int(ks.min()) < 0 or int(ks.max()) >= count:
+        raise ValueError(f"ks: got {ks.min()} to {ks.max()}, allowed is 0 to {count - 1}")
+    keys = np.ascontiguousarray(puzzle_keys, np.int64)
+    if int(keys.min()) < 0:
+        raise ValueError(f"puzzle_keys: got {keys.min()}, allowed is 0 and above")
+    kernels.augment_rows(
+        puzzles, solutions, keys, groups, ks, np.uint64(check_word("seed", seed)),
+        np.array(radices(box_rows, box_columns), np.int64), *_line_tables(box_rows, box_columns),
+        box_rows, box_columns, out_inputs, out_labels, elements,
+    )  # fmt: skip
+    return elements
+
+
+@functools.cache
+def _line_tables(
+    box_rows: int, box_columns: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Tables for the kernel: permutations of R and of C in order, and, if small, all rows and columns."""
+    from trm_data.augment import kernels
+
+    shape = radices(box_rows, box_columns)
+    of_rows = np.array(list(itertools.permutations(range(box_rows))), np.uint8)
+    of_columns = np.array(list(itertools.permutations(range(box_columns))), np.uint8)
+    side = box_rows * box_columns
+    rows = np.empty((shape.rows if shape.rows <= _LARGEST_TABLE else 0, side), np.uint8)
+    kernels.fill_lines(rows, of_rows, of_columns)
+    columns = np.empty((shape.columns if shape.columns <= _LARGEST_TABLE else 0, side), np.uint8)
+    kernels.fill_lines(columns, of_columns, of_rows)
+    return of_rows, of_columns, rows, columns
+
+
+def _digit_offset(structure: int, shape: Radices, side: int) -> int:
+    """The rank that a structure's digit permutations start from, where not every element has an index."""
+    return 0 if shape.digit_stride == 1 else mix_word(structure) % math.factorial(side)
+
+
+def _check_lines(name: str, lines: tuple[int, ...], side: int, size: int) -> None:
+    if sorted(lines) != list(range(side)):
+        raise ValueError(f"{name}: got {lines}, allowed is a permutation of 0..{side - 1}")
+    if any(
+        len({line // size for line in lines[start : start + size]}) != 1 for start in range(0, side, size)
+    ):
+        raise ValueError(f"{name}: got {lines}, which tears a group of {size} apart")
+
+
+def _lines_from_rank(rank: int, size: int, groups: int) -> tuple[int, ...]:
+    """The order of `groups` groups of `size` lines each."""
+    rank, outer = divmod(rank, math.factorial(groups))
+    lines: list[int] = []
+    for group in _permutation_from_rank(outer, groups):
+        rank, inner = divmod(rank, math.factorial(size))
+        lines += [group * size + line for line in _permutation_from_rank(inner, size)]
+    return tuple(lines)
+
+
+def _rank_of_lines(lines: tuple[int, ...], size: int) -> int:
+    groups = len(lines) // size
+    rank = 0
+    for group in range(groups - 1, -1, -1):
+        inner = tuple(line % size for line in lines[group * size : (group + 1) * size])
+        rank = rank * math.factorial(size) + _rank_of_permutation(inner)
+    outer = tuple(lines[group * size] // size for group in range(groups))
+    return rank * math.factorial(groups) + _rank_of_permutation(outer)
+
+
+def _permutation_from_rank(rank: int, size: int) -> tuple[int, ...]:
+    """The permutation of range(size) with this place in lexicographic order."""
+    left = list(range(size))
+    order: list[int] = []
+    for remaining in range(size - 1, -1, -1):
+        place, rank = divmod(rank, math.factorial(remaining))
+        order.append(left.pop(place))
+    return tuple(order)
+
+
+def _rank_of_permutation(order: tuple[int, ...]) -> int:
+    rank = 0
+    for i, value in enumerate(order):
+        rank = rank * (len(order) - i) + sum(later < value for later in order[i + 1 :])
+    return rank
+
+
+def _inverted(order: tuple[int, ...]) -> tuple[int, ...]:
+    inverse = [0] * len(order)
+    for i, value in enumerate(order):
+        inverse[value] = i
+    return tuple(inverse)

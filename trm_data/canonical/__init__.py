@@ -1,0 +1,1 @@
+"""Canonical forms: one name for all puzzles that are images of one another."""

@@ -1,0 +1,70 @@
+"""Canonical forms of Sudoku puzzles: equal if and only if the puzzles are images of one another.
+
+Input: puzzles with their only solutions, uint8 [N, S]. Output: `Canonical`, and hashes for the catalog.
+Neighbours: `canonical.kernels` has the algorithm; the build keeps splits disjoint by these hashes, `verify`
+checks them. The group is that of `augment.sudoku`.
+
+A form is an image of the puzzle under the group, chosen by a rule that does not depend on which image was
+given. It is not the smallest image in reading order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.boxes import check_grids
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """Canonical forms, one for each puzzle."""
+
+    forms: NDArray[np.uint8]
+    """[N, S]."""
+    automorphisms: NDArray[np.int64]
+    """[N], the number of group elements that map the puzzle to itself, at least 1."""
+
+
+def canonicalize(
+    puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], box_rows: int, box_columns: int
+) -> Canonical:
+    """Returns the canonical form of each puzzle under transposition, line and digit permutations.
+
+    Args:
+        puzzles: [N, S]; each has one solution only, otherwise forms of equivalent puzzles may differ.
+        solutions: [N, S], that solution.
+        box_rows: R.
+        box_columns: C.
+
+    Raises:
+        ValueError: shapes or values that do not fit, or a solution that does not extend its puzzle.
+    """
+    from trm_data.canonical import kernels  # imports numba
+
+    puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
+    solutions = check_grids("solutions", solutions, box_rows, box_columns)
+    if puzzles.shape != solutions.shape:
+        raise ValueError(f"got {len(puzzles)} puzzles and {len(solutions)} solutions: not the same")
+    wrong = (solutions == 0) | ((puzzles != 0) & (puzzles != solutions))
+    if wrong.any():
+        raise ValueError(f"solutions: row {int(wrong.any(axis=1).argmax())} is not a solution of its puzzle")
+    forms = np.empty_like(puzzles)
+    automorphisms = np.empty(len(puzzles), np.int64)
+    kernels.canonicalize_many(puzzles, solutions, box_rows, box_columns, forms, automorphisms)
+    return Canonical(forms=forms, automorphisms=automorphisms)
+
+
+def canonical_hashes(forms: NDArray[np.uint8], box_rows: int, box_columns: int) -> list[str]:
+    """Returns a name for each form: blake2b of 16 bytes over R, C and the form's bytes, in hexadecimal."""
+    forms = check_grids("forms", forms, box_rows, box_columns)
+    start = hashlib.blake2b(bytes((box_rows, box_columns)), digest_size=16)
+    names: list[str] = []
+    for form in forms:
+        state = start.copy()
+        state.update(form.tobytes())
+        names.append(state.hexdigest())
+    return names

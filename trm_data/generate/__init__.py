@@ -1,0 +1,1 @@
+"""Generators: puzzles from a seed and a number."""

@@ -1,0 +1,111 @@
+"""Solves Sudoku grids of any supported box shape, counts solutions, and rates difficulty.
+
+Input: puzzles uint8 [N, S], 0 for blank. Output: `Solved`, or ratings float32 [N].
+Neighbours: `solve.kernels` has the algorithm; `verify` and the sources check puzzles with `solve`; the
+catalog stores `rate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.sudoku import SudokuSymmetry, index_count
+from trm_data.boxes import check_grids
+from trm_data.seeds import Purpose, bounded
+from trm_data.solve.tables import make_tables
+
+RATE_IMAGES = 8
+RATE_GUESSES = 10_000
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a search found, one entry for each puzzle."""
+
+    solutions: NDArray[np.uint8]
+    """[N, S], the first solution found, zeros where there is none."""
+    counts: NDArray[np.int32]
+    """[N], solutions found, at most the limit."""
+    guesses: NDArray[np.int64]
+    """[N], candidates assumed until the search ended."""
+    limited: NDArray[np.bool_]
+    """[N], true where `node_limit` ended the search, so that `counts` may be too low."""
+
+
+def solve(
+    puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, *, limit: int = 2, node_limit: int = 0
+) -> Solved:
+    """Searches each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no bound).
+
+    Raises:
+        ValueError: boxes, shapes or values that are not allowed.
+    """
+    from trm_data.solve.kernels import FIRST_CELL  # imports numba, which describing a solver does not need
+
+    return _search(puzzles, box_rows, box_columns, limit, node_limit, FIRST_CELL)
+
+
+def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray[np.float32]:
+    """Returns our difficulty rating of each puzzle, float32 [N]: the mean guess count over 8 fixed images.
+
+    A guess is one candidate set that the depth-first search assumes on its way to the first solution; its
+    exclusion afterwards, when it has failed, is none. Propagation is that of `solve.kernels`. The guess:
+    - of all bands and stacks, the one with the fewest matchings left in total (over its digits that have
+      more than one), bands before stacks, upper and left ones first;
+    - in it the digit with the fewest, the smallest first;
+    - a matching says which box holds the digit in each row of the band (or which column in each band of the
+      stack): the first row (band) that still has a choice takes its first box (column).
+    Boxes with a side above 4 guess cells with the fewest candidates instead. A count ends at 10,000.
+
+    The images are symmetries of the group, with indices drawn once for a box shape by (seed 0, RATE), so that
+    the rating hardly depends on how the puzzle was presented; it is 0 exactly where propagation alone solves
+    all of them. It correlates with tdoku's guess count, which belongs to one presentation.
+
+    Raises:
+        ValueError: boxes, shapes or values that are not allowed.
+    """
+    from trm_data.solve.kernels import PAIR  # imports numba
+
+    puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
+    indices = bounded(0, Purpose.RATE, box_rows, box_columns, index_count(box_rows, box_columns), RATE_IMAGES)
+    total = np.zeros(len(puzzles), np.int64)
+    for index in indices:
+        image = SudokuSymmetry.from_index(int(index), box_rows, box_columns).apply(puzzles)
+        total += _search(image, box_rows, box_columns, 1, RATE_GUESSES, PAIR).guesses
+    return (total / RATE_IMAGES).astype(np.float32)
+
+
+def _search(
+    puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, limit: int, node_limit: int, branching: int
+) -> Solved:
+    """`solve`, with the way of branching."""
+    from trm_data.solve import kernels
+
+    puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
+    if limit < 1 or node_limit < 0:
+        raise ValueError(f"limit, node_limit: got {limit}, {node_limit}, allowed are at least 1 and 0")
+    side = box_rows * box_columns
+    transposed = box_rows > box_columns  # the kernels want boxes that are at least as wide as high
+    if transposed:
+        puzzles = _transpose(puzzles, side)
+        box_rows, box_columns = box_columns, box_rows
+    solutions = np.zeros_like(puzzles)
+    infos = np.empty((len(puzzles), 3), np.int64)
+    tables = make_tables(box_rows, box_columns)
+    kernels.solve_many(
+        puzzles, *tables, box_rows, box_columns, limit, node_limit, branching, solutions, infos
+    )
+    return Solved(
+        solutions=_transpose(solutions, side) if transposed else solutions,
+        counts=infos[:, kernels.FOUND].astype(np.int32),
+        guesses=infos[:, kernels.GUESSES].copy(),
+        limited=infos[:, kernels.HIT] != 0,
+    )
+
+
+def _transpose(grids: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """The transposes of flat grids [N, S]."""
+    return np.ascontiguousarray(grids.reshape(-1, side, side).transpose(0, 2, 1)).reshape(-1, side * side)
