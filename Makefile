@@ -1,0 +1,49 @@
+# `make demo` and `make test` set everything up on a fresh machine with Python 3.11 or newer.
+PYTHON ?= python3
+UV := .tools/bin/uv
+BIN := .venv/bin
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help setup demo test test-slow lint format bench clean
+help:
+	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
+	@echo "make test       the tests"
+	@echo "make test-slow  the slow tests as well"
+	@echo "make lint       formatting, lint, types, import rules, lock file"
+	@echo "make bench      every benchmark (quiet machine; minutes)"
+
+$(UV):
+	$(PYTHON) -m venv .tools
+	.tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
+
+.venv/.synced: $(UV) pyproject.toml uv.lock
+	$(UV) sync --locked --quiet --python $(PYTHON) --extra hf --extra gcs
+	@touch $@
+
+setup: .venv/.synced
+
+demo: setup
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: setup
+	$(BIN)/pytest -q -m "not slow"
+
+test-slow: setup
+	$(BIN)/pytest -q
+
+lint: setup
+	$(UV) lock --check --quiet
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	for name in generate build loader step; do $(BIN)/python benchmarks/bench_$$name.py || exit 1; done
+
+clean:
+	rm -rf .venv .tools dist .pytest_cache .ruff_cache .hypothesis
