@@ -1,0 +1,91 @@
+"""Test setup: strict JAX, array types checked at run time, no network but loopback.
+
+JAX is set up through its environment variables, so that tests which do not use it do not import it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jaxtyping import install_import_hook
+
+from trm_data.build import BuildRequest, build_dataset
+from trm_data.layout import Layout
+from trm_data.sources.base import parse_source
+from trm_data.specs import SudokuOptions
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
+os.environ["WANDB_MODE"] = "offline"
+
+install_import_hook("trm_train", "beartype.beartype")
+
+LOOPBACK = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that reaches for the network fails, instead of depending on it."""
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def refuse_remote(address: Any) -> None:
+        if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
+            raise RuntimeError(f"a test tried to connect to {address[0]}:{address[1]}")
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        refuse_remote(address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        refuse_remote(address)
+        return connect_ex(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
+    monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real puzzles beside the checkout; tests that need it skip where it is missing."""
+    folder = PROJECT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"needs the real puzzles in ../shared/data, and {folder} is not there")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A root with one small built dataset, `small` (`small_request`). Tests must not change it."""
+    layout = Layout(tmp_path_factory.mktemp("root"))
+    build_dataset(small_request(), layout, shard_examples=200, workers=2)
+    return layout
+
+
+def small_request(**changes: Any) -> BuildRequest:
+    """6x6 puzzles: 24 training groups of 1 + 9, 8 validation, 12 test."""
+    request = BuildRequest(
+        source=parse_source("generated"),
+        size=24,
+        aug=9,
+        val_size=8,
+        test_size=12,
+        seed=3,
+        options=SudokuOptions(box_rows=2, box_columns=3),
+        name="small",
+    )
+    return dataclasses.replace(request, **changes)
+
+
+@pytest.fixture
+def request_small() -> Any:
+    """`small_request`, for tests that build variants of it."""
+    return small_request

@@ -1,0 +1,172 @@
+"""The whole flow as a user types it: build, train, evaluate, ask in SQL."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trm_data.layout import Layout
+from trm_data.loader.dataset import open_dataset
+
+BIN = Path(sys.executable).parent
+OVERRIDES = [
+    "--total-steps", "20", "--optim.lr-warmup-steps", "5", "--model.hidden-size", "32", "--model.h-cycles", "1",
+    "--model.halt-max-steps", "4", "--execution.checkpoint-every", "10", "--execution.validate-every", "10",
+    "--data.dataset", "flow", "--data.global-batch-size", "16",
+]  # fmt: skip
+
+
+def command(*arguments: str, root: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [BIN / arguments[0], *arguments[1:], "--root", str(root)], capture_output=True, text=True, timeout=300
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("flow")
+    build = "trm-data build sudoku --box 2x3 --size 30 --aug 20 --val-size 10 --test-size 70 --name flow"
+    command(*build.split(), root=root)
+    done = command("trm-train", "run", "quickstart", *OVERRIDES, root=root)
+    assert "validation: exact" in done.stderr
+    assert "steps/s" in done.stderr
+    assert "finished, 20 steps" in done.stdout
+    return root
+
+
+def test_wandb_is_mirrored_offline(root: Path) -> None:
+    assert list(root.rglob("wandb/offline-run-*/*.wandb"))
+
+
+def test_evaluation_counts_every_row_and_agrees_with_its_predictions(root: Path) -> None:
+    reported = command("trm-eval", "run", "quickstart", root=root).stdout
+    assert "of 70)" in reported
+    row = json.loads(command("trm-eval", "run", "quickstart", "--json", root=root).stdout)
+    assert (row["count"], row["step"], row["weights"], row["split"]) == (70, 20, "ema", "test")
+    assert row["cells"] == 70 * 36
+    sql = "SELECT row, exact, wrong_cells, prediction FROM predictions ORDER BY row"
+    found = json.loads(command("trm-eval", "sql", sql, "--format", "json", root=root).stdout)
+    assert [item["row"] for item in found] == list(range(70))
+    labels = open_dataset("flow", root, "test").labels
+    wrong = [(np.array(item["prediction"]) != labels[item["row"]]).sum() for item in found]
+    assert [item["wrong_cells"] for item in found] == wrong
+    assert sum(wrong) == row["wrong_cells"]
+    assert sum(item["exact"] for item in found) == row["exact"]
+
+
+def test_evaluating_again_replaces_and_other_requests_add(root: Path) -> None:
+    def count() -> int:
+        return int(command("trm-eval", "sql", "SELECT count(*) n FROM evals", "--format", "csv", root=root).stdout.split()[1])
+
+    command("trm-eval", "run", "quickstart", root=root)
+    before = count()
+    command("trm-eval", "run", "quickstart", root=root)
+    assert count() == before
+    for arguments in (
+        ["--weights", "raw"],
+        ["--checkpoint", "10"],
+        ["--split", "validation"],
+        ["--limit", "7"],
+        ["--steps", "2"],
+        ["--checkpoint", "best", "--limit", "3"],
+    ):
+        command("trm-eval", "run", "quickstart", *arguments, root=root)
+    assert count() == before + 6
+
+
+@pytest.mark.parametrize("query", ["accuracy_by_rating", "evals", "halting", "training_curve", "wrong_cells"])
+def test_named_queries_run(root: Path, query: str) -> None:
+    command("trm-eval", "run", "quickstart", root=root)
+    out = command("trm-eval", "sql", f"@{query}", "--format", "csv", root=root).stdout
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert rows
+    assert all(row["run"].startswith("quickstart-") for row in rows)
+
+
+def test_a_dead_writer_leaves_nothing_visible(root: Path) -> None:
+    """Predictions that no row of `evals` names do not show."""
+    import pyarrow.parquet as pq
+
+    command("trm-eval", "run", "quickstart", root=root)
+    before = command("trm-eval", "sql", "SELECT count(*) FROM predictions", root=root).stdout
+    part = next((root / "results" / "predictions").rglob("*.parquet"))
+    table = pq.read_table(part)
+    names = [f"{table['evaluation'][0]}-99999"] * len(table)
+    table = table.set_column(table.schema.get_field_index("part"), "part", [names])
+    pq.write_table(table, part.with_name("orphan-99999.parquet"))
+    assert command("trm-eval", "sql", "SELECT count(*) FROM predictions", root=root).stdout == before
+
+
+def test_predictions_are_drawn(root: Path) -> None:
+    command("trm-eval", "run", "quickstart", root=root)
+    out = command("trm-eval", "show", "quickstart", "--count", "2", root=root).stdout
+    assert out.count("-------+-------") >= 4
+    assert "test 0: rating" in out
+
+
+def test_a_dry_run_says_what_would_run(root: Path) -> None:
+    before = sorted(path for path in Layout(root).runs.rglob("*"))
+    arguments = ["trm-train", "run", "quickstart", *OVERRIDES, "--seed", "9", "--dry-run"]
+    out = command(*arguments, root=root).stdout
+    for words in ("dry run: no step is taken", "parameters", "temporaries", "uint8[16, 36]", '"hidden_size": 32'):
+        assert words in out
+    plan = json.loads(command(*arguments, "--json", root=root).stdout)
+    assert plan["total_steps"] == 20
+    assert plan["run"].endswith("-s9")
+    assert sorted(path for path in Layout(root).runs.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trm-train", "run", "nothing"], "no experiment 'nothing'"),
+        (["trm-train", "run", "quickstart", "--optim.lrr", "1"], "lrr"),
+        (["trm-train", "run", "quickstart", "--optim.lr-warmup-steps", "1000"], "below total_steps"),
+        (["trm-train", "run", "quickstart"], "trm-data build sudoku --box 2x3"),
+        (["trm-train", "run", "quickstart", "--data.dataset", "flow", "--model.mixer", "conv"], "conv"),
+        (["trm-eval", "run", "nothing"], "no run 'nothing'"),
+        (["trm-eval", "run", "quickstart", "--checkpoint", "15"], "--checkpoint 15: "),
+        (["trm-eval", "sql", "@nothing"], "no query @nothing; there are: @accuracy_by_rating"),
+        (["trm-eval", "sql", "DROP VIEW evals; DROP TABLE x"], ""),
+        (["trm-eval", "sql", "COPY evals TO '/tmp/evals.csv'"], "disabled"),
+    ],
+)
+def test_errors_are_one_message_and_exit_code_two(root: Path, arguments: list[str], message: str) -> None:
+    failed = command(*arguments, root=root, check=False)
+    assert failed.returncode == 2, failed.stdout
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize("name", ["trm_train", "trm_eval"])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"]])
+def test_help_imports_nothing_heavy(name: str, arguments: list[str]) -> None:
+    program = f"""
+import sys
+from {name}.cli import main
+try:
+    main({arguments!r})
+except SystemExit:
+    pass
+heavy = {{"numpy", "numba", "pyarrow", "duckdb", "grain", "jax", "wandb"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_list_and_describe() -> None:
+    listed = subprocess.run([BIN / "trm-train", "list"], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == ["quickstart", "trm_sudoku_mlp", "sudoku_generated"]
+    described = subprocess.run(
+        [BIN / "trm-train", "describe", "trm_sudoku_mlp"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "Judge by:" in described
+    assert "total_steps = 65104" in described

@@ -1,0 +1,126 @@
+"""Our training and evaluation steps against golden numbers; and that the checker notices changes."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from trm_train import losses, step
+from trm_train.model import act, layers, recursion
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+MLP_T = FIXTURES / "trm_parity_mlp_t.npz"
+ATTENTION = FIXTURES / "trm_parity_attention_rope.npz"
+
+
+def load_check() -> ModuleType:
+    """The script next to this file."""
+    location = importlib.util.spec_from_file_location("parity_check", Path(__file__).parent / "check.py")
+    assert location is not None
+    assert location.loader is not None
+    module = importlib.util.module_from_spec(location)
+    sys.modules[location.name] = module
+    location.loader.exec_module(module)
+    return module
+
+
+check = load_check()
+
+
+def failures(path: Path, last_step: int = 1) -> set[str]:
+    """Quantities beyond their bound, up to a step."""
+    rows = check.check_fixture(str(path))
+    wanted = itertools.takewhile(lambda row: not row.quantity.startswith(f"step{last_step + 1}/"), rows)
+    return {row.quantity for row in wanted if not row.ok}
+
+
+@pytest.mark.parametrize("path", [MLP_T, ATTENTION], ids=lambda path: path.stem)
+def test_golden_numbers(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main([str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "step5/out/logits" in printed
+    assert "eval/out/logits" in printed
+    assert "ema" in printed
+
+
+def test_every_step_and_quantity_is_compared() -> None:
+    with np.load(MLP_T) as golden:
+        names = {
+            n for n in golden.files if "/params/" not in n and not n.startswith(("init/", "ema/", "conf"))
+        }
+    compared = {row.quantity for row in check.check_fixture(str(MLP_T))}
+    loaded = {f"step{n}/batch/{key}" for n in range(1, 6) for key in check.ROW_KEYS}
+    assert names - compared - loaded - {"hyperparameters"} == set()
+    assert {"step1/params", "step5/params", "ema"} <= compared
+
+
+def test_goes_red_with_gradient_through_every_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recursion, "without_gradient", lambda module: module)
+    monkeypatch.setattr(recursion.lax, "stop_gradient", lambda x: x)
+    red = failures(MLP_T)
+    assert any(name.startswith("step1/grad/inner.L_level") for name in red)
+    assert "step1/out/logits" not in red
+
+
+def test_goes_red_with_another_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "RMS_EPSILON", 1e-3)
+    assert "step1/out/logits" in failures(MLP_T)
+
+
+def test_goes_red_with_another_halting_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(losses, "HALT_LOSS_WEIGHT", 1.0)
+    red = failures(MLP_T)
+    assert "step1/loss" in red
+    assert "step1/grad/inner.q_head.bias" in red
+
+
+def test_goes_red_with_loss_on_fresh_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refill_all_rows(carry, batch, h_init, l_init):
+        new = act.refill(carry, batch, h_init, l_init)
+        new.current["labels"] = jnp.asarray(batch["labels"])
+        return new
+
+    monkeypatch.setattr(step, "refill", refill_all_rows)
+    red = failures(MLP_T, last_step=2)
+    assert "step1/loss" not in red
+    assert "step2/loss" in red
+
+
+def test_goes_red_when_slots_never_keep_their_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step, "halt", lambda steps, *_: jnp.ones_like(steps, bool))
+    assert "step1/carry/halted" in failures(MLP_T)
+
+
+def test_unreadable_and_unsupported_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text.npz"
+    text.write_text("no numbers here")
+    assert check.main([str(text)]) == 2
+    assert check.main([str(tmp_path / "missing.npz")]) == 2
+    with np.load(MLP_T) as golden:
+        arrays = dict(golden)
+    other = tmp_path / "other.npz"
+    config = arrays["config"].tobytes().replace(b'"batch_size"', b'"architecture": "hrm", "batch_size"')
+    np.savez(other, **(arrays | {"config": np.frombuffer(config, np.uint8)}))
+    assert check.main([str(other)]) == 2
+    assert "'hrm' is not supported yet" in capsys.readouterr().err
+    del arrays["step3/carry/z_H"]
+    np.savez(other, **arrays)
+    assert check.main([str(other)]) == 2
+    assert "step3/carry/z_H" in capsys.readouterr().err
+
+
+def test_a_wrong_number_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with np.load(MLP_T) as golden:
+        arrays = dict(golden)
+    arrays["step2/out/preds"] = arrays["step2/out/preds"] + np.eye(6, 16, dtype=np.int64)
+    changed = tmp_path / "changed.npz"
+    np.savez(changed, **arrays)
+    assert check.main([str(changed)]) == 1
+    assert "1 quantities beyond their bound" in capsys.readouterr().out

@@ -1,0 +1,85 @@
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from trm_train.optim.adam_atan2 import adam_atan2
+from trm_train.optim.ema import update_ema
+from trm_train.optim.schedule import rate_factor
+from trm_train.optim.sign_sgd import sign_sgd
+
+
+def test_adam_atan2_by_hand() -> None:
+    optimizer = adam_atan2(
+        lambda step: jnp.float32(0.1) * step.astype(jnp.float32), beta1=0.9, beta2=0.95, weight_decay=0.5
+    )
+    params = {"w": jnp.asarray([2.0, -1.0, 0.5])}
+    state = optimizer.init(params)
+    wanted = np.array([2.0, -1.0, 0.5])
+    m = v = np.zeros(3)
+    for t, gradient in enumerate(([1.0, -3.0, 0.0], [-2.0, 0.5, 0.0]), start=1):
+        gradient, rate = np.array(gradient), 0.1 * t
+        changes, state = optimizer.update({"w": jnp.asarray(gradient, jnp.float32)}, state, params)
+        params = optax.apply_updates(params, changes)
+        m, v = 0.9 * m + 0.1 * gradient, 0.95 * v + 0.05 * gradient**2
+        wanted = wanted * (1 - rate * 0.5)
+        step = np.arctan2(m, np.sqrt(v) / math.sqrt(1 - 0.95**t)) / (1 - 0.9**t)
+        wanted = wanted - rate * step
+    assert np.allclose(params["w"], wanted, atol=1e-6)
+    assert state.count == 2
+
+
+def test_adam_atan2_does_not_clip() -> None:
+    """The update does not depend on the gradient's scale, whatever it is."""
+    optimizer = adam_atan2(lambda _: jnp.float32(1.0), beta1=0.9, beta2=0.95, weight_decay=0.0)
+    params = jnp.zeros(2)
+    changes, _ = optimizer.update(jnp.asarray([1e-12, 1e12]), optimizer.init(params), params)
+    assert np.allclose(changes, changes[0], rtol=1e-4)
+    assert changes[0] < 0
+
+
+@pytest.mark.parametrize(
+    ("step", "factor"), [(1, 0.25), (3, 0.75), (4, 1.0), (8, 0.55), (12, 0.1), (99, 0.1)]
+)
+def test_schedule_warms_up_then_follows_a_cosine(step: int, factor: float) -> None:
+    got = rate_factor(jnp.int32(step), warmup_steps=4, total_steps=12, min_ratio=0.1)
+    assert got == pytest.approx(factor, abs=1e-6)
+
+
+def test_schedule_is_constant_by_default_and_without_warm_up() -> None:
+    for step in (1, 50, 500):
+        assert rate_factor(jnp.int32(step), warmup_steps=0, total_steps=100, min_ratio=1.0) == 1.0
+
+
+def table_after(identifiers: list[int], grads: list[list[float]]) -> np.ndarray:
+    table = jnp.full((8, 2), 10.0)
+    rate = jnp.float32(0.1)
+    return np.asarray(
+        jax.jit(sign_sgd, static_argnums=4)(table, jnp.asarray(grads), jnp.asarray(identifiers), rate, 0.5)
+    )
+
+
+def test_sign_sgd_moves_rows_of_the_batch_only() -> None:
+    table = table_after([3, 0, 3], [[1.0, -2.0], [5.0, 0.0], [-3.0, -2.0]])
+    decayed = 10.0 * (1 - 0.1 * 0.5)
+    assert np.allclose(table[3], [decayed + 0.1, decayed + 0.1])  # sums -2 and -4: one step for both slots
+    assert np.allclose(table[0], [decayed - 0.1, decayed])  # sign(0) = 0 still decays
+    assert np.all(np.delete(table, [0, 3], axis=0) == 10.0)
+
+
+def test_sign_sgd_when_every_slot_shares_row_0_and_the_last_row() -> None:
+    shared = table_after([0, 0, 0], [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]])
+    assert np.allclose(shared[0], 9.5 - 0.1)
+    assert np.all(shared[1:] == 10.0)
+    last = table_after([7, 7, 1], [[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]])
+    assert np.allclose(last[7], 9.4)
+    assert np.allclose(last[1], 9.6)
+    assert np.all(last[0] == 10.0)
+
+
+def test_ema() -> None:
+    average = update_ema({"w": jnp.asarray([1.0])}, {"w": jnp.asarray([2.0])}, 0.9)
+    assert np.allclose(average["w"], 1.1)

@@ -1,0 +1,252 @@
+"""Training on real rows: a killed run ends like an undisturbed one, to the bit; mismatches are refused."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from trm_data.build import build_dataset
+from trm_data.layout import Layout
+from trm_train.checkpoint import Checkpoints, fingerprints, restore_weights, state_tree, weights_steps, weights_tree
+from trm_train.config import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.console import RunConsole
+from trm_train.errors import CheckpointError, ConfigError
+from trm_train.experiments.registry import Experiment
+from trm_train.loop import TrainResult, train
+from trm_train.metric_table import read_metrics
+from trm_train.runs import find_run, read_record
+from trm_train.sharding import make_mesh
+from trm_train.state import init_state
+
+TINY = RunConfig(
+    data=DataConfig(dataset="small", global_batch_size=8),
+    model=ModelConfig(
+        hidden_size=16, num_heads=2, h_cycles=2, l_cycles=1, num_layers=1, puzzle_emb_len=1, halt_max_steps=3,
+        forward_dtype="float32",
+    ),
+    optim=OptimConfig(lr=1e-3, lr_warmup_steps=2, weight_decay=0.1, ema_rate=0.9),
+    total_steps=12,
+    execution=ExecutionConfig(validate_every=6, checkpoint_every=4, log_every=5),
+)
+EXPERIMENT = Experiment("tiny", "testing", lambda: TINY, "trm-data build sudoku")
+
+
+@pytest.fixture(scope="module")
+def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    layout = Layout(tmp_path_factory.mktemp("training"))
+    shutil.copytree(small_layout.dataset("small"), layout.dataset("small"))
+    return layout
+
+
+def run(layout: Layout, config: RunConfig = TINY, **options) -> TrainResult:
+    with RunConsole(config, quiet=True) as console:
+        return train(EXPERIMENT, config, layout, console, tracking="none", **options)
+
+
+def final_state(result: TrainResult) -> dict[str, int]:
+    """Fingerprints of every leaf of the newest resume checkpoint, recomputed from its arrays."""
+    record = result.record
+    _, state = init_state(record.config, record.input_spec, record.config.data.global_batch_size, make_mesh())
+    checkpoints = Checkpoints(result.folder)
+    restored, meta = checkpoints.restore(state)
+    checkpoints.close()
+    assert meta.step == result.step
+    return fingerprints(state_tree(restored))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(layout: Layout) -> TrainResult:
+    return run(layout)
+
+
+def metrics_without_clock(folder: Path) -> list[dict]:
+    return [{**row, "seconds": None} for row in read_metrics(folder).to_pylist()]
+
+
+def test_a_run_leaves_what_it_should(undisturbed: TrainResult) -> None:
+    assert undisturbed.finished
+    assert undisturbed.step == 12
+    assert weights_steps(undisturbed.folder) == [4, 8, 12]
+    record = read_record(undisturbed.folder)
+    assert record == undisturbed.record
+    rows = read_metrics(undisturbed.folder).to_pylist()
+    assert [row["step"] for row in rows if row["split"] == "train"] == list(range(1, 13))
+    assert [row["step"] for row in rows if row["split"] == "validation"] == [6, 12]
+    assert all(row["count"] == 8 for row in rows if row["split"] == "validation")
+    train_rows = [row for row in rows if row["split"] == "train"]
+    assert train_rows[0]["rows_loaded"] == 8
+    assert train_rows[-1]["rows_loaded"] == 8 + sum(row["count"] for row in train_rows[:-1])
+
+
+def test_a_finished_run_does_nothing(layout: Layout, undisturbed: TrainResult) -> None:
+    again = run(layout)
+    assert (again.started_at, again.step) == (12, 12)
+
+
+@pytest.mark.parametrize("cut", [4, 5, 8, 11])
+def test_resuming_gives_the_same_bits_and_metrics(
+    layout: Layout, undisturbed: TrainResult, tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies at step `cut` (nothing after its last checkpoint survives); the same command goes on."""
+    from trm_train import loop
+
+    elsewhere = Layout(tmp_path)
+    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+
+    class KilledError(Exception):
+        pass
+
+    def killed(run, step, metrics, record=loop._record_step):
+        if step >= cut:
+            run.checkpoints.wait()
+            raise KilledError
+        record(run, step, metrics)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "_record_step", killed)
+        with pytest.raises(KilledError):
+            run(elsewhere)
+    result = run(elsewhere)
+    assert result.started_at == (cut - 1) // 4 * 4
+    assert final_state(result) == final_state(undisturbed)
+    assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
+
+
+TRAIN = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from test_loop import EXPERIMENT, TINY, run
+from trm_data.layout import Layout
+print("ready", flush=True)
+result = run(Layout(Path(sys.argv[1])))
+print(result.step, result.finished, flush=True)
+"""
+
+
+def start(root: Path) -> subprocess.Popen:
+    program = TRAIN.format(tests=str(Path(__file__).parent))
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(root)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResult, tmp_path: Path) -> None:
+    """SIGKILL as soon as the first checkpoint is there, then the same command."""
+    elsewhere = Layout(tmp_path)
+    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    with start(tmp_path) as process:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not (
+            elsewhere.runs.is_dir() and any(weights_steps(folder) for folder in elsewhere.runs.glob("*/*/*"))
+        ):
+            time.sleep(0.01)
+        process.kill()
+    result = run(elsewhere)
+    assert result.finished
+    assert final_state(result) == final_state(undisturbed)
+
+
+def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) -> None:
+    elsewhere = Layout(tmp_path)
+    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    config = dataclasses.replace(TINY, total_steps=100_000)
+
+    class Interrupting(RunConsole):
+        def step(self, step: int) -> None:
+            if step == 7:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with Interrupting(config, quiet=True) as console:
+        result = train(EXPERIMENT, config, elsewhere, console, tracking="none")
+    assert not result.finished
+    assert 7 <= result.step <= 9
+    assert weights_steps(result.folder)[-1] == result.step
+
+
+def test_starting_anew_forgets_the_run(layout: Layout, undisturbed: TrainResult) -> None:
+    again = run(layout, resume=False)
+    assert again.started_at == 0
+    assert final_state(again) == final_state(undisturbed)
+
+
+def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResult) -> None:
+    program = TRAIN.format(tests=str(Path(__file__).parent))
+    program = program.replace("print(\"ready\"", "import jax\nevents = []\n"
+        "jax.monitoring.register_event_listener(lambda event, **_: events.append(event))\nprint(\"ready\"")
+    program += "\nimport json\nprint(json.dumps({e: events.count(e) for e in set(events)}))\n"
+    shutil.rmtree(undisturbed.folder / "checkpoints")
+    done = None
+    for _ in range(2):
+        shutil.rmtree(undisturbed.folder / "checkpoints", ignore_errors=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(layout.root)], capture_output=True, text=True, check=True, timeout=240
+        )
+    events = json.loads(done.stdout.splitlines()[-1])
+    assert events["/jax/compilation_cache/cache_hits"] > 0
+    assert events.get("/jax/compilation_cache/cache_misses", 0) == 0
+
+
+def test_a_rebuilt_dataset_with_other_rows_is_refused(layout: Layout, tmp_path: Path, request_small) -> None:
+    elsewhere = Layout(tmp_path)
+    build_dataset(request_small(), elsewhere)
+    run(elsewhere)
+    shutil.rmtree(elsewhere.dataset("small"))
+    build_dataset(request_small(seed=99), elsewhere)
+    with pytest.raises(CheckpointError, match="began with other rows"):
+        run(elsewhere)
+    assert run(elsewhere, resume=False).finished
+
+
+def test_a_checkpoint_whose_arrays_changed_is_refused(layout: Layout, tmp_path: Path) -> None:
+    elsewhere = Layout(tmp_path)
+    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    result = run(elsewhere)
+    meta = next((result.folder / "checkpoints" / "weights" / "12").rglob("metadata"))
+    value = json.loads(meta.read_text())
+    value["fingerprints"]["ema.lm_head.kernel"] ^= 1
+    meta.write_text(json.dumps(value))
+    model, state = init_state(TINY, result.record.input_spec, 1)
+    del model
+    with pytest.raises(CheckpointError, match="ema.lm_head"):
+        restore_weights(result.folder, 12, weights_tree(state))
+    with pytest.raises(CheckpointError, match=r"no weights checkpoint at step 5 \(there are: 4, 8, 12\)"):
+        restore_weights(result.folder, 5, weights_tree(state))
+
+
+def test_fingerprints_see_every_bit_and_every_place() -> None:
+    base = {"a": jax.numpy.arange(12, dtype=jax.numpy.float32).reshape(3, 4), "b": jax.numpy.array([True, False])}
+    before = fingerprints(base)
+    assert set(before) == {"a", "b"}
+    swapped = base["a"].at[0, 1].set(2.0).at[0, 2].set(1.0)
+    nudged = jax.numpy.asarray(np.nextafter(np.asarray(base["a"]), np.float32(99)))
+    for other in (swapped, nudged, -base["a"], base["a"].T.reshape(3, 4)):
+        assert fingerprints({**base, "a": other})["a"] != before["a"]
+    assert fingerprints({**base, "b": ~base["b"]})["b"] != before["b"]
+
+
+def test_runs_are_found_by_name_folder_and_experiment(layout: Layout, undisturbed: TrainResult) -> None:
+    name = undisturbed.record.run
+    for reference in (name, str(undisturbed.folder), "tiny"):
+        assert find_run(layout, reference) == undisturbed.folder
+    with pytest.raises(ConfigError, match=f"there are: {name}"):
+        find_run(layout, "nothing")
+
+
+def test_a_batch_that_does_not_fit_the_devices(layout: Layout) -> None:
+    program = TRAIN.format(tests=str(Path(__file__).parent)).replace("run(Layout", "run(layout=Layout")
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=3", "JAX_PLATFORMS": "cpu"}
+    failed = subprocess.run(
+        [sys.executable, "-c", program, str(layout.root)], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert "a multiple of the 3 devices along the mesh axis data, got 8" in failed.stderr

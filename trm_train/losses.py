@@ -1,0 +1,82 @@
+"""The training loss: stablemax cross-entropy of the cells and binary cross-entropy of halting.
+
+Everything is computed in float32, per slot; sums over the batch come last. Source: REFERENCE, Loss and
+metrics.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Int32
+
+HALT_LOSS_WEIGHT = 0.5
+
+
+class Losses(NamedTuple):
+    """Losses and what the metrics need, one entry per slot."""
+
+    lm: Float[Array, " B"]
+    """Mean cross-entropy over the labelled cells, 0 without any."""
+    q_halt: Float[Array, " B"]
+    """Cross-entropy of the halting logit against `right`."""
+    labelled: Int32[Array, " B"]
+    """Labelled cells."""
+    correct: Int32[Array, " B"]
+    """Labelled cells whose prediction is right."""
+    predictions: Int32[Array, "B S"]
+
+    @property
+    def right(self) -> Bool[Array, " B"]:
+        """Every labelled cell is right; so a row without labels is, as in the published loss."""
+        return self.correct == self.labelled
+
+    def total(self) -> Float[Array, ""]:
+        """Sum over the slots of both losses; divided by the global batch it is what training minimises."""
+        return jnp.sum(self.lm) + HALT_LOSS_WEIGHT * jnp.sum(self.q_halt)
+
+
+def log_stablemax(logits: Float[Array, "... V"]) -> Float[Array, "... V"]:
+    """Log-probabilities log(s / sum s), with s = x + 1 for x >= 0 and 1 / (1 - x) below.
+
+    The minimum keeps the branch that is not taken away from its pole at x = 1, where its gradient would be
+    NaN and, times zero, NaN again.
+    """
+    x = logits.astype(jnp.float32)
+    s = jnp.where(x >= 0, x + 1.0, 1.0 / (1.0 - jnp.minimum(x, 0.0)))
+    return jnp.log(s) - jnp.log(jnp.sum(s, axis=-1, keepdims=True))
+
+
+def binary_cross_entropy(logits: Float[Array, " B"], target: Bool[Array, " B"]) -> Float[Array, " B"]:
+    """Of sigmoid(logits) against a target of 0 or 1."""
+    return jax.nn.softplus(logits) - logits * target.astype(logits.dtype)
+
+
+def slot_losses(
+    logits: Float[Array, "B S V"], q_halt: Float[Array, " B"], labels: Int[Array, "B S"], ignore_label: int
+) -> Losses:
+    """Losses of every slot against the labels of its current example.
+
+    Args:
+        logits: of the cells, in any float dtype.
+        q_halt: halting logits, float32.
+        labels: of the current examples, int32.
+        ignore_label: cells with this label add nothing.
+    """
+    mask = labels != ignore_label
+    labelled = jnp.sum(mask, axis=-1, dtype=jnp.int32)
+    target = jnp.where(mask, labels, 0)
+    log_prob = jnp.take_along_axis(log_stablemax(logits), target[..., None], axis=-1)[..., 0]
+    lm = jnp.sum(jnp.where(mask, -log_prob, 0.0), axis=-1) / jnp.maximum(labelled, 1).astype(jnp.float32)
+
+    predictions = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+    correct = jnp.sum(mask & (predictions == labels), axis=-1, dtype=jnp.int32)
+    return Losses(
+        lm=lm,
+        q_halt=binary_cross_entropy(q_halt, correct == labelled),
+        labelled=labelled,
+        correct=correct,
+        predictions=predictions,
+    )

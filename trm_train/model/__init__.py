@@ -1,0 +1,1 @@
+"""The network: layers, mixing over positions, embeddings, recursion, the carry and halting."""

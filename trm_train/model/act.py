@@ -1,0 +1,104 @@
+"""The carry of a training run and the halting of its slots (adaptive computation time).
+
+Every slot of the batch holds one example over several supervision steps. A slot that has halted takes its
+row of the next loaded batch and starts from the initial states; the others keep their own example. Terms:
+
+    current   the example a slot works on; the loss reads its labels, never the freshly loaded ones
+    steps     supervision steps the slot has spent on its current example
+    halted    the slot takes a new example at the next step
+
+Source: REFERENCE, Carry and halting.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Int32, UInt32
+
+ROW_KEYS = ("inputs", "labels", "puzzle_identifiers")
+"""Keys of a batch, and of a carry's current rows."""
+
+KEY_IMPLEMENTATION = "threefry2x32"
+"""Of the random key that a training state holds as its two words."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Carry:
+    """What goes from one training step to the next; leaves are arrays (or stand-ins, as in any pytree)."""
+
+    z_h: Any
+    """Answer state, [B, L, D] in the compute dtype."""
+    z_l: Any
+    """Latent state, [B, L, D] in the compute dtype."""
+    steps: Any
+    """int32 [B]."""
+    halted: Any
+    """bool [B]."""
+    current: dict[str, Any]
+    """int32 `inputs` [B, S], `labels` [B, S] and `puzzle_identifiers` [B]."""
+
+
+def initial_carry(batch: int, cells: int, length: int, width: int, dtype: str) -> Carry:
+    """A carry whose slots have all halted: the first step fills every one of them from its batch."""
+    return Carry(
+        z_h=jnp.zeros((batch, length, width), dtype),
+        z_l=jnp.zeros((batch, length, width), dtype),
+        steps=jnp.zeros((batch,), jnp.int32),
+        halted=jnp.ones((batch,), bool),
+        current={
+            "inputs": jnp.zeros((batch, cells), jnp.int32),
+            "labels": jnp.zeros((batch, cells), jnp.int32),
+            "puzzle_identifiers": jnp.zeros((batch,), jnp.int32),
+        },
+    )
+
+
+def refill(
+    carry: Carry, batch: Mapping[str, Array], h_init: Float[Array, " D"], l_init: Float[Array, " D"]
+) -> Carry:
+    """Slot i, if halted, takes row i of the batch and the initial states; the others stay as they are."""
+
+    def choose(fresh: Array, held: Array) -> Array:
+        halted = carry.halted.reshape(carry.halted.shape + (1,) * (held.ndim - 1))
+        return jnp.where(halted, jnp.broadcast_to(fresh.astype(held.dtype), held.shape), held)
+
+    return Carry(
+        z_h=choose(h_init[None, None], carry.z_h),
+        z_l=choose(l_init[None, None], carry.z_l),
+        steps=jnp.where(carry.halted, 0, carry.steps),
+        halted=jnp.zeros_like(carry.halted),
+        current={name: choose(batch[name], carry.current[name]) for name in ROW_KEYS},
+    )
+
+
+def exploration_min_steps(
+    key: UInt32[Array, " 2"], step: Int[Array, ""], slots: int, probability: float, max_steps: int
+) -> Int32[Array, " B"]:
+    """Steps before which a slot may not halt early: a draw from 2..max_steps with `probability`, else 1.
+
+    Drawn for each slot at each supervision step from (key, step, slot index in the global batch), so the
+    draws do not depend on how the batch is spread over devices.
+    """
+    if probability == 0.0 or max_steps < 2:
+        return jnp.ones((slots,), jnp.int32)
+    step_key = jax.random.fold_in(jax.random.wrap_key_data(key, impl=KEY_IMPLEMENTATION), step)
+
+    def draw(slot: UInt32[Array, ""]) -> Int32[Array, ""]:
+        explore_key, length_key = jax.random.split(jax.random.fold_in(step_key, slot))
+        at_least = jax.random.randint(length_key, (), 2, max_steps + 1, jnp.int32)
+        return jnp.where(jax.random.uniform(explore_key) < probability, at_least, 1)
+
+    return jax.vmap(draw)(jnp.arange(slots, dtype=jnp.uint32))
+
+
+def halt(
+    steps: Int32[Array, " B"], q_halt: Float[Array, " B"], min_steps: Int32[Array, " B"], max_steps: int
+) -> Bool[Array, " B"]:
+    """Whether a slot is done after `steps` (this step counted): out of steps, or sure of its answer."""
+    return (steps >= max_steps) | ((q_halt > 0) & (steps >= min_steps))

@@ -1,0 +1,64 @@
+"""From a row of tokens and its puzzle-embedding row to the injected input e [B, L, D].
+
+The puzzle-embedding table itself is no part of this module: the training step looks rows up in it and hands
+them in, because their gradient is summed per row, not held as a dense table. Source: REFERENCE section 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from trm_train.config import ModelConfig
+from trm_train.model.layers import truncated_normal
+
+POSITION_SCALE = math.sqrt(0.5)
+"""Keeps the variance of content + position that of content alone."""
+
+
+def puzzle_width(config: ModelConfig) -> int:
+    """N: width of a puzzle-embedding row."""
+    return config.hidden_size if config.puzzle_emb_ndim is None else config.puzzle_emb_ndim
+
+
+def puzzle_positions(config: ModelConfig) -> int:
+    """P: positions that the puzzle embedding takes in front of the cells."""
+    width = puzzle_width(config)
+    if width == 0:
+        return 0
+    return config.puzzle_emb_len or math.ceil(width / config.hidden_size)
+
+
+class InputEmbedding(nnx.Module):
+    """Puzzle positions and token embeddings, with learned positions if asked for, scaled by sqrt(D)."""
+
+    def __init__(self, config: ModelConfig, cells: int, vocabulary: int, *, rngs: nnx.Rngs):
+        width = config.hidden_size
+        self.width = width
+        self.puzzle_positions = puzzle_positions(config)
+        self.dtype = config.forward_dtype
+        self.learned_positions = config.pos_encodings == "learned"
+        self.tokens = nnx.Param(truncated_normal(rngs.params(), (vocabulary, width), width**-0.5))
+        if self.learned_positions:
+            length = self.puzzle_positions + cells
+            self.positions = nnx.Param(truncated_normal(rngs.params(), (length, width), width**-0.5))
+
+    def __call__(
+        self, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> Float[Array, "B L D"]:
+        """e, in the compute dtype; rows are None where the model has no puzzle positions."""
+        x = self.tokens[...].astype(self.dtype)[inputs]
+        if puzzle_rows is not None:
+            x = jnp.concatenate([self._puzzle(puzzle_rows), x], axis=1)
+        if self.learned_positions:
+            x = (x + self.positions[...].astype(self.dtype)[None]) * POSITION_SCALE
+        return x * math.sqrt(self.width)
+
+    def _puzzle(self, rows: Float[Array, "B N"]) -> Float[Array, "B P D"]:
+        """A row as P vectors of width D, padded with zeros behind its N numbers."""
+        padding = self.puzzle_positions * self.width - rows.shape[1]
+        rows = jnp.pad(rows.astype(self.dtype), ((0, 0), (0, padding)))
+        return rows.reshape(rows.shape[0], self.puzzle_positions, self.width)

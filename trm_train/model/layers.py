@@ -1,0 +1,116 @@
+"""Layers every network here is made of: linear maps, RMS norm, SwiGLU.
+
+Weights are stored in float32 as [in, out] and cast to the dtype of their input at use, so the compute dtype
+is decided once, by the embedding. Source: REFERENCE section 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import lax
+from jaxtyping import Array, Float
+
+RMS_EPSILON = 1e-5
+INNER_MULTIPLE = 256
+CUT = 2.0
+"""Truncated normals are cut at this many standard deviations (of the normal before the cut)."""
+
+
+def _sd_after_cut(cut: float) -> float:
+    """Standard deviation of a standard normal restricted to [-cut, cut]."""
+    density = math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    mass = math.erf(cut / math.sqrt(2.0))
+    return math.sqrt(1.0 - 2.0 * cut * density / mass)
+
+
+def truncated_normal(key: jax.Array, shape: Sequence[int], sd: float) -> Float[Array, ...]:
+    """Normal draws cut at 2 sd and rescaled so that the result has standard deviation `sd`."""
+    draws = jax.random.truncated_normal(key, -CUT, CUT, tuple(shape), jnp.float32)
+    return draws * (sd / _sd_after_cut(CUT))
+
+
+def inner_width(width: int, expansion: float) -> int:
+    """Inner width of a SwiGLU: two thirds of `expansion * width`, rounded up to a multiple of 256."""
+    return -(-round(expansion * width * 2 / 3) // INNER_MULTIPLE) * INNER_MULTIPLE
+
+
+def rms_norm(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:
+    """Divides by the root mean square over `axis`, in float32; no learned scale."""
+    x_f32 = x.astype(jnp.float32)
+    mean_square = jnp.mean(jnp.square(x_f32), axis=axis, keepdims=True)
+    return (x_f32 * lax.rsqrt(mean_square + RMS_EPSILON)).astype(x.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def linear(x: Float[Array, ...], kernel: Float[Array, "I O"], axis: int) -> Float[Array, ...]:
+    """Maps one axis of x, the first (0) or the last (-1), from width I to width O.
+
+    Its derivative is written out so that every product is one matrix product over the memory as it lies.
+    Left to itself, the derivative of a product is a product and a transpose, and compilers (measured: XLA on
+    CPU) then transpose the larger operand: that took half of the backward pass over the token axis.
+    """
+    if axis == 0:
+        return lax.dot_general(kernel, x, (((0,), (0,)), ((), ())))
+    return lax.dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())))
+
+
+def _linear_forward(x: Array, kernel: Array, axis: int) -> tuple[Array, tuple[Array, Array]]:
+    return linear(x, kernel, axis), (x, kernel)
+
+
+def _linear_backward(axis: int, saved: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    x, kernel = saved
+    if axis == 0:
+        dx = lax.dot_general(kernel, dy, (((1,), (0,)), ((), ())))
+        flat_x, flat_dy = x.reshape(x.shape[0], -1), dy.reshape(dy.shape[0], -1)
+        return dx, lax.dot_general(flat_x, flat_dy, (((1,), (1,)), ((), ())))
+    dx = lax.dot_general(dy, kernel, (((dy.ndim - 1,), (1,)), ((), ())))
+    # Not flattened, since a batch that is split over devices is the inner one of the leading axes; the first
+    # operand is then copied by the compiler, so it is the narrower one.
+    others = tuple(range(x.ndim - 1))
+    contract = ((others, others), ((), ()))
+    if kernel.shape[0] <= kernel.shape[1]:
+        return dx, lax.dot_general(x, dy, contract)
+    return dx, lax.optimization_barrier(lax.dot_general(dy, x, contract)).T
+
+
+linear.defvjp(_linear_forward, _linear_backward)
+
+
+class Linear(nnx.Module):
+    """A linear map without bias over one axis of its input: the last (-1) or the first (0)."""
+
+    def __init__(self, fan_in: int, fan_out: int, *, axis: int = -1, rngs: nnx.Rngs):
+        self.axis = axis
+        self.kernel = nnx.Param(truncated_normal(rngs.params(), (fan_in, fan_out), fan_in**-0.5))
+
+    def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
+        """In the dtype of x."""
+        return linear(x, self.kernel[...].astype(x.dtype), self.axis)
+
+
+@functools.partial(jax.checkpoint, static_argnums=1)
+def gated(gate_up: Float[Array, ...], axis: int) -> Float[Array, ...]:
+    """silu(gate) * up of the two halves; intermediates are recomputed in the backward pass, not stored."""
+    gate, up = jnp.split(gate_up, 2, axis=axis)
+    return jax.nn.silu(gate) * up
+
+
+class SwiGLU(nnx.Module):
+    """down(silu(gate) * up) over one axis; gate and up come from one fused matrix, gate first."""
+
+    def __init__(self, width: int, expansion: float, *, axis: int = -1, rngs: nnx.Rngs):
+        inner = inner_width(width, expansion)
+        self.axis = axis
+        self.gate_up = Linear(width, 2 * inner, axis=axis, rngs=rngs)
+        self.down = Linear(inner, width, axis=axis, rngs=rngs)
+
+    def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
+        """Any other axes pass through."""
+        return self.down(gated(self.gate_up(x), self.axis))

@@ -1,0 +1,76 @@
+"""Post-norm blocks, and the level made of them: mixing over positions, then over the width.
+
+A level computes in the layout that suits its mixer: [B, L, D] for attention, [L, B, D] for `mlp_t`, where
+both products of a block are then single matrix products over contiguous memory and nothing is transposed
+between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays
+packed for a whole supervision step. Source: REFERENCE section 2.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from trm_train.config import ModelConfig
+from trm_train.model.attention import Attention
+from trm_train.model.layers import SwiGLU, rms_norm
+
+
+class AttentionBlock(nnx.Module):
+    """x = norm(x + attention(x)); x = norm(x + SwiGLU(x))."""
+
+    def __init__(self, config: ModelConfig, *, rngs: nnx.Rngs):
+        rope = config.pos_encodings == "rope"
+        self.attention = Attention(config.hidden_size, config.num_heads, rope=rope, rngs=rngs)
+        self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
+
+    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
+        """Of the same shape as x."""
+        x = rms_norm(x + self.attention(x))
+        return rms_norm(x + self.mlp(x))
+
+
+class TokenMlpBlock(nnx.Module):
+    """The same with a SwiGLU over the positions in place of attention; its norm is over positions too."""
+
+    def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
+        self.token_mlp = SwiGLU(length, config.expansion, axis=0, rngs=rngs)
+        self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
+
+    def __call__(self, x_LxBxD: Float[Array, "L B D"]) -> Float[Array, "L B D"]:
+        """Of the same shape as x."""
+        x_LxBxD = rms_norm(x_LxBxD + self.token_mlp(x_LxBxD), axis=0)
+        return rms_norm(x_LxBxD + self.mlp(x_LxBxD))
+
+
+class Level(nnx.Module):
+    """f(z, injection): adds the injection to the state, then runs the blocks.
+
+    Blocks are attributes `block_0`, `block_1`, ... so that every key of the parameter tree is a string.
+    """
+
+    def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
+        self.mixer = config.mixer
+        self.num_layers = config.num_layers
+        for i in range(config.num_layers):
+            if config.mixer == "mlp_t":
+                block = TokenMlpBlock(config, length, rngs=rngs)
+            else:
+                block = AttentionBlock(config, rngs=rngs)
+            setattr(self, f"block_{i}", block)
+
+    def __call__(self, z: Float[Array, ...], injection: Float[Array, ...]) -> Float[Array, ...]:
+        """Packed in, packed out."""
+        x = z + injection
+        for i in range(self.num_layers):
+            x = getattr(self, f"block_{i}")(x)
+        return x
+
+    def pack(self, x: Float[Array, "B L D"]) -> Float[Array, ...]:
+        """From [B, L, D] to the layout the blocks compute in."""
+        return jnp.swapaxes(x, 0, 1) if self.mixer == "mlp_t" else x
+
+    def unpack(self, x: Float[Array, ...]) -> Float[Array, "B L D"]:
+        """From the layout the blocks compute in to [B, L, D]."""
+        return jnp.swapaxes(x, 0, 1) if self.mixer == "mlp_t" else x

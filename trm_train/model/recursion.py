@@ -1,0 +1,60 @@
+"""One supervision step of the recursion, as a pure function of a level.
+
+`h_cycles` times: `l_cycles` updates of z_L, then one of z_H. One level serves both updates. Only the last
+cycle carries gradient: the cycles before it run on a copy of the level and of the input without gradient,
+so that differentiating a step costs nothing for them. Source: REFERENCE section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+from flax import nnx
+from jax import lax
+from jaxtyping import Array, Float
+
+State = Float[Array, "..."]
+LevelFunction = Callable[[State, State], State]
+
+
+def cycle(level: LevelFunction, z_h: State, z_l: State, e: State, l_cycles: int) -> tuple[State, State]:
+    """`l_cycles` updates of z_L, each from z_H and the input; then one update of z_H from z_L."""
+    for _ in range(l_cycles):
+        z_l = level(z_l, z_h + e)
+    z_h = level(z_h, z_l)
+    return z_h, z_l
+
+
+def without_gradient(module: nnx.Module) -> nnx.Module:
+    """The same module with its parameters cut from differentiation."""
+    definition, parameters = nnx.split(module)
+    return nnx.merge(definition, jax.tree.map(lax.stop_gradient, parameters))
+
+
+def recurse(
+    level: nnx.Module, z_h: State, z_l: State, e: State, *, h_cycles: int, l_cycles: int
+) -> tuple[State, State]:
+    """One supervision step on packed states.
+
+    Args:
+        level: f(z, injection).
+        z_h: answer state.
+        z_l: latent state.
+        e: embedded input.
+        h_cycles: updates of z_H; gradient flows through the last one only.
+        l_cycles: updates of z_L for each update of z_H.
+
+    Returns:
+        The new z_H and z_L.
+    """
+    if h_cycles > 1:
+        frozen, frozen_e = without_gradient(level), lax.stop_gradient(e)
+
+        def body(z: tuple[State, State], _: None) -> tuple[tuple[State, State], None]:
+            return cycle(frozen, *z, frozen_e, l_cycles), None
+
+        start = (lax.stop_gradient(z_h), lax.stop_gradient(z_l))
+        (z_h, z_l), _ = lax.scan(body, start, length=h_cycles - 1)
+        z_h, z_l = lax.stop_gradient(z_h), lax.stop_gradient(z_l)
+    return cycle(level, z_h, z_l, e, l_cycles)

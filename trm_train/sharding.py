@@ -1,0 +1,90 @@
+"""How state and batch lie over the devices: one mesh with the axes `data` and `model`, one table.
+
+Nothing here changes numbers; a run may go on with another mesh. Several processes work the same way: the
+mesh is over all devices of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from trm_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trm_train.state import TrainState
+
+LAYOUT = {
+    # field of the training state: how each of its leaves is split
+    "params": P(),
+    "opt_state": P(),  # [moments as their parameters, a count]
+    "ema": P(),
+    "puzzle_table": P("model"),  # [R, N], by rows; replicated when the axis has one device
+    "fixed": P(),
+    "carry": P("data"),  # every leaf starts with B
+    "step": P(),
+    "key": P(),
+}
+BATCH = P("data")
+"""Every array of a batch starts with B."""
+
+
+def make_mesh(model_parallel: int = 1) -> Mesh:
+    """A mesh over all devices: `model_parallel` along `model`, the others along `data`.
+
+    Raises:
+        ConfigError: if the number of devices is not a multiple of `model_parallel`.
+    """
+    devices = np.array(jax.devices())
+    if model_parallel < 1 or devices.size % model_parallel:
+        raise ConfigError(
+            f"execution.model_parallel: expected a divisor of {devices.size} devices, got {model_parallel}"
+        )
+    grid = devices.reshape(devices.size // model_parallel, model_parallel)
+    return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
+def state_shardings(mesh: Mesh, state: TrainState) -> TrainState:
+    """The tree of `state` with a sharding in place of every leaf."""
+    placed = {
+        name: jax.tree.map(lambda _, spec=spec: NamedSharding(mesh, spec), getattr(state, name))
+        for name, spec in LAYOUT.items()
+    }
+    return type(state)(**placed)
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+    """Of every array in a batch, and of every per-row output of an evaluation."""
+    return NamedSharding(mesh, BATCH)
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """The same on every device: metrics, parameters."""
+    return NamedSharding(mesh, P())
+
+
+def jit_train_step(train_step: Callable[..., Any], mesh: Mesh, state: TrainState) -> Callable[..., Any]:
+    """Compiles a training step over the mesh; the state it is given is donated.
+
+    Args:
+        train_step: from `make_train_step`.
+        mesh: from `make_mesh`.
+        state: the state, or its shapes.
+    """
+    shardings = state_shardings(mesh, state)
+    return jax.jit(
+        train_step,
+        in_shardings=(shardings, batch_sharding(mesh)),
+        out_shardings=(shardings, replicated(mesh)),
+        donate_argnums=0,
+    )
+
+
+def put_batch(batch: Mapping[str, np.ndarray], placed: NamedSharding) -> dict[str, jax.Array]:
+    """This host's slice of a batch as part of the global arrays."""
+    return {name: jax.make_array_from_process_local_data(placed, values) for name, values in batch.items()}
