@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -187,7 +187,7 @@ def _spec(request: BuildRequest, source: SourceSpec, test_source: SourceSpec | N
 
 
 @contextmanager
-def _writing(layout: Layout, name: str) -> Iterator[None]:
+def _writing(layout: Layout, name: str) -> Generator[None, None, None]:
     """Hold the dataset's lock; a second build of the same name stops with a clear message."""
     folder = layout.dataset(name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,9 @@ def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
     if manifest.builder_version != BUILDER_VERSION:
         return f"builder version {manifest.builder_version}, now {BUILDER_VERSION}"
     there, asked = manifest.spec.to_json(), spec.to_json()
-    return ", ".join(f"{key}: {there[key]} there, {asked[key]} asked" for key in asked if there[key] != asked[key])
+    return ", ".join(
+        f"{key}: {there[key]} there, {asked[key]} asked" for key in asked if there[key] != asked[key]
+    )
 
 
 def _plan_shards(folder: Path, selection: Selection, shard_examples: int) -> list[ShardTask]:
@@ -270,7 +272,10 @@ def _write_shards(
                 progress.advance(len(rows))
 
         info = whole_shard(task.path, spec_digest)
-        kept = info is not None and (info.first_group, info.num_groups) == (task.start, task.stop - task.start)
+        kept = info is not None and (info.first_group, info.num_groups) == (
+            task.start,
+            task.stop - task.start,
+        )
         if info is None or not kept:
             info = write_shard(
                 task.path,
@@ -346,7 +351,9 @@ def _finish(
         manifest = replace(manifest, catalog=tuple(catalog))
         write_json(folder / MANIFEST, manifest.to_json())
     except OSError as error:
-        raise BuildError(f"{folder}: could not be written ({error}); free some space and build again") from error
+        raise BuildError(
+            f"{folder}: could not be written ({error}); free some space and build again"
+        ) from error
     return manifest
 
 
@@ -365,6 +372,10 @@ def _entry(info: ShardInfo) -> ShardEntry:
 def _remove_leftovers(folder: Path, shards: set[str]) -> None:
     """Remove what killed or differently divided builds left: never anything that is not ours."""
     wanted = shards | {sidecar_path(folder / shard).name for shard in shards}
-    for path in {*folder.glob("*.array_record"), *folder.glob("*.array_record.json"), *folder.rglob(".tmp-*")}:
+    for path in {
+        *folder.glob("*.array_record"),
+        *folder.glob("*.array_record.json"),
+        *folder.rglob(".tmp-*"),
+    }:
         if is_temporary(path) or path.name not in wanted:
             path.unlink()

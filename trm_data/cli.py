@@ -20,7 +20,10 @@ from trm_data.render import print_result, print_table
 if TYPE_CHECKING:
     from trm_data.build import BuildRequest, BuildResult
 
-Root = Annotated[str | None, arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint="")]
+Root = Annotated[
+    str | None,
+    arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint=""),
+]
 Json = Annotated[bool, arg(help="Print JSON for machines.")]
 SplitName = Literal["train", "validation", "test"]
 
@@ -157,11 +160,18 @@ class List:
             print(json.dumps([asdict(summary) for summary in summaries], indent=1))
             return 0
         if not summaries:
-            print(f"no datasets under {layout.root} yet; build one: trm-data build sudoku --size 500 --aug 1000")
+            print(
+                f"no datasets under {layout.root} yet; build one: trm-data build sudoku --size 500 --aug 1000"
+            )
             return 0
         rows = [
-            (s.name, s.problem or s.kind, *(_count(s.splits.get(p)) for p in ("train", "validation", "test")))
-            + (_megabytes(s.size_bytes), s.digest[:12])
+            (
+                s.name,
+                s.problem or s.kind,
+                *(_count(s.splits.get(split)) for split in ("train", "validation", "test")),
+                _megabytes(s.size_bytes),
+                s.digest[:12],
+            )
             for s in summaries
         ]
         print_table(["dataset", "kind", "train", "validation", "test", "size", "digest"], rows)
@@ -303,7 +313,11 @@ def main(arguments: list[str] | None = None) -> None:
             prog="trm-data",
             description="Build and read puzzle datasets.",
             args=arguments,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+            config=(
+                tyro.conf.OmitArgPrefixes,
+                tyro.conf.OmitSubcommandPrefixes,
+                tyro.conf.FlagCreatePairsOff,
+            ),
         )
         sys.exit(command.run())
     except DataError as error:
@@ -339,7 +353,7 @@ def _print_built(result: BuildResult, *, as_json: bool) -> None:
         size = _megabytes(manifest.size_bytes)
         print(f"{manifest.name}: {counts} examples, {size}, {result.seconds:.1f} s{kept}")
     if result.rejects:
-        print(f"  {result.rejects:,} bad rows left out: trm-data sql \"SELECT * FROM rejects\"")
+        print(f'  {result.rejects:,} bad rows left out: trm-data sql "SELECT * FROM rejects"')
     for warning in result.warnings:
         print(f"  warning: {warning}", file=sys.stderr)
     print(f"  digest {manifest.content_digest[:12]}, in {result.folder}")

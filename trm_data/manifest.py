@@ -111,16 +111,17 @@ def manifest_from_json(value: dict[str, Any]) -> Manifest:
     try:
         content["spec"] = spec_from_json(content["spec"])
         splits = content["splits"]
-        content["splits"] = {
-            name: SplitEntry(
-                **{**splits[name], "shards": tuple(ShardEntry(**shard) for shard in splits[name]["shards"])}
-            )
-            for name in sorted(splits, key=SPLITS.index)
-        }
+        content["splits"] = {name: _split_entry(splits[name]) for name in sorted(splits, key=SPLITS.index)}
         content["catalog"] = tuple(FileEntry(**file) for file in content["catalog"])
         return Manifest(**content)
     except (TypeError, KeyError, ValueError, SpecError) as error:
         raise CorruptDatasetError(f"has fields that this version does not know: {error}") from error
+
+
+def _split_entry(value: dict[str, Any]) -> SplitEntry:
+    fields = dict(value)
+    fields["shards"] = tuple(ShardEntry(**shard) for shard in value["shards"])
+    return SplitEntry(**fields)
 
 
 def read_manifest(layout: Layout, name: str) -> Manifest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO, Protocol
 
@@ -59,7 +59,7 @@ class LineProgress:
 
 
 @contextmanager
-def terminal_progress(*, quiet: bool = False) -> Iterator[Progress]:
+def terminal_progress(*, quiet: bool = False) -> Generator[Progress, None, None]:
     """A progress bar with rate and time left on a terminal, plain lines elsewhere, on standard error."""
     if quiet:
         yield NoProgress()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -38,7 +38,7 @@ class _BarProgress:
 
 
 @contextmanager
-def rich_progress() -> Iterator[_BarProgress]:
+def rich_progress() -> Generator[_BarProgress, None, None]:
     """Bars on standard error for as long as the context lasts."""
     columns = (
         TextColumn("{task.description}"),

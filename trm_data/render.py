@@ -11,8 +11,15 @@ from typing import Any, Literal, Protocol
 class Result(Protocol):
     """The result of a query: columns by name, rows of plain values."""
 
-    columns: list[str]
-    rows: list[tuple[Any, ...]]
+    @property
+    def columns(self) -> list[str]:
+        """Names."""
+        ...
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Values, in the order of the columns."""
+        ...
 
 
 def print_result(result: Result, form: Literal["table", "csv", "json"]) -> None:

@@ -148,7 +148,7 @@ def _read_catalog(
     folder = layout.dataset(manifest.name) / "catalog"
     with closing(duckdb.connect()) as connection:
         puzzles = connection.execute(
-            'SELECT canonical_hash, num_augmentations FROM read_parquet(?) WHERE split = ? ORDER BY group_index',
+            "SELECT canonical_hash, num_augmentations FROM read_parquet(?) WHERE split = ? ORDER BY group_index",
             [str(folder / "puzzles.parquet"), split],
         ).fetchall()
         table = connection.execute(

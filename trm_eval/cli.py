@@ -177,7 +177,11 @@ def main(arguments: list[str] | None = None) -> None:
             prog="trm-eval",
             description="Evaluate runs and read their results.",
             args=arguments,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+            config=(
+                tyro.conf.OmitArgPrefixes,
+                tyro.conf.OmitSubcommandPrefixes,
+                tyro.conf.FlagCreatePairsOff,
+            ),
         )
         sys.exit(command.command())
     except (EvalError, TrainError, DataError) as error:

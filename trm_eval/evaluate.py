@@ -110,14 +110,20 @@ def choose_step(run: Path, checkpoint: str) -> int:
     """
     steps = weights_steps(run)
     if not steps:
-        raise EvalError(f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps")
+        raise EvalError(
+            f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps"
+        )
     if checkpoint == "last":
         return steps[-1]
     if checkpoint == "best":
         metrics = [row for row in read_metrics(run).to_pylist() if row["split"] == "validation"]
-        scored = [(row["exact_accuracy"] / row["count"], row["step"]) for row in metrics if row["step"] in steps]
+        scored = [
+            (row["exact_accuracy"] / row["count"], row["step"]) for row in metrics if row["step"] in steps
+        ]
         if not scored:
-            raise EvalError(f"{run.name}: has no validated checkpoint to call the best; use --checkpoint last")
+            raise EvalError(
+                f"{run.name}: has no validated checkpoint to call the best; use --checkpoint last"
+            )
         return max(scored)[1]
     if not checkpoint.isdecimal() or int(checkpoint) not in steps:
         raise EvalError(
@@ -170,7 +176,9 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
     if split is None:
         split = next((held_out for held_out in ("test", "validation") if held_out in splits), None)
         if split is None:
-            raise EvalError(f"dataset {name} has no held-out split; evaluate on --split train, or build it with one")
+            raise EvalError(
+                f"dataset {name} has no held-out split; evaluate on --split train, or build it with one"
+            )
     dataset = open_dataset(name, layout.root, split)
     if dataset.content_digest != record.content_digest:
         raise EvalError(

@@ -83,7 +83,9 @@ def infer(
     for batch, first_row, count in evaluation_batches(dataset, batch_size, limit=limit):
         begun = time.perf_counter()
         weight = np.arange(batch_size) < count
-        outputs = jax.device_get(evaluate(chosen, put_batch({**batch, "weight": weight}, batch_sharding(mesh))))
+        outputs = jax.device_get(
+            evaluate(chosen, put_batch({**batch, "weight": weight}, batch_sharding(mesh)))
+        )
         halting = np.asarray(outputs.q_halt_by_step)[:, :count] > 0
         yield Inferred(
             first_row=first_row,

@@ -26,7 +26,9 @@ def print_report(layout: Layout, result: EvalResult) -> None:
     row = result.row
     headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
     count, exact, exact_percent, cells_percent, steps, seconds, guessing = headline
-    print(f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}")
+    print(
+        f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}"
+    )
     print(
         f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
         f"{steps} supervision steps, {count / seconds:,.0f} examples/s"

@@ -44,7 +44,9 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
         ResultError: The run was not evaluated yet, or has no such puzzles.
     """
     newest = query_results(
-        layout, "SELECT evaluation, dataset, split FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1", [run]
+        layout,
+        "SELECT evaluation, dataset, split FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1",
+        [run],
     )
     if not newest.rows:
         raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}")

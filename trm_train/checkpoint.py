@@ -235,5 +235,3 @@ def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-

@@ -23,7 +23,10 @@ from trm_train.experiments.registry import Experiment, find_experiment, load_exp
 if TYPE_CHECKING:
     from trm_train.loop import TrainResult
 
-Root = Annotated[str | None, arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint="")]
+Root = Annotated[
+    str | None,
+    arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint=""),
+]
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
@@ -73,7 +76,12 @@ class List:
         """Print a line each."""
         experiments = load_experiments()
         if self.json:
-            print(json.dumps([{"name": e.name, "group": e.group, "summary": e.summary} for e in experiments.values()], indent=1))
+            print(
+                json.dumps(
+                    [{"name": e.name, "group": e.group, "summary": e.summary} for e in experiments.values()],
+                    indent=1,
+                )
+            )
             return 0
         width = max(map(len, experiments))
         for item in experiments.values():
@@ -97,7 +105,9 @@ class Describe:
             facts = {"name": item.name, "group": item.group, "guide": item.guide, "build": item.build}
             print(json.dumps({**facts, "config": config_to_json(config)}, indent=1))
             return 0
-        print(f"{item.name} ({item.group})\n\n{item.guide}\n\ndataset: {item.build}\n\ndiffers from the defaults in:")
+        print(
+            f"{item.name} ({item.group})\n\n{item.guide}\n\ndataset: {item.build}\n\ndiffers from the defaults in:"
+        )
         for key, value in effective_identity(config).items():
             print(f"  {key} = {value}")
         return 0
@@ -121,7 +131,11 @@ def main(arguments: list[str] | None = None) -> None:
             prog="trm-train",
             description="Train tiny recursive models.",
             args=given,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+            config=(
+                tyro.conf.OmitArgPrefixes,
+                tyro.conf.OmitSubcommandPrefixes,
+                tyro.conf.FlagCreatePairsOff,
+            ),
         )
         assert not isinstance(command, Run)
         sys.exit(command.run())
@@ -168,7 +182,9 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
         facts |= {"finished": result.finished, "started_at": result.started_at, "seconds": result.seconds}
         print(json.dumps(facts, indent=1))
     elif not result.finished:
-        print(f"{result.record.run}: stopped at step {result.step:,} with a checkpoint; the same command goes on")
+        print(
+            f"{result.record.run}: stopped at step {result.step:,} with a checkpoint; the same command goes on"
+        )
     elif result.started_at == result.step:
         print(f"{result.record.run}: already finished ({result.step:,} steps); --resume never starts anew")
     else:

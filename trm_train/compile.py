@@ -58,7 +58,8 @@ def compile_train_step(
     model, state = init_state(config, spec, config.data.global_batch_size, mesh)
     begun = time.perf_counter()
     batch = batch_element(config, spec, mesh)
-    compiled = jit_train_step(make_train_step(config, spec, model), mesh, state).lower(state, batch).compile()
+    jitted: Any = jit_train_step(make_train_step(config, spec, model), mesh, state)
+    compiled = jitted.lower(state, batch).compile()
     table = state.puzzle_table
     step = CompiledStep(
         compiled=compiled,

@@ -131,9 +131,7 @@ IDENTITY = ("data", "model", "optim", "total_steps")
 def effective_identity(config: RunConfig) -> dict[str, Any]:
     """The identity fields that differ from their defaults, so that a new field orphans no old run."""
     return {
-        key: value
-        for part in IDENTITY
-        for key, value in _non_defaults(getattr(config, part), part).items()
+        key: value for part in IDENTITY for key, value in _non_defaults(getattr(config, part), part).items()
     }
 
 
@@ -153,14 +151,15 @@ def config_from_json(value: dict[str, Any]) -> RunConfig:
     Raises:
         ConfigError: A key that this version does not know.
     """
-    parts = {
+    parts: dict[str, Any] = {
         "data": DataConfig,
         "model": ModelConfig,
         "optim": OptimConfig,
         "execution": ExecutionConfig,
     }
     try:
-        return RunConfig(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
+        fields = {key: parts[key](**part) if key in parts else part for key, part in value.items()}
+        return RunConfig(**fields)
     except TypeError as error:
         raise ConfigError(f"not a run configuration that this version knows: {error}") from error
 

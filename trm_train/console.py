@@ -59,7 +59,9 @@ class RunConsole:
         )
         self._marked = time.perf_counter()
         if self._bar is not None:
-            self._task = self._bar.add_task("train", total=self._config.total_steps, completed=start_step, rate="")
+            self._task = self._bar.add_task(
+                "train", total=self._config.total_steps, completed=start_step, rate=""
+            )
             self._bar.start()
 
     def step(self, step: int) -> None:

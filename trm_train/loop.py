@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,7 +214,7 @@ def _record_step(run: _Run, step: int, metrics: Any) -> None:
     # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
     if step == 1:
         run.table.rows_loaded += run.config.data.global_batch_size
-    row = {
+    row: dict[str, Any] = {
         "step": step,
         "split": "train",
         "rows_loaded": run.table.rows_loaded,
@@ -349,7 +349,7 @@ class _StopRequest:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[_StopRequest]:
+def _stop_signals() -> Generator[_StopRequest, None, None]:
     """SIGTERM (a pre-emption) and Ctrl-C end the run after the step that is under way, with a checkpoint."""
     stop = _StopRequest()
 

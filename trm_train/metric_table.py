@@ -53,7 +53,11 @@ class MetricTable:
                 part.unlink()
         if start_step:
             self.rows_loaded = max(
-                (row["rows_loaded"] + row["count"] for row in read_metrics(folder).to_pylist() if row["split"] == "train"),
+                (
+                    row["rows_loaded"] + row["count"]
+                    for row in read_metrics(folder).to_pylist()
+                    if row["split"] == "train"
+                ),
                 default=0,
             )
 

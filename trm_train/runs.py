@@ -121,7 +121,9 @@ def find_run(layout: Layout, reference: str) -> Path:
     if (as_folder / CONFIG_FILE).is_file():
         return as_folder.absolute()
     runs = list_runs(layout)
-    found = [run for run in runs if run.name == reference] or [run for run in runs if run.parent.name == reference]
+    found = [run for run in runs if run.name == reference] or [
+        run for run in runs if run.parent.name == reference
+    ]
     if len(found) == 1:
         return found[0]
     if found:

@@ -15,6 +15,7 @@ KILLS = 20
 
 BUILD = """
 import sys, time
+from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import small_request
 from trm_data.build import build_dataset
@@ -23,7 +24,8 @@ import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_re
 print("ready", flush=True)
 sys.stdin.readline()
 begun = time.perf_counter()
-build_dataset(small_request(size=60, aug=400, name="killed"), Layout(__import__("pathlib").Path(sys.argv[1])), shard_examples=1500)
+request = small_request(size=60, aug=400, name="killed")
+build_dataset(request, Layout(Path(sys.argv[1])), shard_examples=1500)
 print(time.perf_counter() - begun, flush=True)
 """
 

@@ -64,7 +64,11 @@ def test_evaluation_counts_every_row_and_agrees_with_its_predictions(root: Path)
 
 def test_evaluating_again_replaces_and_other_requests_add(root: Path) -> None:
     def count() -> int:
-        return int(command("trm-eval", "sql", "SELECT count(*) n FROM evals", "--format", "csv", root=root).stdout.split()[1])
+        return int(
+            command(
+                "trm-eval", "sql", "SELECT count(*) n FROM evals", "--format", "csv", root=root
+            ).stdout.split()[1]
+        )
 
     command("trm-eval", "run", "quickstart", root=root)
     before = count()
@@ -116,7 +120,13 @@ def test_a_dry_run_says_what_would_run(root: Path) -> None:
     before = sorted(path for path in Layout(root).runs.rglob("*"))
     arguments = ["trm-train", "run", "quickstart", *OVERRIDES, "--seed", "9", "--dry-run"]
     out = command(*arguments, root=root).stdout
-    for words in ("dry run: no step is taken", "parameters", "temporaries", "uint8[16, 36]", '"hidden_size": 32'):
+    for words in (
+        "dry run: no step is taken",
+        "parameters",
+        "temporaries",
+        "uint8[16, 36]",
+        '"hidden_size": 32',
+    ):
         assert words in out
     plan = json.loads(command(*arguments, "--json", root=root).stdout)
     assert plan["total_steps"] == 20
@@ -164,7 +174,11 @@ assert not heavy, heavy
 
 def test_list_and_describe() -> None:
     listed = subprocess.run([BIN / "trm-train", "list"], capture_output=True, text=True, check=True).stdout
-    assert [line.split()[0] for line in listed.splitlines()] == ["quickstart", "trm_sudoku_mlp", "sudoku_generated"]
+    assert [line.split()[0] for line in listed.splitlines()] == [
+        "quickstart",
+        "trm_sudoku_mlp",
+        "sudoku_generated",
+    ]
     described = subprocess.run(
         [BIN / "trm-train", "describe", "trm_sudoku_mlp"], capture_output=True, text=True, check=True
     ).stdout

@@ -12,7 +12,20 @@ import pytest
 from trm_data.layout import Layout
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
-SMALL = ["build", "sudoku", "--box", "2x3", "--size", "6", "--aug", "5", "--val-size", "2", "--test-size", "3"]
+SMALL = [
+    "build",
+    "sudoku",
+    "--box",
+    "2x3",
+    "--size",
+    "6",
+    "--aug",
+    "5",
+    "--val-size",
+    "2",
+    "--test-size",
+    "3",
+]
 
 
 def trm_data(*arguments: str, root: Path, **options) -> subprocess.CompletedProcess[str]:
@@ -50,7 +63,10 @@ def test_list_describe_show_and_sql(built: Path) -> None:
     assert "content_digest" in described
     assert "options.box_rows" in described
     assert "the original of group 0" in described
-    assert json.loads(trm_data("describe", NAME, "--json", root=built).stdout)["splits"]["train"]["num_groups"] == 6
+    assert (
+        json.loads(trm_data("describe", NAME, "--json", root=built).stdout)["splits"]["train"]["num_groups"]
+        == 6
+    )
     shown = trm_data("show", NAME, "--split", "train", "--index", "8", root=built).stdout
     assert "train 8: augmentation 2 of group 1" in shown
     assert "-------+-------" in shown

@@ -61,7 +61,9 @@ def test_workers_and_shards_do_not_change_the_content(
         assert verify_dataset(layout, request.name).problems == []
 
 
-@pytest.mark.parametrize("change", [{"seed": 4}, {"aug": 8}, {"size": 23}, {"val_size": 7}, {"test_size": 11}])
+@pytest.mark.parametrize(
+    "change", [{"seed": 4}, {"aug": 8}, {"size": 23}, {"val_size": 7}, {"test_size": 11}]
+)
 def test_another_specification_gives_other_rows(
     small_layout: Layout, layout: Layout, request_small: Make, change: dict
 ) -> None:
@@ -145,7 +147,9 @@ def test_augmentations_of_a_group_are_distinct_even_for_symmetric_puzzles(
 
 def test_more_puzzles_than_there_are(layout: Layout, request_small: Make) -> None:
     request = request_small(size=500, options=SudokuOptions(box_rows=2, box_columns=2))
-    with pytest.raises(SpecError, match=r"--size 500: the generator has only \d+ usable, inequivalent puzzles"):
+    with pytest.raises(
+        SpecError, match=r"--size 500: the generator has only \d+ usable, inequivalent puzzles"
+    ):
         build_dataset(request, layout)
     assert dataset_names(layout) == []
 
@@ -173,14 +177,18 @@ def test_answers_and_ratings_may_be_empty(layout: Layout, from_csv) -> None:
     from trm_data.catalog.query import query_catalog
 
     build_dataset(from_csv(f"{PUZZLES[0]},,", f"{PUZZLES[1]},,12.5", f"{PUZZLES[2]},,"), layout)
-    found = query_catalog(layout, "SELECT source_row, rating, rating_source, clues FROM puzzles ORDER BY 1").rows
+    found = query_catalog(
+        layout, "SELECT source_row, rating, rating_source, clues FROM puzzles ORDER BY 1"
+    ).rows
     assert [(row, source) for row, _, source, _ in found] == [(2, "solver"), (3, "file"), (4, "solver")]
     assert found[1][1] == 12.5
-    assert all(clues == sum(c != "0" for c in text) for (_, _, _, clues), text in zip(found, PUZZLES, strict=True))
+    assert all(
+        clues == sum(c != "0" for c in text) for (_, _, _, clues), text in zip(found, PUZZLES, strict=True)
+    )
     assert verify_dataset(layout, "read").problems == []
 
 
-TWO_SOLUTIONS = "9.6.7.4.3" "...4..2.." ".7..23.1." "5.....1.." ".4.2.8.6." "..3.....5" ".3.7...5." "..7..5..." "4.5.1.7.8"
+TWO_SOLUTIONS = "9.6.7.4.3...4..2...7..23.1.5.....1...4.2.8.6...3.....5.3.7...5...7..5...4.5.1.7.8"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +199,10 @@ TWO_SOLUTIONS = "9.6.7.4.3" "...4..2.." ".7..23.1." "5.....1.." ".4.2.8.6." "..3
         (f"{'.' * 81},,", "the puzzle has several solutions"),
         (f"{PUZZLES[0]},{'123456789' * 9},", "the answer is not the puzzle's solution"),
         (f"{PUZZLES[1]},,", "the same puzzle as line 2"),
-        (f"{PUZZLES[1].translate(str.maketrans('123456789', '234567891'))},,", "equivalent under symmetry to"),
+        (
+            f"{PUZZLES[1].translate(str.maketrans('123456789', '234567891'))},,",
+            "equivalent under symmetry to",
+        ),
         (f"{PUZZLES[0][:-1]},,", "expected 81 characters, got 80"),
     ],
 )
@@ -227,11 +238,15 @@ def test_ratings_select_rows(layout: Layout, from_csv) -> None:
         build_dataset(from_csv(*rows, size=2, options=options, name="other"), layout)
 
 
-def test_published_multi_solution_puzzles_are_refused(layout: Layout, shared_data: Path, tmp_path: Path) -> None:
+def test_published_multi_solution_puzzles_are_refused(
+    layout: Layout, shared_data: Path, tmp_path: Path
+) -> None:
     published = (shared_data / "sudoku" / "serg_multi_solution_10000.txt").read_text().splitlines()
     several = tmp_path / "several.txt"
     several.write_text("\n".join(published[:50]) + "\n")
-    request = BuildRequest(source=parse_source(f"txt:{several}"), size=5, options=SudokuOptions(), name="multi")
+    request = BuildRequest(
+        source=parse_source(f"txt:{several}"), size=5, options=SudokuOptions(), name="multi"
+    )
     with pytest.raises(BadRowError, match=r"several.txt:\d+: the puzzle has several solutions"):
         build_dataset(request, layout)
     assert dataset_names(layout) == []
@@ -247,7 +262,9 @@ def test_real_puzzles_split_without_shared_symmetry_classes(layout: Layout, shar
 
 
 def test_a_source_that_disappears(layout: Layout, tmp_path: Path) -> None:
-    request = BuildRequest(source=parse_source(f"csv:{tmp_path / 'gone.csv'}"), size=1, options=SudokuOptions())
+    request = BuildRequest(
+        source=parse_source(f"csv:{tmp_path / 'gone.csv'}"), size=1, options=SudokuOptions()
+    )
     with pytest.raises(SourceError, match="no such file"):
         build_dataset(request, layout)
 

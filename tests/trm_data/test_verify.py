@@ -51,7 +51,9 @@ def test_a_whole_dataset_is_whole(folder: Path) -> None:
 def test_a_flipped_byte(folder: Path, position: int) -> None:
     flip(first_shard(folder), position)
     problems = damaged(folder)
-    assert any(first_shard(folder).name in problem and "bytes have changed" in problem for problem in problems)
+    assert any(
+        first_shard(folder).name in problem and "bytes have changed" in problem for problem in problems
+    )
     with pytest.raises(CorruptDatasetError, match="bytes have changed"):
         open_dataset("small", folder.parents[1])
 

@@ -22,7 +22,9 @@ def changed(**parts):
     """quickstart with fields of its parts replaced: `optim={"lr": 1}`."""
     config = QUICKSTART
     for part, changes in parts.items():
-        value = dataclasses.replace(getattr(config, part), **changes) if isinstance(changes, dict) else changes
+        value = (
+            dataclasses.replace(getattr(config, part), **changes) if isinstance(changes, dict) else changes
+        )
         config = dataclasses.replace(config, **{part: value})
     return config
 
@@ -71,7 +73,10 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (changed(optim={"lr_warmup_steps": 1000}), r"optim.lr_warmup_steps: below total_steps \(1000\), got 1000"),
+        (
+            changed(optim={"lr_warmup_steps": 1000}),
+            r"optim.lr_warmup_steps: below total_steps \(1000\), got 1000",
+        ),
         (changed(total_steps=0), "total_steps: at least 1, got 0"),
         (changed(model={"halt_exploration_prob": 1.5}), "halt_exploration_prob: from 0 to 1, got 1.5"),
         (changed(data={"global_batch_size": 0}), "data.global_batch_size: at least 1"),

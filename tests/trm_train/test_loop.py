@@ -16,7 +16,14 @@ import pytest
 
 from trm_data.build import build_dataset
 from trm_data.layout import Layout
-from trm_train.checkpoint import Checkpoints, fingerprints, restore_weights, state_tree, weights_steps, weights_tree
+from trm_train.checkpoint import (
+    Checkpoints,
+    fingerprints,
+    restore_weights,
+    state_tree,
+    weights_steps,
+    weights_tree,
+)
 from trm_train.config import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.console import RunConsole
 from trm_train.errors import CheckpointError, ConfigError
@@ -30,7 +37,13 @@ from trm_train.state import init_state
 TINY = RunConfig(
     data=DataConfig(dataset="small", global_batch_size=8),
     model=ModelConfig(
-        hidden_size=16, num_heads=2, h_cycles=2, l_cycles=1, num_layers=1, puzzle_emb_len=1, halt_max_steps=3,
+        hidden_size=16,
+        num_heads=2,
+        h_cycles=2,
+        l_cycles=1,
+        num_layers=1,
+        puzzle_emb_len=1,
+        halt_max_steps=3,
         forward_dtype="float32",
     ),
     optim=OptimConfig(lr=1e-3, lr_warmup_steps=2, weight_decay=0.1, ema_rate=0.9),
@@ -182,15 +195,22 @@ def test_starting_anew_forgets_the_run(layout: Layout, undisturbed: TrainResult)
 
 def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResult) -> None:
     program = TRAIN.format(tests=str(Path(__file__).parent))
-    program = program.replace("print(\"ready\"", "import jax\nevents = []\n"
-        "jax.monitoring.register_event_listener(lambda event, **_: events.append(event))\nprint(\"ready\"")
+    program = program.replace(
+        'print("ready"',
+        "import jax\nevents = []\n"
+        'jax.monitoring.register_event_listener(lambda event, **_: events.append(event))\nprint("ready"',
+    )
     program += "\nimport json\nprint(json.dumps({e: events.count(e) for e in set(events)}))\n"
     shutil.rmtree(undisturbed.folder / "checkpoints")
     done = None
     for _ in range(2):
         shutil.rmtree(undisturbed.folder / "checkpoints", ignore_errors=True)
         done = subprocess.run(
-            [sys.executable, "-c", program, str(layout.root)], capture_output=True, text=True, check=True, timeout=240
+            [sys.executable, "-c", program, str(layout.root)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=240,
         )
     events = json.loads(done.stdout.splitlines()[-1])
     assert events["/jax/compilation_cache/cache_hits"] > 0
@@ -218,14 +238,17 @@ def test_a_checkpoint_whose_arrays_changed_is_refused(layout: Layout, tmp_path: 
     meta.write_text(json.dumps(value))
     model, state = init_state(TINY, result.record.input_spec, 1)
     del model
-    with pytest.raises(CheckpointError, match="ema.lm_head"):
+    with pytest.raises(CheckpointError, match=r"ema\.lm_head"):
         restore_weights(result.folder, 12, weights_tree(state))
     with pytest.raises(CheckpointError, match=r"no weights checkpoint at step 5 \(there are: 4, 8, 12\)"):
         restore_weights(result.folder, 5, weights_tree(state))
 
 
 def test_fingerprints_see_every_bit_and_every_place() -> None:
-    base = {"a": jax.numpy.arange(12, dtype=jax.numpy.float32).reshape(3, 4), "b": jax.numpy.array([True, False])}
+    base = {
+        "a": jax.numpy.arange(12, dtype=jax.numpy.float32).reshape(3, 4),
+        "b": jax.numpy.array([True, False]),
+    }
     before = fingerprints(base)
     assert set(before) == {"a", "b"}
     swapped = base["a"].at[0, 1].set(2.0).at[0, 2].set(1.0)
@@ -245,8 +268,16 @@ def test_runs_are_found_by_name_folder_and_experiment(layout: Layout, undisturbe
 
 def test_a_batch_that_does_not_fit_the_devices(layout: Layout) -> None:
     program = TRAIN.format(tests=str(Path(__file__).parent)).replace("run(Layout", "run(layout=Layout")
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=3", "JAX_PLATFORMS": "cpu"}
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=3",
+        "JAX_PLATFORMS": "cpu",
+    }
     failed = subprocess.run(
-        [sys.executable, "-c", program, str(layout.root)], capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "-c", program, str(layout.root)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
     )
     assert "a multiple of the 3 devices along the mesh axis data, got 8" in failed.stderr

@@ -55,6 +55,4 @@ def run_locked(
         result = connection.execute(sql, list(parameters))
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
-    if result.description is None:
-        return QueryResult([], [])
-    return QueryResult([column[0] for column in result.description], result.fetchall())
+    return QueryResult([column[0] for column in result.description or []], result.fetchall())

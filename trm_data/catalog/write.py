@@ -7,9 +7,8 @@ renamed, so a reader sees the old one or the new one. Every table's types come f
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +51,9 @@ def write_catalog_files(folder: Path, tables: Mapping[str, pa.Table]) -> list[Fi
             path = target / f"{table}.parquet"
             temporary = temporary_path(path)
             try:
-                connection.execute(f"COPY {table} TO {quote_literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd)")
+                connection.execute(
+                    f"COPY {table} TO {quote_literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd)"
+                )
             except duckdb.IOException as error:
                 temporary.unlink(missing_ok=True)
                 raise OSError(str(error)) from error
@@ -91,7 +92,9 @@ def _copy_index(layout: Layout, temporary: Path) -> bool:
     shutil.copyfile(layout.catalog, temporary)
     try:
         with closing(duckdb.connect(str(temporary))) as connection:
-            known = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+            known = {
+                row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+            }
             indexed = {row[0] for row in connection.execute("SELECT dataset FROM datasets").fetchall()}
     except duckdb.Error:
         temporary.unlink(missing_ok=True)
@@ -143,7 +146,7 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def _lock(path: Path) -> Generator[None, None, None]:
     """One process at a time; the others wait."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -160,7 +163,7 @@ def ensure_catalog(layout: Layout) -> Path:
     if not names:
         raise QueryError(f"no datasets under {layout.root} yet: trm-data build sudoku")
     manifests = [layout.dataset(name) / "manifest.json" for name in names]
-    newest = max(os.stat(path).st_mtime_ns for path in manifests)
+    newest = max(path.stat().st_mtime_ns for path in manifests)
     fresh = layout.catalog.is_file() and layout.catalog.stat().st_mtime_ns >= newest
     if not fresh or layout.datasets.stat().st_mtime_ns > layout.catalog.stat().st_mtime_ns:
         refresh_catalog(layout)

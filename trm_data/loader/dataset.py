@@ -205,9 +205,7 @@ def _mapped_rows(layout: Layout, manifest: Manifest, entry: SplitEntry, split: s
     return Rows(**{column: np.load(folder / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
 
 
-def _decode_to_files(
-    layout: Layout, manifest: Manifest, entry: SplitEntry, split: str, folder: Path
-) -> None:
+def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str, folder: Path) -> None:
     """Decode shard by shard, so that memory holds one shard at a time."""
     count = entry.num_examples
     cells = (count, manifest.sequence_length)

@@ -30,7 +30,9 @@ class BatchLoader:
         self.dataset = source.dataset
         self._source = source
         self.step = source.start_step
-        options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=PREFETCHED_BATCHES if threads else 0)
+        options = grain.ReadOptions(
+            num_threads=threads, prefetch_buffer_size=PREFETCHED_BATCHES if threads else 0
+        )
         self.pipeline = grain.MapDataset.source(source).to_iter_dataset(options)
         self._batches = iter(self.pipeline)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -84,9 +85,9 @@ def _fill(
     first_rows: NDArray[np.int64],
     num_augmentations: NDArray[np.int64],
     num_examples: NDArray[np.int64],
-    seed: np.uint64,
-    epoch: int,
-    offset: int,
+    seed: Any,
+    epoch: Any,
+    offset: Any,
     out: NDArray[np.int64],
 ) -> None:
     """Rows of the examples from `offset` of an epoch on."""
@@ -94,8 +95,8 @@ def _fill(
     place = np.searchsorted(ends, offset, side="right")
     filled = 0
     while filled < out.shape[0]:
-        group = order[place]
-        examples = num_examples[group]
+        group: Any = order[place]
+        examples: Any = num_examples[group]
         open_stream(stream, seed, Purpose.EPOCH_AUGMENTATION.value, epoch, group)
         augmentation = np.int64(next_bounded(stream, np.uint64(num_augmentations[group])))
         first = first_rows[group] + augmentation * examples

@@ -36,7 +36,9 @@ class BatchSource:
         start_step: int = 0,
     ) -> None:
         if not 0 <= process_index < process_count:
-            raise SpecError(f"process_index {process_index}: from 0 to process_count - 1 = {process_count - 1}")
+            raise SpecError(
+                f"process_index {process_index}: from 0 to process_count - 1 = {process_count - 1}"
+            )
         if global_batch_size < 1 or global_batch_size % process_count:
             raise SpecError(
                 f"global_batch_size {global_batch_size}: a multiple of the {process_count} processes, at least 1"
@@ -70,9 +72,7 @@ def gather(dataset: Dataset, rows: NDArray[np.int64]) -> Batch:
     shape = (len(rows), dataset.inputs.shape[1])
     inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
     identifiers = np.empty(len(rows), np.int32)
-    _gather(
-        dataset.inputs, dataset.labels, dataset.puzzle_identifiers, rows, inputs, labels, identifiers
-    )
+    _gather(dataset.inputs, dataset.labels, dataset.puzzle_identifiers, rows, inputs, labels, identifiers)
     return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers}
 
 

@@ -84,7 +84,9 @@ def write_shard(
     except (OSError, RuntimeError, ValueError) as error:
         # ArrayRecord reports a full disk as ValueError or RuntimeError, depending on where it met it.
         temporary.unlink(missing_ok=True)
-        raise BuildError(f"{path}: could not be written ({error}); free some space and build again") from error
+        raise BuildError(
+            f"{path}: could not be written ({error}); free some space and build again"
+        ) from error
     return info
 
 

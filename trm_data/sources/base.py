@@ -10,7 +10,7 @@ import gzip
 import io
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +77,7 @@ class LocalSource:
     licence: str = ""
 
     @contextmanager
-    def open_text(self) -> Iterator[IO[str]]:
+    def open_text(self) -> Generator[IO[str], None, None]:
         """The source as text, decompressed where its name ends in `.gz`."""
         assert self.path is not None
         with open_bytes(self.path, self.shown) as stream:
@@ -85,7 +85,9 @@ class LocalSource:
 
 
 @contextmanager
-def fetch_source(ref: SourceRef, *, split: Literal["train", "test"] = "train") -> Iterator[LocalSource]:
+def fetch_source(
+    ref: SourceRef, *, split: Literal["train", "test"] = "train"
+) -> Generator[LocalSource, None, None]:
     """Make a source readable here, for as long as the context lasts.
 
     Raises:
@@ -113,7 +115,7 @@ def fetch_source(ref: SourceRef, *, split: Literal["train", "test"] = "train") -
 
 
 @contextmanager
-def _local_file(path: str) -> Iterator[Path]:
+def _local_file(path: str) -> Generator[Path, None, None]:
     """The file itself, or a temporary copy of a remote one."""
     if "://" not in path:
         local = Path(path).expanduser()
@@ -134,7 +136,7 @@ def _local_file(path: str) -> Iterator[Path]:
 
 
 @contextmanager
-def open_bytes(path: Path, shown: str) -> Iterator[IO[bytes]]:
+def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
     """Bytes of a file, decompressed where its name says gzip.
 
     Raises:

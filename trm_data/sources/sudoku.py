@@ -92,7 +92,9 @@ def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Rejec
                 ratings.append(rating)
                 lines.append(row.line)
         except UnicodeDecodeError as error:
-            raise SourceError(f"{source.shown}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
+            raise SourceError(
+                f"{source.shown}: is not UTF-8 text ({error.reason} at byte {error.start})"
+            ) from error
         except csv.Error as error:
             raise SourceError(f"{source.shown}: is not CSV ({error})") from error
     if not puzzles and not rejects:
@@ -142,7 +144,9 @@ def _decode_answer(text: str, side: int) -> NDArray[np.uint8]:
     except ValueError as error:
         raise ValueError(f"answer: {error}") from error
     if not answer.all():
-        raise ValueError(f"answer: blank ({BLANKS[0]!r} or {BLANKS[1]!r}) at position {int(np.argmin(answer)) + 1}")
+        raise ValueError(
+            f"answer: blank ({BLANKS[0]!r} or {BLANKS[1]!r}) at position {int(np.argmin(answer)) + 1}"
+        )
     return answer
 
 

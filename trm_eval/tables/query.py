@@ -6,7 +6,7 @@ the connection has no access to files or the network, and its settings are locke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from importlib.resources import files
 
@@ -22,6 +22,9 @@ from trm_data.errors import QueryError
 from trm_data.layout import Layout
 from trm_data.manifest import dataset_names
 from trm_eval.tables.schema import PARTITIONING, TABLES, comments
+
+WHICH_EVALUATION = ("run", "step", "weights", "dataset", "split", "evaluation")
+"""Columns of the named queries that say which evaluation a row is of."""
 
 
 def query_results(layout: Layout, sql: str, parameters: Sequence[object] = ()) -> QueryResult:
@@ -43,11 +46,9 @@ def query_results(layout: Layout, sql: str, parameters: Sequence[object] = ()) -
 def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
     """A named query, for one evaluation alone; the columns that say which one are left out."""
     sql = load_query(name).rstrip().rstrip(";")
-    selected = (
-        f"SELECT COLUMNS(c -> c NOT IN ('run', 'step', 'weights', 'split', 'dataset', 'evaluation')) "
-        f"FROM (\n{sql}\n) WHERE evaluation = ?"
-    )
-    return query_results(layout, selected, [evaluation])
+    found = query_results(layout, f"SELECT * FROM (\n{sql}\n) WHERE evaluation = ?", [evaluation])
+    kept = [position for position, column in enumerate(found.columns) if column not in WHICH_EVALUATION]
+    return QueryResult([found.columns[i] for i in kept], [tuple(row[i] for i in kept) for row in found.rows])
 
 
 def named_queries() -> dict[str, str]:
@@ -73,7 +74,7 @@ def load_query(name: str) -> str:
 
 
 @contextmanager
-def _connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
+def _connection(layout: Layout) -> Generator[duckdb.DuckDBPyConnection, None, None]:
     """A connection in memory with the views over results and catalog."""
     with closing(duckdb.connect()) as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -105,10 +106,11 @@ def _attach_catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> No
 def _files(layout: Layout, table: str) -> pads.Dataset | pa.Table:
     """All Parquet files of a table, lazily; an empty table where there are none."""
     folder = layout.results / table
-    paths = [str(path) for path in folder.glob("experiment=*/run=*/*.parquet") if not path.name.startswith(".")]
+    paths = [
+        str(path) for path in folder.glob("experiment=*/run=*/*.parquet") if not path.name.startswith(".")
+    ]
     schema = pa.unify_schemas([TABLES[table], PARTITIONING])
     if not paths:
         return schema.empty_table()
     partitioning = pads.partitioning(PARTITIONING, flavor="hive")
     return pads.dataset(sorted(paths), schema=schema, format="parquet", partitioning=partitioning)
-

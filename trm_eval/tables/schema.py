@@ -37,7 +37,11 @@ RUNS = _schema(
 
 EVALS = _schema(
     [
-        ("evaluation", pa.string(), "id: hash over run, step, weights, mode, split digest, subset and code version"),
+        (
+            "evaluation",
+            pa.string(),
+            "id: hash over run, step, weights, mode, split digest, subset and code version",
+        ),
         ("step", pa.int64(), "training step of the checkpoint (steps)"),
         ("weights", pa.string(), "ema or raw"),
         ("dataset", pa.string(), "name of the dataset"),
@@ -69,7 +73,11 @@ PREDICTIONS = _schema(
         ("cells", pa.int32(), "labelled cells (cells)"),
         ("wrong_cells", pa.int32(), "labelled cells that are wrong (cells)"),
         ("steps", pa.int32(), "supervision steps run (steps)"),
-        ("halt_step", pa.int32(), "first supervision step whose halting logit is above 0; NULL if none (steps)"),
+        (
+            "halt_step",
+            pa.int32(),
+            "first supervision step whose halting logit is above 0; NULL if none (steps)",
+        ),
         ("q_halt_logit", pa.float32(), "halting logit after the last supervision step"),
         ("prediction", pa.list_(pa.uint8()), "predicted tokens, a cell each"),
     ]

@@ -7,7 +7,6 @@ nothing that anyone sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,12 @@ from trm_eval.tables.schema import TABLES
 
 
 def write_table(
-    layout: Layout, table: str, experiment: str, run: str, file: str, content: pa.Table | Sequence[Mapping[str, Any]]
+    layout: Layout,
+    table: str,
+    experiment: str,
+    run: str,
+    file: str,
+    content: Any,
 ) -> Path:
     """Write one file of a table, whole or not at all.
 
@@ -44,7 +48,9 @@ def write_table(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         schema = TABLES[table]
-        rows = content if isinstance(content, pa.Table) else pa.Table.from_pylist(list(content), schema=schema)
+        rows = (
+            content if isinstance(content, pa.Table) else pa.Table.from_pylist(list(content), schema=schema)
+        )
         pq.write_table(rows.select(schema.names).cast(schema), temporary, compression="zstd")
         temporary.replace(path)
     except (OSError, KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:

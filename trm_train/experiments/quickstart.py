@@ -23,7 +23,12 @@ def quickstart() -> RunConfig:
             hidden_size=96, num_heads=4, h_cycles=2, l_cycles=3, puzzle_emb_len=4, forward_dtype="float32"
         ),
         optim=OptimConfig(
-            lr=1e-3, lr_warmup_steps=50, weight_decay=0.1, puzzle_emb_lr=1e-3, puzzle_emb_weight_decay=0.1, ema_rate=0.99
+            lr=1e-3,
+            lr_warmup_steps=50,
+            weight_decay=0.1,
+            puzzle_emb_lr=1e-3,
+            puzzle_emb_weight_decay=0.1,
+            ema_rate=0.99,
         ),
         total_steps=1_000,
         execution=ExecutionConfig(validate_every=250, checkpoint_every=250, log_every=50),

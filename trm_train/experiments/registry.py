@@ -98,4 +98,6 @@ def check_distinct(experiments: list[Experiment]) -> None:
         config = item.make()
         key = f"{identity_hash(config)}-{config.seed}"
         if seen.setdefault(key, item.name) != item.name:
-            raise ConfigError(f"experiments {seen[key]} and {item.name} are the same run; declare one an alias")
+            raise ConfigError(
+                f"experiments {seen[key]} and {item.name} are the same run; declare one an alias"
+            )

@@ -29,7 +29,8 @@ def test_the_catalog_gives_the_symmetry_of_every_row(small_layout: Layout) -> No
     """So an evaluation can undo an augmentation by its catalog row."""
     dataset = open_dataset("small", small_layout.root)
     found = query_catalog(
-        small_layout, "SELECT element FROM augmentations WHERE split = 'train' ORDER BY group_index, augmentation"
+        small_layout,
+        "SELECT element FROM augmentations WHERE split = 'train' ORDER BY group_index, augmentation",
     ).rows
     assert len(found) == len(dataset)
     for row in range(0, len(dataset), 7):
@@ -42,7 +43,9 @@ def test_every_table_and_column_says_what_it_is() -> None:
     with closing(duckdb.connect()) as connection:
         connection.execute(schema_sql())
         tables = dict(connection.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall())
-        columns = connection.execute("SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal").fetchall()
+        columns = connection.execute(
+            "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
+        ).fetchall()
     assert set(tables) == set(TABLES)
     assert all(tables.values())
     assert [c for c in columns if not c[2]] == []
@@ -102,7 +105,9 @@ def test_no_datasets_is_said_with_a_way_out(tmp_path: Path) -> None:
         query_catalog(Layout(tmp_path), "SELECT 1")
 
 
-@pytest.mark.parametrize("text", ["plain", "it's", 'double"quote', "back\\slash", "'; DROP TABLE x; --", "ünï", ""])
+@pytest.mark.parametrize(
+    "text", ["plain", "it's", 'double"quote', "back\\slash", "'; DROP TABLE x; --", "ünï", ""]
+)
 def test_quoting_gives_the_text_back(text: str) -> None:
     with closing(duckdb.connect()) as connection:
         assert connection.execute(f"SELECT {quote_literal(text)}").fetchone() == (text,)

@@ -46,7 +46,8 @@ def test_the_slices_of_all_hosts_are_the_batch_of_one(dataset: trm_data.Dataset,
     whole = batches(dataset, 7)
     slices = [batches(dataset, 7, process_index=i, process_count=hosts) for i in range(hosts)]
     joined = [
-        {name: np.concatenate([host[step][name] for host in slices]) for name in whole[0]} for step in range(7)
+        {name: np.concatenate([host[step][name] for host in slices]) for name in whole[0]}
+        for step in range(7)
     ]
     assert_equal(joined, whole)
 
@@ -126,7 +127,9 @@ def test_seeds_give_other_orders(dataset: trm_data.Dataset) -> None:
     assert not np.array_equal(first["inputs"], second["inputs"])
 
 
-def test_rows_beyond_the_budget_are_mapped_and_the_same(small_layout: Layout, dataset: trm_data.Dataset) -> None:
+def test_rows_beyond_the_budget_are_mapped_and_the_same(
+    small_layout: Layout, dataset: trm_data.Dataset
+) -> None:
     mapped = trm_data.open_dataset("small", small_layout.root, budget_bytes=1)
     assert isinstance(mapped.inputs, np.memmap)
     assert_equal(batches(mapped, 5), batches(dataset, 5))
@@ -138,7 +141,9 @@ def test_a_cache_that_a_kill_cut_short_is_written_again(small_layout: Layout) ->
     (folder / "complete").unlink()
     (folder / "inputs.npy").write_bytes(b"half")
     again = trm_data.open_dataset("small", small_layout.root, "test", budget_bytes=1)
-    np.testing.assert_array_equal(again.inputs, trm_data.open_dataset("small", small_layout.root, "test").inputs)
+    np.testing.assert_array_equal(
+        again.inputs, trm_data.open_dataset("small", small_layout.root, "test").inputs
+    )
 
 
 @pytest.mark.parametrize(("batch_size", "limit"), [(5, 0), (12, 0), (50, 0), (5, 7), (5, 10)])

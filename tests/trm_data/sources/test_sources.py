@@ -125,7 +125,10 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_a_missing_file() -> None:
-    with pytest.raises(SourceError, match="no such file"), fetch_source(parse_source("csv:/nowhere/at/all.csv")):
+    with (
+        pytest.raises(SourceError, match="no such file"),
+        fetch_source(parse_source("csv:/nowhere/at/all.csv")),
+    ):
         pass
 
 

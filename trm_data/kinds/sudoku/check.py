@@ -49,7 +49,9 @@ def _check_order(split: Split, rows: Rows) -> list[str]:
     starts = np.flatnonzero(first)
     expected = np.arange(len(rows)) - starts[expected_groups]
     problems = _named(split, "row", np.flatnonzero(rows.groups != expected_groups), "is out of group order")
-    problems += _named(split, "row", np.flatnonzero(rows.augmentations != expected), "is out of order in its group")
+    problems += _named(
+        split, "row", np.flatnonzero(rows.augmentations != expected), "is out of order in its group"
+    )
     problems += _named(split, "row", np.flatnonzero(rows.examples != 0), "has an example number other than 0")
     unknown = np.flatnonzero(rows.puzzle_identifiers != 0)
     return problems + _named(split, "row", unknown, "has a puzzle identifier other than 0")

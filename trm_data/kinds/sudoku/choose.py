@@ -113,7 +113,7 @@ def choose_puzzles(
         "test": (test, spec.test_size),
     }
     chosen = {split: chooser.take(*wanted[split], split) for split in CHOOSING_ORDER if wanted[split][1]}
-    ordered = {split: chosen[split] for split in SPLITS if split in chosen}
+    ordered: dict[Split, Groups] = {split: chosen[split] for split in SPLITS if split in chosen}
     return Selection(ordered, chooser.sources, chooser.rejects)
 
 
@@ -310,9 +310,7 @@ def _rated(
         ratings[unrated] = rate(puzzles[unrated], *box)
     canonical = canonicalize(puzzles, solutions, *box)
     hashes = np.array(canonical_hashes(canonical.forms, *box), dtype=np.str_)
-    return _Candidates(
-        puzzles, solutions, ratings, ~unrated, source_rows, hashes, canonical.automorphisms
-    )
+    return _Candidates(puzzles, solutions, ratings, ~unrated, source_rows, hashes, canonical.automorphisms)
 
 
 def distinct_augmentations(
