@@ -35,7 +35,8 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
     """
     try:
         from huggingface_hub import HfApi, hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+        from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
+        from huggingface_hub.errors import LocalEntryNotFoundError
     except ImportError as error:
         raise SourceError("--source hf needs the extra: pip install 'trm-lab[hf]'") from error
     repository, _, revision = (reference or SUDOKU_EXTREME).partition("@")
@@ -43,7 +44,7 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
         info = HfApi().dataset_info(repository, revision=revision or None)
         commit = info.sha or revision
         path = hf_hub_download(repository, f"{split}.csv", repo_type="dataset", revision=commit)
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+    except (HTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise SourceError(
             f"hf:{repository}: {type(error).__name__}: {error}. Without a network, download {split}.csv "
             f"elsewhere and build with --source csv:{split}.csv"

@@ -1,0 +1,137 @@
+"""How fast batches of 768 come out of the loader: 1,001,000 Sudoku rows, global shuffle, through Grain.
+
+In the same run: Grain's ordinary pipeline (one record an element, shuffle, map, batch) over the same shards'
+rows stored one a record, and a bare numpy gather of random resident rows as the limit.
+
+    python benchmarks/bench_loader.py [--batch N] [--repeats N] [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import grain
+import numpy as np
+from array_record.python.array_record_module import ArrayRecordWriter
+from report import Report
+
+import trm_data
+from trm_data.build import BuildRequest, build_dataset
+from trm_data.layout import Layout
+from trm_data.sources.base import parse_source
+from trm_data.specs import SudokuOptions
+
+PUZZLES = 1_000
+AUGMENTATIONS = 1_000
+BATCHES = 2_000
+PEER_BATCHES = 60
+TARGET_EXAMPLES_PER_S = 2_000_000
+TARGET_PEER_RATIO = 100
+TARGET_LIMIT_SHARE = 1 / 3
+
+
+def main() -> None:
+    """Build the rows, run all three, print the report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--batch", type=int, default=768)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="where to write the report")
+    arguments = parser.parse_args()
+    report = Report(
+        f"loader, batch {arguments.batch}, {PUZZLES * (AUGMENTATIONS + 1):,} Sudoku rows, global shuffle",
+        ("array-record", "grain", "numba", "numpy"),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        request = BuildRequest(
+            source=parse_source("generated"),
+            size=PUZZLES,
+            aug=AUGMENTATIONS,
+            options=SudokuOptions(),
+            name="rows",
+        )
+        build_dataset(request, Layout(Path(folder)))
+        dataset = trm_data.open_dataset("rows", folder)
+        measure(report, dataset, Path(folder), arguments.batch, arguments.repeats)
+    report.print()
+    if arguments.json:
+        report.write_json(arguments.json)
+
+
+def measure(report: Report, dataset: trm_data.Dataset, folder: Path, batch: int, repeats: int) -> None:
+    """Ours with and without threads, the limit, the ordinary pipeline."""
+    examples = BATCHES * batch
+    limit = report.measure(
+        "limit: numpy gather of random rows",
+        lambda: gather_plainly(dataset, batch),
+        repeats=repeats,
+        unit="examples/s",
+        per=examples,
+    )
+    ours = None
+    for threads in (1, 0):
+        with trm_data.make_loader(dataset, global_batch_size=batch, seed=0, threads=threads) as loader:
+            line = report.measure(
+                f"make_loader, {threads} prefetching threads",
+                lambda loader=loader: [next(loader) for _ in range(BATCHES)],
+                repeats=repeats,
+                unit="examples/s",
+                per=examples,
+                at_least=TARGET_EXAMPLES_PER_S,
+            )
+        ours = ours or line
+    assert ours is not None
+    path = folder / "one-a-record.array_record"
+    write_one_a_record(dataset, path)
+    peer = report.measure(
+        "peer: grain, one record an element",
+        lambda: read_ordinarily(path, batch),
+        repeats=min(repeats, 3),
+        unit="examples/s",
+        per=PEER_BATCHES * batch,
+    )
+    report.add(
+        "ours / peer", [ours.median / peer.median], unit="times", n=examples, at_least=TARGET_PEER_RATIO
+    )
+    report.add(
+        "ours / limit", [ours.median / limit.median], unit="share", n=examples, at_least=TARGET_LIMIT_SHARE
+    )
+
+
+def gather_plainly(dataset: trm_data.Dataset, batch: int) -> None:
+    """Batches of uniformly random rows by fancy indexing, and nothing else."""
+    random = np.random.default_rng(0)
+    for _ in range(BATCHES):
+        rows = random.integers(0, len(dataset), batch)
+        dataset.inputs[rows], dataset.labels[rows], dataset.puzzle_identifiers[rows]
+
+
+def write_one_a_record(dataset: trm_data.Dataset, path: Path) -> None:
+    """The same rows, one example a record, as an ordinary Grain pipeline wants them."""
+    writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")
+    pairs = np.concatenate([dataset.inputs, dataset.labels], axis=1)
+    for row in pairs:
+        writer.write(row.tobytes())
+    writer.close()
+
+
+def read_ordinarily(path: Path, batch: int) -> None:
+    """Shuffle, decode each record, batch: with Grain's defaults."""
+
+    def decode(record: bytes) -> dict[str, np.ndarray]:
+        row = np.frombuffer(record, np.uint8)
+        return {"inputs": row[:81], "labels": row[81:], "puzzle_identifiers": np.int32(0)}
+
+    source = grain.sources.ArrayRecordDataSource([str(path)])
+    pipeline = grain.MapDataset.source(source).seed(0).shuffle().map(decode).batch(batch).to_iter_dataset()
+    batches = iter(pipeline)
+    for _ in range(PEER_BATCHES):
+        next(batches)
+    batches.close()
+
+
+if __name__ == "__main__":
+    main()

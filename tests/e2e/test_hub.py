@@ -1,0 +1,119 @@
+"""`--source hf` against a loopback server that answers as the Hugging Face hub does."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from trm_data.encode.grid import encode_grid
+from trm_data.generate.sudoku import generate
+from trm_data.layout import Layout
+from trm_data.manifest import read_manifest
+
+pytest.importorskip("huggingface_hub", reason="needs the extra hf")
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REPOSITORY = "sapientinc/sudoku-extreme"
+
+
+def csv_bytes(stream: int, count: int) -> bytes:
+    puzzles, solutions = generate(5, stream, 0, count, 3, 3)
+    rows = (f"s,{encode_grid(p)},{encode_grid(a)},7" for p, a in zip(puzzles, solutions, strict=True))
+    return ("\n".join(["source,question,answer,rating", *rows]) + "\n").encode()
+
+
+@pytest.fixture
+def hub() -> Iterator[str]:
+    """The endpoint of a server with one dataset repository of two files."""
+    files = {"train.csv": csv_bytes(0, 8), "test.csv": csv_bytes(1, 5)}
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self.answer(body=False)
+
+        def do_GET(self) -> None:
+            self.answer(body=True)
+
+        def answer(self, *, body: bool) -> None:
+            path = self.path.partition("?")[0]
+            file = path.rsplit("/", 1)[-1]
+            if path.startswith(f"/api/datasets/{REPOSITORY}"):
+                info = {
+                    "id": REPOSITORY,
+                    "sha": COMMIT,
+                    "cardData": {"license": "cc-by-4.0"},
+                    "siblings": [],
+                    "tags": [],
+                }
+                self.reply(json.dumps(info).encode(), "application/json", body)
+            elif path == f"/datasets/{REPOSITORY}/resolve/{COMMIT}/{file}" and file in files:
+                self.reply(files[file], "text/csv", body)
+            else:
+                self.send_error(404)
+
+        def reply(self, content: bytes, kind: str, body: bool) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            self.send_header("X-Repo-Commit", COMMIT)
+            self.end_headers()
+            if body:
+                self.wfile.write(content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def build(root: Path, endpoint: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        Path(sys.executable).with_name("trm-data"),
+        "build",
+        "sudoku",
+        "--source",
+        "hf",
+        "--root",
+        str(root),
+    ]
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": endpoint,
+        "HF_HOME": str(root / "hf"),
+        "HF_HUB_DISABLE_XET": "1",
+    }
+    return subprocess.run([*command, *options], capture_output=True, text=True, env=environment, timeout=120)
+
+
+def test_train_and_test_files_are_read_at_a_commit(hub: str, tmp_path: Path) -> None:
+    done = build(tmp_path, hub, "--size", "6", "--aug", "2", "--val-size", "2", "--test-size", "5")
+    assert done.returncode == 0, done.stderr
+    manifest = read_manifest(Layout(tmp_path), "sudoku-extreme-6-aug-2")
+    assert manifest.spec.source.name == f"{REPOSITORY}/train.csv@{COMMIT}"
+    assert manifest.spec.test_source is not None
+    assert manifest.spec.test_source.name == f"{REPOSITORY}/test.csv@{COMMIT}"
+    assert {split: entry.num_examples for split, entry in manifest.splits.items()} == {
+        "train": 18,
+        "validation": 2,
+        "test": 5,
+    }
+
+
+def test_a_hub_that_is_away_is_said_with_a_way_out(tmp_path: Path) -> None:
+    failed = build(tmp_path, "http://127.0.0.1:9", "--size", "6")
+    assert failed.returncode == 2
+    assert "--source csv:train.csv" in failed.stderr
+    assert "Traceback" not in failed.stderr
