@@ -3,6 +3,7 @@ PYTHON ?= python3
 UV := .tools/bin/uv
 BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
+export UV_COMPILE_BYTECODE := 1
 
 .PHONY: help setup demo test test-slow lint format bench clean
 help:
@@ -43,7 +44,11 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	for name in generate build loader step; do $(BIN)/python benchmarks/bench_$$name.py || exit 1; done
+	mkdir -p benchmarks/results
+	for name in generate build loader step; do \
+	  $(BIN)/python benchmarks/bench_$$name.py --json benchmarks/results/$$name.json || exit 1; done
+	$(BIN)/python benchmarks/bench_step.py --mixer attention --json benchmarks/results/step_attention.json
+	$(BIN)/python benchmarks/render_docs.py
 
 clean:
 	rm -rf .venv .tools dist .pytest_cache .ruff_cache .hypothesis

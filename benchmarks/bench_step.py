@@ -20,10 +20,6 @@ counted, so they lower the figure.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +29,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from report import Report
 
 from trm_train.config import DataConfig, InputSpec, ModelConfig, RunConfig
 from trm_train.model.embedding import puzzle_positions
@@ -92,36 +89,33 @@ def flop(products: Counter[Product]) -> int:
     return sum(2 * copies * m * k * n * times for (copies, m, k, n), times in products.items())
 
 
-def time_calls(call: Callable[[], Any], repeats: int) -> list[float]:
-    """Seconds of each call, the first (warm-up) left out."""
-    jax.block_until_ready(call())
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(call())
-        seconds.append(time.perf_counter() - start)
-    return seconds
-
-
-def time_products(products: Counter[Product], repeats: int, reduce: Callable[[list[float]], float]) -> float:
-    """Seconds that these products take one by one, as plain jitted `a @ b`."""
+def make_products(products: Counter[Product]) -> list[tuple[int, Callable[[], Any]]]:
+    """Each product as a plain jitted `a @ b` on random operands, compiled, with how often the step does it."""
     multiply = jax.jit(jnp.matmul)
-    total_s = 0.0
+    calls: list[tuple[int, Callable[[], Any]]] = []
     for (copies, m, k, n), times in products.items():
         key_a, key_b = jax.random.split(jax.random.key(0))
         lead = () if copies == 1 else (copies,)
         a = jax.random.normal(key_a, (*lead, m, k), jnp.float32)
         b = jax.random.normal(key_b, (*lead, k, n), jnp.float32)
-        total_s += times * reduce(time_calls(lambda a=a, b=b: multiply(a, b), repeats))
-    return total_s
+        jax.block_until_ready(multiply(a, b))
+        calls.append((times, lambda a=a, b=b: multiply(a, b)))
+    return calls
 
 
-def bench(mixer: str, hidden: int, batch: int, repeats: int) -> dict[str, Any]:
-    """Every figure of one configuration."""
+def seconds_of(call: Callable[[], Any]) -> float:
+    """Wall-clock time of one call, results included."""
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - start
+
+
+def measure(report: Report, mixer: str, hidden: int, batch: int, repeats: int) -> None:
+    """Every figure of one configuration. Products and step are timed in turn, so both see the same machine."""
     positions = "none" if mixer == "mlp_t" else "rope"
     model = ModelConfig(hidden_size=hidden, mixer=mixer, pos_encodings=positions, forward_dtype="float32")
     data = DataConfig(dataset="benchmark", global_batch_size=batch)
-    config = RunConfig(data=data, model=model, total_steps=1_000)
+    config = RunConfig(data=data, model=model, total_steps=5_000)
     definition, state = init_state(config, SPEC, batch)
     rng = np.random.default_rng(0)
     rows = {
@@ -133,7 +127,7 @@ def bench(mixer: str, hidden: int, batch: int, repeats: int) -> dict[str, Any]:
     lowered = jax.jit(make_train_step(config, SPEC, definition), donate_argnums=0).lower(state, rows)
     traced = time.perf_counter()
     step = lowered.compile()
-    compiled = time.perf_counter()
+    compile_s = time.perf_counter() - traced
 
     def call() -> Any:
         nonlocal state
@@ -141,63 +135,40 @@ def bench(mixer: str, hidden: int, batch: int, repeats: int) -> dict[str, Any]:
         return state, metrics
 
     products = step_products(model, batch)
-    # Plain products before and after the step: on a machine that others load, the faster half counts.
-    plain_s = [time_products(products, repeats, min)]
-    step_s = time_calls(call, repeats)
-    plain_s.append(time_products(products, repeats, min))
-    total_flop = flop(products)
-    return {
-        "mixer": mixer,
-        "hidden": hidden,
-        "batch": batch,
-        "step_s": {
-            "best": min(step_s),
-            "median": statistics.median(step_s),
-            "worst": max(step_s),
-            "repeats": repeats,
-        },
-        "trace_s": traced - start,
-        "compile_s": compiled - traced,
-        "examples_per_s": batch / min(step_s),
-        "examples_per_s_median": batch / statistics.median(step_s),
-        "step_gflop": total_flop / 1e9,
-        "step_gflop_per_s": total_flop / min(step_s) / 1e9,
-        "plain_gflop_per_s": total_flop / min(plain_s) / 1e9,
-        "plain_s": plain_s,
-        "ratio": min(plain_s) / min(step_s),
-    }
+    plain = make_products(products)
+    jax.block_until_ready(call())
+    plain_s: list[float] = []
+    step_s: list[float] = []
+    for _ in range(repeats):
+        plain_s.append(sum(times * seconds_of(product) for times, product in plain))
+        step_s.append(seconds_of(call))
+    work = flop(products) / 1e9
+    report.add("training step", [batch / s for s in step_s], unit="examples/s", n=batch)
+    report.add("training step", [work / s for s in step_s], unit="GFLOP/s", n=batch)
+    report.add("peer: plain matmul, same shapes", [work / s for s in plain_s], unit="GFLOP/s", n=batch)
+    ratios = [p / s for p, s in zip(plain_s, step_s, strict=True)]
+    report.add("step / plain matmul", ratios, unit="share", n=batch, at_least=MIN_RATIO)
+    report.add("trace", [traced - start], unit="s", n=1)
+    report.add("compile", [compile_s], unit="s", n=1)
+    report.note(f"compile time {compile_s:.1f} s, target under {MAX_COMPILE_S:.0f} s")
+    report.note(f"{work:,.1f} GFLOP a step, {work / batch:.1f} an example, matrix products alone")
 
 
 def main() -> None:
-    """Prints the figures; with --json also writes them."""
+    """Measure, print the report; with --json also write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mixer", choices=("mlp_t", "attention"), default="mlp_t")
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="where to write the report")
     arguments = parser.parse_args()
-    result = bench(arguments.mixer, arguments.hidden, arguments.batch, arguments.repeats)
-    result["machine"] = {
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "load": os.getloadavg(),
-        "device": jax.devices()[0].device_kind,
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-    }
-    seconds = result["step_s"]
-    print(f"training step, {result['mixer']}, hidden {result['hidden']}, batch {result['batch']}, float32")
-    print(f"  step            best {seconds['best']:.3f} s, median {seconds['median']:.3f} s, ", end="")
-    print(f"worst {seconds['worst']:.3f} s of {seconds['repeats']}")
-    print(f"  compile         {result['compile_s']:.1f} s (target < {MAX_COMPILE_S:.0f}), ", end="")
-    print(f"trace {result['trace_s']:.1f} s")
-    print(f"  examples/s      {result['examples_per_s']:.2f} (median {result['examples_per_s_median']:.2f})")
-    print(f"  arithmetic      {result['step_gflop']:.1f} GFLOP, {result['step_gflop_per_s']:.1f} GFLOP/s")
-    print(f"  plain products  {result['plain_gflop_per_s']:.1f} GFLOP/s; ", end="")
-    print(f"ratio {result['ratio']:.0%} (target >= {MIN_RATIO:.0%})")
+    title = f"training step, {arguments.mixer}, hidden {arguments.hidden}, batch {arguments.batch}, float32"
+    report = Report(title, ("jax", "jaxlib", "flax", "numpy"))
+    measure(report, arguments.mixer, arguments.hidden, arguments.batch, arguments.repeats)
+    report.print()
     if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+        report.write_json(arguments.json)
 
 
 if __name__ == "__main__":

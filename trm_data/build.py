@@ -27,7 +27,7 @@ from trm_data.kinds.base import Kind, load_kind
 from trm_data.layout import Layout
 from trm_data.manifest import MANIFEST, Manifest, ShardEntry, SplitEntry, manifest_path, read_manifest
 from trm_data.progress import NoProgress, Progress
-from trm_data.records import Groups, Rows, Selection
+from trm_data.records import Rows, Selection, parts
 from trm_data.shards.digest import content_digest, split_digest
 from trm_data.shards.files import write_json
 from trm_data.shards.naming import is_temporary, shard_name, sidecar_path
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT_SHARD_EXAMPLES = 131_072
-PART_EXAMPLES = 16_384
-"""Rows that one task holds in memory at a time, about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +145,7 @@ def build_dataset(
         if found is not None:
             return BuildResult(found, folder, unchanged=True, seconds=time.perf_counter() - begun)
         selection = kind.select(spec, source, test_source, workers=workers, progress=progress)
+        folder.mkdir(parents=True, exist_ok=True)
         tasks = _plan_shards(folder, selection, shard_examples)
         written = _write_shards(kind, spec, selection, tasks, workers, progress)
         manifest = _finish(kind, name, folder, spec, selection, tasks, written)
@@ -189,9 +188,8 @@ def _spec(request: BuildRequest, source: SourceSpec, test_source: SourceSpec | N
 @contextmanager
 def _writing(layout: Layout, name: str) -> Generator[None, None, None]:
     """Hold the dataset's lock; a second build of the same name stops with a clear message."""
-    folder = layout.dataset(name)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    layout.locks.mkdir(parents=True, exist_ok=True)
+    with (layout.locks / f"{name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -264,8 +262,8 @@ def _write_shards(
         groups = selection.splits[task.split]
         elements: list[NDArray[np.int64]] = []
 
-        def parts() -> Iterator[Rows]:
-            for start, stop in _parts(groups, task.start, task.stop):
+        def rows_of_parts() -> Iterator[Rows]:
+            for start, stop in parts(groups, task.start, task.stop):
                 rows, part_elements = kind.make_rows(spec, groups, start, stop)
                 elements.append(part_elements)
                 yield rows
@@ -279,27 +277,17 @@ def _write_shards(
         if info is None or not kept:
             info = write_shard(
                 task.path,
-                parts(),
+                rows_of_parts(),
                 sequence_length=groups.inputs.shape[1],
                 spec_digest=spec_digest,
                 first_group=task.start,
             )
         else:
-            for _ in parts():
+            for _ in rows_of_parts():
                 pass
         return _WrittenShard(info, kept, np.concatenate(elements))
 
     return run_tasks(run, tasks, workers)
-
-
-def _parts(groups: Groups, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Ranges of groups of about `PART_EXAMPLES` rows."""
-    first, rows = start, 0
-    for group in range(start, stop):
-        rows += len(groups.augmentations[group])
-        if rows >= PART_EXAMPLES or group == stop - 1:
-            yield first, group + 1
-            first, rows = group + 1, 0
 
 
 def _finish(

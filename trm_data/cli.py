@@ -326,6 +326,9 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        print(f"trm-data: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _print_built(result: BuildResult, *, as_json: bool) -> None:

@@ -55,6 +55,11 @@ class Layout:
         """Compiled programs and decoded rows: anything here may be deleted."""
         return self.root / "cache"
 
+    @property
+    def locks(self) -> Path:
+        """Files that builds hold locks on; never read."""
+        return self.root / ".locks"
+
     def dataset(self, name: str) -> Path:
         """Folder of one dataset. Names cannot leave the root.
 

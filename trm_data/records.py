@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.specs import Split
+
+PART_EXAMPLES = 16_384
+"""Rows that a stage holds in memory at a time, about."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,16 @@ class Groups:
     def num_examples(self) -> int:
         """Rows of the split, all augmentations counted."""
         return sum(len(ks) for ks in self.augmentations)
+
+
+def parts(groups: Groups, start: int, stop: int, examples: int = PART_EXAMPLES) -> Iterator[tuple[int, int]]:
+    """Cut the groups `start` to `stop` into ranges of about `examples` rows."""
+    first, rows = start, 0
+    for group in range(start, stop):
+        rows += len(groups.augmentations[group])
+        if rows >= examples or group == stop - 1:
+            yield first, group + 1
+            first, rows = group + 1, 0
 
 
 @dataclass(frozen=True)

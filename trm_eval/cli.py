@@ -190,3 +190,6 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        print(f"trm-eval: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -145,6 +145,9 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        print(f"trm-train: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _run(name: str, overrides: list[str]) -> int:

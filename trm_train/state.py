@@ -55,11 +55,6 @@ def eval_weights(state: TrainState) -> Weights:
     return Weights(params=state.ema, puzzle_table=state.puzzle_table, fixed=state.fixed)
 
 
-def raw_weights(state: TrainState) -> Weights:
-    """The parameters as the optimizer left them."""
-    return Weights(params=state.params, puzzle_table=state.puzzle_table, fixed=state.fixed)
-
-
 def init_state(
     config: RunConfig, spec: InputSpec, batch_size: int, mesh: Mesh | None = None
 ) -> tuple[nnx.GraphDef, TrainState]:

@@ -77,9 +77,7 @@ def test_a_second_build_does_nothing(layout: Layout, request_small: Make) -> Non
     second = build_dataset(request_small(), layout)
     assert second.unchanged
     assert second.manifest == first.manifest
-    assert {path: path.stat().st_mtime_ns for path in before if path.name != ".lock"} == {
-        path: at for path, at in before.items() if path.name != ".lock"
-    }
+    assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
 def test_a_damaged_shard_alone_is_written_again(layout: Layout, request_small: Make) -> None:
@@ -114,9 +112,8 @@ def test_a_name_that_is_taken_is_refused_and_left_alone(layout: Layout, request_
 def test_two_builds_of_one_name_at_once(layout: Layout, request_small: Make) -> None:
     import fcntl
 
-    folder = layout.dataset("small")
-    folder.mkdir(parents=True)
-    with (folder / ".lock").open("w") as other:
+    layout.locks.mkdir(parents=True)
+    with (layout.locks / "small.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(BuildError, match="another build of this dataset is running"):
             build_dataset(request_small(), layout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib.resources import files
 
@@ -23,8 +22,3 @@ def quote_identifier(name: str) -> str:
 def quote_literal(text: str) -> str:
     """A text as an SQL literal, for statements that take no `?`, such as COPY."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def is_identifier(name: str) -> bool:
-    """Whether a name needs no quotes."""
-    return re.fullmatch(r"[a-z_][a-z0-9_]*", name) is not None

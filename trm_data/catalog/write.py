@@ -73,8 +73,8 @@ def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
     Returns:
         One line for each dataset that could not be indexed.
     """
-    layout.root.mkdir(parents=True, exist_ok=True)
-    with _lock(layout.root / ".catalog.lock"):
+    layout.locks.mkdir(parents=True, exist_ok=True)
+    with _lock(layout.locks / "catalog.duckdb.lock"):
         temporary = temporary_path(layout.catalog)
         temporary.unlink(missing_ok=True)
         incremental = changed is not None and _copy_index(layout, temporary)

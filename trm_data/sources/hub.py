@@ -35,8 +35,10 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
     """
     try:
         from huggingface_hub import HfApi, hf_hub_download
-        from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
-        from huggingface_hub.errors import LocalEntryNotFoundError
+        from huggingface_hub.errors import (
+            HTTPError,  # pyright: ignore[reportPrivateImportUsage]
+            LocalEntryNotFoundError,
+        )
     except ImportError as error:
         raise SourceError("--source hf needs the extra: pip install 'trm-lab[hf]'") from error
     repository, _, revision = (reference or SUDOKU_EXTREME).partition("@")

@@ -352,9 +352,17 @@ def _distinct_images(
         ks = np.arange(start, min(start + 2 * aug + 2, order), dtype=np.int64)
         start += len(ks)
         images = np.empty((len(ks), puzzles.shape[1]), np.uint8)
-        groups = np.full(len(ks), group, np.int32)
-        keys = np.arange(len(puzzles), dtype=np.int64)
-        augment_rows(puzzles, solutions, keys, groups, ks, spec.seed, *box, images, np.empty_like(images))
+        augment_rows(
+            puzzles[group : group + 1],
+            solutions[group : group + 1],
+            np.array([group], np.int64),
+            np.zeros(len(ks), np.int32),
+            ks,
+            spec.seed,
+            *box,
+            images,
+            np.empty_like(images),
+        )
         for k, image in zip(ks.tolist(), images, strict=True):
             if len(survivors) < wanted and image.tobytes() not in seen:
                 seen.add(image.tobytes())

@@ -84,10 +84,10 @@ class SudokuKind:
         shape = (len(group_of_row), groups.inputs.shape[1])
         inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
         elements = augment_rows(
-            groups.inputs,
-            groups.solutions,
-            np.arange(len(groups), dtype=np.int64),
-            group_of_row,
+            groups.inputs[start:stop],
+            groups.solutions[start:stop],
+            np.arange(start, stop, dtype=np.int64),
+            group_of_row - np.int32(start),
             np.concatenate(ks).astype(np.int64),
             spec.seed,
             *box,
