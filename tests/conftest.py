@@ -24,7 +24,8 @@ os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["WANDB_MODE"] = "offline"
 
-install_import_hook("trm_train", "beartype.beartype")
+ARRAY_MODULES = ["model", "optim", "losses", "metrics", "step", "sharding", "checkpoint"]
+install_import_hook([f"trm_train.{module}" for module in ARRAY_MODULES], "beartype.beartype")
 
 LOOPBACK = ("127.", "::1", "localhost")
 

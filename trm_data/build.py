@@ -27,7 +27,7 @@ from trm_data.kinds.base import Kind, load_kind
 from trm_data.layout import Layout
 from trm_data.manifest import MANIFEST, Manifest, ShardEntry, SplitEntry, manifest_path, read_manifest
 from trm_data.progress import NoProgress, Progress
-from trm_data.records import Rows, Selection, parts
+from trm_data.records import Rows, Selection, group_ranges
 from trm_data.shards.digest import content_digest, split_digest
 from trm_data.shards.files import write_json
 from trm_data.shards.naming import is_temporary, shard_name, sidecar_path
@@ -37,6 +37,7 @@ from trm_data.sources.base import SourceRef, fetch_source
 from trm_data.specs import (
     BUILDER_VERSION,
     DatasetSpec,
+    KindName,
     OnBadRow,
     SourceSpec,
     Split,
@@ -54,7 +55,7 @@ DEFAULT_SHARD_EXAMPLES = 131_072
 class BuildRequest:
     """A dataset as a user asks for it; the digests of its sources are not known yet."""
 
-    kind: str = "sudoku"
+    kind: KindName = "sudoku"
     source: SourceRef
     test_source: SourceRef | None = None
     size: int
@@ -70,8 +71,8 @@ class BuildRequest:
         """The name given, or one that says source, size and augmentation."""
         if self.name is not None:
             return self.name
-        box = self.options
-        shape = "" if (box.box_rows, box.box_columns) == (3, 3) else f"-{box.box_rows}x{box.box_columns}"
+        options = self.options
+        shape = "" if options.box == (3, 3) else f"-{options.box_rows}x{options.box_columns}"
         stem = "generated" if self.source.kind == "generated" else self.source.stem.replace("_", "-")
         stem = "extreme" if self.source.kind == "hf" else stem.removeprefix(f"{self.kind}-")
         return f"{self.kind}{shape}-{stem}-{self.size}-aug-{self.aug}"
@@ -172,7 +173,7 @@ class _WrittenShard:
 def _spec(request: BuildRequest, source: SourceSpec, test_source: SourceSpec | None) -> DatasetSpec:
     """The specification of a request, now that the digests of its sources are known."""
     return DatasetSpec(
-        kind="sudoku",
+        kind=request.kind,
         source=source,
         test_source=test_source,
         size=request.size,
@@ -198,26 +199,28 @@ def _writing(layout: Layout, name: str) -> Generator[None, None, None]:
 
 
 def _already_built(layout: Layout, name: str, spec: DatasetSpec) -> Manifest | None:
-    """The manifest, if the dataset is there whole; a damaged one of the same specification is built again.
+    """The manifest, if the dataset is there whole; where files of it are damaged, it is built again.
 
     Raises:
         SpecError: The name belongs to another dataset.
+        BuildError: There is a manifest that cannot be read, so whose dataset it is cannot be known.
     """
     folder = layout.dataset(name)
     try:
         manifest = read_manifest(layout, name)
-        if manifest.spec_digest != spec.digest():
-            raise SpecError(
-                f"the name {name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
-                f"with --name, or delete {folder}"
-            )
-        for split in manifest.splits.values():
-            for shard in split.shards:
-                check_file(folder / shard.file, size_bytes=shard.size_bytes, sha256=shard.sha256)
-        for file in manifest.catalog:
-            check_file(folder / file.file, size_bytes=file.size_bytes, sha256=file.sha256)
     except DatasetNotFoundError:
         return None
+    except CorruptDatasetError as error:
+        raise BuildError(f"{error}; to build it anew, delete {folder}") from error
+    if manifest.spec_digest != spec.digest():
+        raise SpecError(
+            f"the name {name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
+            f"with --name, or delete {folder}"
+        )
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    try:
+        for file in [*shards, *manifest.catalog]:
+            check_file(folder / file.file, size_bytes=file.size_bytes, sha256=file.sha256)
     except CorruptDatasetError:
         manifest_path(layout, name).unlink()
         return None
@@ -263,7 +266,7 @@ def _write_shards(
         elements: list[NDArray[np.int64]] = []
 
         def rows_of_parts() -> Iterator[Rows]:
-            for start, stop in parts(groups, task.start, task.stop):
+            for start, stop in group_ranges(groups, task.start, task.stop):
                 rows, part_elements = kind.make_rows(spec, groups, start, stop)
                 elements.append(part_elements)
                 yield rows

@@ -1,9 +1,10 @@
-"""The columns that flow from stage to stage of a build: candidates, chosen puzzles, rows, rejects."""
+"""The columns that flow from stage to stage of a build: chosen puzzles, rows, rejects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,9 @@ class Groups:
         return sum(len(ks) for ks in self.augmentations)
 
 
-def parts(groups: Groups, start: int, stop: int, examples: int = PART_EXAMPLES) -> Iterator[tuple[int, int]]:
+def group_ranges(
+    groups: Groups, start: int, stop: int, examples: int = PART_EXAMPLES
+) -> Iterator[tuple[int, int]]:
     """Cut the groups `start` to `stop` into ranges of about `examples` rows."""
     first, rows = start, 0
     for group in range(start, stop):
@@ -110,3 +113,17 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns by name, in the order in which they are hashed and stored."""
+        return {column.name: getattr(self, column.name) for column in fields(self)}
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows `start` to `stop`, as views."""
+        return Rows(**{name: column[start:stop] for name, column in self.columns().items()})
+
+    @staticmethod
+    def concatenate(parts: Sequence[Rows]) -> Rows:
+        """All rows of `parts`, in order."""
+        names = [column.name for column in fields(Rows)]
+        return Rows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

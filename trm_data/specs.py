@@ -23,6 +23,7 @@ BLOCK_EXAMPLES = 256
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
+KindName = Literal["sudoku"]
 OnBadRow = Literal["stop", "skip"]
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -63,6 +64,11 @@ class SudokuOptions:
     max_rating: float | None = None
 
     @property
+    def box(self) -> tuple[int, int]:
+        """Rows and columns of a box."""
+        return self.box_rows, self.box_columns
+
+    @property
     def side(self) -> int:
         """Cells in a row of the grid, n = box rows * box columns."""
         return self.box_rows * self.box_columns
@@ -72,7 +78,7 @@ class SudokuOptions:
 class DatasetSpec:
     """Everything that determines the rows of a dataset."""
 
-    kind: Literal["sudoku"]
+    kind: KindName
     source: SourceSpec
     test_source: SourceSpec | None = None
     size: int

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.catalog.write import CATALOG_FOLDER
 from trm_data.errors import CorruptDatasetError
 from trm_data.kinds.base import load_kind
 from trm_data.layout import Layout
@@ -23,7 +24,6 @@ from trm_data.progress import NoProgress, Progress
 from trm_data.records import Rows
 from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.reader import check_file, read_blocks
-from trm_data.shards.writer import concatenate
 from trm_data.specs import SPLITS, Split
 
 
@@ -106,11 +106,13 @@ def _check_content(
         found = len(np.unique(rows.groups))
         if found != entry.num_groups:
             yield f"{split}: has {found:,} groups, the manifest says {entry.num_groups:,}"
-        hashes, ks, problems = _read_catalog(layout, manifest, split, rows)
+        catalog, problems = _read_catalog(layout, manifest, split, rows)
         yield from problems
-        checked = kind.check_rows(manifest.spec, split, rows, ks)
+        if problems:  # which augmentation a row is, is then unknown
+            continue
+        checked = kind.check_rows(manifest.spec, split, rows, catalog.ks, catalog.elements)
         yield from checked.problems
-        if checked.canonical_hashes and checked.canonical_hashes != hashes:
+        if checked.canonical_hashes and checked.canonical_hashes != catalog.canonical_hashes:
             yield f"{split}: canonical hashes in the catalog are not those of the puzzles"
         for group, hash_ in enumerate(checked.canonical_hashes):
             where = f"{split} group {group}"
@@ -134,25 +136,34 @@ def _read_split(layout: Layout, manifest: Manifest, entry: SplitEntry) -> tuple[
             num_records=shard.num_records,
             num_examples=shard.num_examples,
         )
-        shards.append(concatenate(*blocks))
+        shards.append(Rows.concatenate(blocks))
     digest = split_digest(manifest.sequence_length, (group_digests(shard) for shard in shards))
-    return concatenate(*shards), digest
+    return Rows.concatenate(shards), digest
+
+
+@dataclass(frozen=True)
+class _CatalogOfSplit:
+    """What the catalog files say of a split: a hash for each group, k and symmetry element for each row."""
+
+    canonical_hashes: list[str]
+    ks: NDArray[np.int32]
+    elements: NDArray[np.int64]
 
 
 def _read_catalog(
     layout: Layout, manifest: Manifest, split: Split, rows: Rows
-) -> tuple[list[str], NDArray[np.int32], list[str]]:
-    """Canonical hashes and augmentation numbers from the catalog files, and where they do not fit the rows."""
+) -> tuple[_CatalogOfSplit, list[str]]:
+    """The catalog of a split, and where it does not fit the rows."""
     import duckdb
 
-    folder = layout.dataset(manifest.name) / "catalog"
+    folder = layout.dataset(manifest.name) / CATALOG_FOLDER
     with closing(duckdb.connect()) as connection:
         puzzles = connection.execute(
             "SELECT canonical_hash, num_augmentations FROM read_parquet(?) WHERE split = ? ORDER BY group_index",
             [str(folder / "puzzles.parquet"), split],
         ).fetchall()
         table = connection.execute(
-            "SELECT group_index, augmentation, k FROM read_parquet(?) WHERE split = ? "
+            "SELECT group_index, augmentation, k, element FROM read_parquet(?) WHERE split = ? "
             "ORDER BY group_index, augmentation",
             [str(folder / "augmentations.parquet"), split],
         ).fetchnumpy()
@@ -163,5 +174,6 @@ def _read_catalog(
     stored = np.bincount(rows.groups).tolist() if len(rows) else []
     if [count for _, count in puzzles] != stored:
         problems.append(f"{split}: the catalog's puzzles are not those of the rows")
-    ks = np.asarray(table["k"], np.int32)
-    return [hash_ for hash_, _ in puzzles], ks if not problems else rows.augmentations, problems
+    hashes = [hash_ for hash_, _ in puzzles]
+    found = _CatalogOfSplit(hashes, np.asarray(table["k"], np.int32), np.asarray(table["element"], np.int64))
+    return found, problems

@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from trm_train.errors import CheckpointError
+from trm_train.model.act import Carry
+from trm_train.optim.adam_atan2 import AdamATan2State
 from trm_train.state import TrainState, Weights
 
 FORMAT_VERSION = 1
@@ -79,7 +81,7 @@ class Checkpoints:
         if step is None:
             raise CheckpointError(f"{self.folder}: holds no checkpoint to resume from")
         tree, meta = _restore(self._resume, step, state_tree(like), self.folder / "resume" / str(step))
-        return jax.tree.unflatten(jax.tree.structure(like), jax.tree.leaves(tree)), meta
+        return state_from_tree(tree), meta
 
     def wait(self) -> None:
         """Return when everything that was saved is on disk."""
@@ -137,6 +139,20 @@ def state_tree(state: TrainState) -> dict[str, Any]:
         "step": state.step,
         "key": state.key,
     }
+
+
+def state_from_tree(tree: dict[str, Any]) -> TrainState:
+    """Inverse of `state_tree`."""
+    return TrainState(
+        params=tree["params"],
+        opt_state=AdamATan2State(**tree["optimizer"]),
+        ema=tree["ema"],
+        puzzle_table=tree["puzzle_table"].get("rows"),
+        fixed=tree["fixed"],
+        carry=Carry(**tree["carry"]),
+        step=tree["step"],
+        key=tree["key"],
+    )
 
 
 def weights_tree(state: TrainState) -> dict[str, Any]:
@@ -224,9 +240,13 @@ def _restore(
     tree = restored["state"]
     found = fingerprints(tree)
     wrong = [name for name in expected if expected[name] != found.get(name)]
-    if wrong or set(found) != set(expected):
+    wrong += sorted(set(found) - set(expected))
+    if wrong:
         raise CheckpointError(f"{shown}: arrays are not those that were saved: {', '.join(wrong[:5])}")
-    return tree, CheckpointMeta(**meta)
+    try:
+        return tree, CheckpointMeta(**meta)
+    except TypeError as error:
+        raise CheckpointError(f"{shown}: its meta cannot be read ({error})") from error
 
 
 def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:

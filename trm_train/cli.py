@@ -17,7 +17,7 @@ from tyro.conf import Positional, arg, subcommand
 from trm_data.errors import DataError
 from trm_data.layout import Layout, resolve_root
 from trm_train.config import RunConfig, check_config, config_to_json, effective_identity
-from trm_train.errors import TrainError
+from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.registry import Experiment, find_experiment, load_experiments
 
 if TYPE_CHECKING:
@@ -124,7 +124,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Run `trm-train`. Exit code 0: done; 2: an error, on standard error; 143: stopped, with a checkpoint."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        if len(given) > 1 and given[0] == "run" and not given[1].startswith("-"):
+        if len(given) > 1 and given[0] == "run" and given[1] not in ("-h", "--help"):
+            if given[1].startswith("-"):
+                raise ConfigError(
+                    "name the experiment first: trm-train run EXPERIMENT [options] (trm-train list)"
+                )
             sys.exit(_run(given[1], given[2:]))
         command = tyro.cli(
             Command,

@@ -34,7 +34,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The network and its recursion. Source: REFERENCE section 2."""
+    """The network and its recursion. Source: the TRM paper and its published code."""
 
     hidden_size: int = 512
     """Width D."""
@@ -64,7 +64,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
-    """AdamATan2 for the network, sign-SGD for the puzzle embedding. Source: REFERENCE, Optimizers."""
+    """AdamATan2 for the network, sign-SGD for the puzzle embedding. Source: the TRM paper and its published code."""
 
     lr: float = 1e-4
     lr_warmup_steps: int = 2_000

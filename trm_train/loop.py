@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import Experiment
 from trm_train.metric_table import MetricTable
 from trm_train.optim.build import make_schedule
-from trm_train.runs import RunRecord, make_record, read_record, run_folder, write_record
+from trm_train.runs import CONFIG_FILE, RunRecord, make_record, read_record, run_folder, write_record
 from trm_train.sharding import batch_sharding, make_mesh, put_batch
 from trm_train.state import TrainState, eval_weights
 from trm_train.step import make_eval_step
@@ -136,7 +136,7 @@ def train(
         record = make_record(experiment, config, dataset.manifest)
         folder = run_folder(layout, experiment, config)
         if resume:
-            _check_same_rows(folder, record)
+            record = _continue_record(folder, record)
         else:
             _forget(folder)
         write_record(folder, record)
@@ -159,7 +159,7 @@ def train(
             table=MetricTable(folder, start),
             tracker=tracker,
             console=console,
-            rates=config.optim.lr * np.asarray(make_schedule(config)(jnp.arange(1, config.total_steps + 1))),
+            rates=config.optim.lr * _rate_factors(config),
         )
         loader = stack.enter_context(
             make_loader(
@@ -185,7 +185,7 @@ def _run_steps(run: _Run, state: TrainState, loader: BatchLoader, start: int, st
     placed = batch_sharding(run.mesh)
     total = run.config.total_steps
     pending: tuple[int, Any] | None = None
-    step = start
+    step = saved = start
     while step < total and not stop.requested:
         batch = put_batch(next(loader), placed)
         state, metrics = run.step.compiled(state, batch)
@@ -193,17 +193,20 @@ def _run_steps(run: _Run, state: TrainState, loader: BatchLoader, start: int, st
         if pending is not None:
             _record_step(run, *pending)
         pending = (step, metrics)
-        due = step % execution.checkpoint_every == 0 or step == total
-        validation_due = execution.validate_every and (step % execution.validate_every == 0 or step == total)
-        if due or (validation_due and run.validation is not None):
+        last = step == total
+        save_due = last or step % execution.checkpoint_every == 0
+        validate_due = run.validation is not None and (last or step % execution.validate_every == 0)
+        if save_due or validate_due:
             _record_step(run, *pending)
             pending = None
-        if validation_due and run.validation is not None:
+        if validate_due:
             _validate(run, state, step)
-        if due:
+        if save_due:
             _save(run, state, step)
+            saved = step
     if pending is not None:
         _record_step(run, *pending)
+    if step > saved:
         _save(run, state, step)
     return step
 
@@ -268,6 +271,11 @@ def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
     return shown
 
 
+def _rate_factors(config: RunConfig) -> np.ndarray:
+    """The factor of the learning rates at every step, from step 1."""
+    return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, config.total_steps + 1, dtype=jnp.int32)))
+
+
 def check_batch(config: RunConfig, mesh: Mesh) -> None:
     """Refuse a batch that cannot be spread evenly.
 
@@ -282,12 +290,16 @@ def check_batch(config: RunConfig, mesh: Mesh) -> None:
         )
 
 
-def _check_same_rows(folder: Path, record: RunRecord) -> None:
-    """A run goes on only with the rows and identifiers it began with."""
-    try:
-        before = read_record(folder)
-    except ConfigError:
-        return
+def _continue_record(folder: Path, record: RunRecord) -> RunRecord:
+    """The record of a run that goes on: it began when it began, and on the rows it began with.
+
+    Raises:
+        ConfigError: The record that is there cannot be read.
+        CheckpointError: The dataset has other rows or identifiers now.
+    """
+    if not (folder / CONFIG_FILE).is_file():
+        return record
+    before = read_record(folder)
     for what in ("content_digest", "identifiers_digest"):
         if getattr(before, what) != getattr(record, what):
             raise CheckpointError(
@@ -295,6 +307,7 @@ def _check_same_rows(folder: Path, record: RunRecord) -> None:
                 f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
                 "start anew with --resume never"
             )
+    return replace(record, created_at=before.created_at)
 
 
 def _restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> tuple[TrainState, int]:

@@ -1,7 +1,7 @@
 """The training loss: stablemax cross-entropy of the cells and binary cross-entropy of halting.
 
-Everything is computed in float32, per slot; sums over the batch come last. Source: REFERENCE, Loss and
-metrics.
+Everything is computed in float32, per slot; sums over the batch come last.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `count`, `accuracy`, `exact_accuracy`, `q_halt_accuracy` and `steps` sum over the counted slots: those that
 halted at this step and have labels. The loss sums are over all slots (in evaluation: all rows that are no
-padding); training divides them by the global batch, evaluation by `count`. Source: REFERENCE, Loss and
-metrics.
+padding); training divides them by the global batch, evaluation by `count`.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Sizes, mixer, positions, rates and the number of steps are read from the file. Prints the largest deviation
 of every quantity beside its bound. Exits 0 when all are within, 1 when one is not, 2 when the file cannot be
 read or holds what is not supported. The steps are those that training and evaluation run (`make_train_step`,
-`make_eval_step`), in float32. Source of the bounds: REFERENCE section 5.
+`make_eval_step`), in float32. Source of the bounds: the published recipe.
 """
 
 from __future__ import annotations

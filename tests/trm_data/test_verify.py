@@ -15,7 +15,7 @@ from trm_data.manifest import MANIFEST, Manifest, read_manifest
 from trm_data.records import Rows
 from trm_data.shards.files import file_sha256
 from trm_data.shards.reader import read_blocks
-from trm_data.shards.writer import concatenate, write_shard
+from trm_data.shards.writer import write_shard
 from trm_data.verify import verify_dataset
 
 
@@ -116,7 +116,7 @@ def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:
             num_records=shard["num_records"],
             num_examples=shard["num_examples"],
         )
-        rows = concatenate(*blocks)
+        rows = Rows.concatenate(blocks)
         if shard["first_group"] == 0:
             change(rows)
         info = write_shard(path, [rows], sequence_length=36, spec_digest="", first_group=shard["first_group"])
@@ -177,7 +177,7 @@ def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
     value = read_manifest(layout, "small").to_json()
     shard = value["splits"]["test"]["shards"][0]
     path = folder / shard["file"]
-    rows = concatenate(*read_blocks(path, sequence_length=36, num_records=1, num_examples=12))
+    rows = Rows.concatenate(read_blocks(path, sequence_length=36, num_records=1, num_examples=12))
     rows.inputs[4], rows.labels[4] = train.inputs[7], train.labels[7]
     info = write_shard(path, [rows], sequence_length=36, spec_digest="", first_group=0)
     shard.update(sha256=info.sha256, size_bytes=info.size_bytes)

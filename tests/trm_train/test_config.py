@@ -41,7 +41,7 @@ def test_every_experiment_is_sound_and_has_a_guide(experiment: str) -> None:
 
 
 def test_the_published_recipe() -> None:
-    """REFERENCE section 3: batch 768, 65,104 steps, and so on."""
+    """the published recipe: batch 768, 65,104 steps, and so on."""
     config = find_experiment("trm_sudoku_mlp").make()
     assert (config.data.global_batch_size, config.total_steps) == (768, 65_104)
     model, optim = config.model, config.optim

@@ -1,4 +1,7 @@
-"""Tokens of the puzzle kinds. Token 0 is PAD everywhere and is ignored as a label. Source: REFERENCE section 1."""
+"""Tokens of the puzzle kinds. Token 0 is PAD everywhere and is ignored as a label.
+
+Source: the TRM paper and its published code.
+"""
 
 from __future__ import annotations
 

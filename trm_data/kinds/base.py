@@ -81,7 +81,12 @@ class Kind(Protocol):
         ...
 
     def check_rows(
-        self, spec: DatasetSpec, split: Split, rows: Rows, augmentations: NDArray[np.int32]
+        self,
+        spec: DatasetSpec,
+        split: Split,
+        rows: Rows,
+        ks: NDArray[np.int32],
+        elements: NDArray[np.int64],
     ) -> CheckedSplit:
         """Check the decoded rows of a split without trusting the build.
 
@@ -89,7 +94,8 @@ class Kind(Protocol):
             spec: The dataset's specification.
             split: Which split.
             rows: All of its rows, decoded from the shards.
-            augmentations: k of each row's augmentation, from the catalog.
+            ks: k of each row's augmentation, from the catalog, int32 [N].
+            elements: Symmetry element of each row, from the catalog, int64 [N].
         """
         ...
 

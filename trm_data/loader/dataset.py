@@ -21,7 +21,6 @@ from trm_data.manifest import Manifest, SplitEntry, read_manifest
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
 from trm_data.shards.reader import check_file, read_blocks
-from trm_data.shards.writer import concatenate
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
 
@@ -132,7 +131,7 @@ def open_dataset(
     entry = manifest.splits[split]
     row_bytes = 2 * manifest.sequence_length + 16
     if entry.num_examples * row_bytes <= budget_bytes:
-        rows = concatenate(*_verified_shards(layout, manifest, entry))
+        rows = Rows.concatenate(list(_verified_shards(layout, manifest, entry)))
         _check_digest(layout, manifest, entry, group_digests(rows), split)
     else:
         rows = _mapped_rows(layout, manifest, entry, split)
@@ -153,8 +152,8 @@ def _verified_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> I
     folder = layout.dataset(manifest.name)
     for shard in entry.shards:
         check_file(folder / shard.file, size_bytes=shard.size_bytes, sha256=shard.sha256)
-        yield concatenate(
-            *read_blocks(
+        yield Rows.concatenate(
+            read_blocks(
                 folder / shard.file,
                 sequence_length=manifest.sequence_length,
                 num_records=shard.num_records,
@@ -190,11 +189,15 @@ def _group_table(rows: Rows, what: str) -> GroupTable:
     return GroupTable(first_rows.astype(np.int64), num_augmentations, num_examples.astype(np.int64))
 
 
-_COLUMNS = ("inputs", "labels", "puzzle_identifiers", "groups", "augmentations", "examples")
+_CELLS = ("inputs", "labels")
+_COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples")
 
 
 def _mapped_rows(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
-    """Rows mapped from decoded files named by the split's digest, which the first process writes."""
+    """Rows mapped from decoded files named by the split's digest, which the first process writes.
+
+    The shards are checked when they are decoded; later openings trust the decoded files.
+    """
     folder = layout.cache / "rows" / entry.digest
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -213,8 +216,8 @@ def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, spli
         column: np.lib.format.open_memmap(
             folder / f"{column}.npy",
             mode="w+",
-            dtype=np.uint8 if column in ("inputs", "labels") else np.int32,
-            shape=cells if column in ("inputs", "labels") else (count,),
+            dtype=np.uint8 if column in _CELLS else np.int32,
+            shape=cells if column in _CELLS else (count,),
         )
         for column in _COLUMNS
     }

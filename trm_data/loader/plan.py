@@ -3,7 +3,7 @@
 Epoch: the groups are shuffled, one augmentation of each is drawn, its examples follow in random order. The
 epochs make one endless stream of examples; step t takes its positions t * B to (t + 1) * B, so nothing is
 lost at a seam, any host can compute its slice, and the whole state of a loader is the integer t.
-Source: REFERENCE, Sampling an epoch.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

@@ -27,14 +27,7 @@ def group_digests(rows: Rows) -> bytes:
     digests: list[bytes] = []
     for start, stop in zip(starts, stops, strict=True):
         digest = hashlib.sha256()
-        for column in (
-            rows.inputs,
-            rows.labels,
-            rows.puzzle_identifiers,
-            rows.groups,
-            rows.augmentations,
-            rows.examples,
-        ):
+        for column in rows.columns().values():
             digest.update(np.ascontiguousarray(column[start:stop]).data)
         digests.append(digest.digest()[:GROUP_DIGEST_BYTES])
     return b"".join(digests)

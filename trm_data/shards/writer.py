@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import numpy as np
+from typing import TypeVar
 
 from trm_data.encode.block import block_schema, encode_block
 from trm_data.errors import BuildError
 from trm_data.records import Rows
-from trm_data.shards.digest import group_digests
+from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
 from trm_data.shards.files import file_sha256, write_json
 from trm_data.shards.naming import sidecar_path, temporary_path
 from trm_data.specs import BLOCK_EXAMPLES
@@ -26,6 +25,8 @@ WRITER_OPTIONS = "group_size:1,zstd:1"
 """One record a chunk, compressed once by ArrayRecord (docs/decisions/0003)."""
 
 SIDECAR_VERSION = 1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,13 @@ def write_shard(
             num_records=num_records,
             num_examples=num_examples,
             first_group=first_group,
-            num_groups=len(digests) // 16,
+            num_groups=len(digests) // GROUP_DIGEST_BYTES,
             group_digests=base64.b64encode(digests).decode(),
             spec_digest=spec_digest,
         )
         temporary.replace(path)
         write_json(sidecar_path(path), {"sidecar_version": SIDECAR_VERSION, **asdict(info)})
-    except (OSError, RuntimeError, ValueError) as error:
-        # ArrayRecord reports a full disk as ValueError or RuntimeError, depending on where it met it.
+    except OSError as error:
         temporary.unlink(missing_ok=True)
         raise BuildError(
             f"{path}: could not be written ({error}); free some space and build again"
@@ -95,7 +95,7 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
     from array_record.python.array_record_module import ArrayRecordWriter
 
     schema = block_schema(sequence_length)
-    writer = ArrayRecordWriter(str(path), WRITER_OPTIONS)
+    writer = _on_disk(ArrayRecordWriter, str(path), WRITER_OPTIONS)
     num_records = num_examples = 0
     digests: list[bytes] = []
     rest: Rows | None = None
@@ -103,19 +103,27 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
         for part in parts:
             digests.append(group_digests(part))
             num_examples += len(part)
-            rows = part if rest is None else concatenate(rest, part)
+            rows = part if rest is None else Rows.concatenate([rest, part])
             whole = len(rows) - len(rows) % BLOCK_EXAMPLES
             for start in range(0, whole, BLOCK_EXAMPLES):
-                writer.write(encode_block(rows, start, start + BLOCK_EXAMPLES, schema))
+                _on_disk(writer.write, encode_block(rows, start, start + BLOCK_EXAMPLES, schema))
                 num_records += 1
-            rest = slice_rows(rows, whole, len(rows)) if whole < len(rows) else None
+            rest = rows.slice(whole, len(rows)) if whole < len(rows) else None
         if rest is not None:
-            writer.write(encode_block(rest, 0, len(rest), schema))
+            _on_disk(writer.write, encode_block(rest, 0, len(rest), schema))
             num_records += 1
     finally:
         if writer.is_open():
-            writer.close()
+            _on_disk(writer.close)
     return num_records, num_examples, b"".join(digests)
+
+
+def _on_disk(action: Callable[..., T], *arguments: object) -> T:
+    """Call ArrayRecord, which reports a full disk as ValueError or RuntimeError; it becomes an OSError."""
+    try:
+        return action(*arguments)
+    except (RuntimeError, ValueError) as error:
+        raise OSError(str(error)) from error
 
 
 def _check_written(path: Path, num_records: int) -> None:
@@ -150,24 +158,3 @@ def whole_shard(path: Path, spec_digest: str) -> ShardInfo | None:
     if path.stat().st_size != info.size_bytes or file_sha256(path) != info.sha256:
         return None
     return info
-
-
-def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
-    """Rows `start` to `stop` as views."""
-    return Rows(*(column[start:stop] for column in _columns(rows)))
-
-
-def concatenate(*parts: Rows) -> Rows:
-    """All rows of `parts` in order."""
-    return Rows(*(np.concatenate(columns) for columns in zip(*map(_columns, parts), strict=True)))
-
-
-def _columns(rows: Rows) -> tuple[np.ndarray, ...]:
-    return (
-        rows.inputs,
-        rows.labels,
-        rows.puzzle_identifiers,
-        rows.groups,
-        rows.augmentations,
-        rows.examples,
-    )

@@ -1,4 +1,4 @@
-"""The published recipes. Source: REFERENCE section 3 (paper: arXiv 2510.04871)."""
+"""The published recipes. Source: the TRM paper (arXiv 2510.04871) and its published code."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ row of the next loaded batch and starts from the initial states; the others keep
     steps     supervision steps the slot has spent on its current example
     halted    the slot takes a new example at the next step
 
-Source: REFERENCE, Carry and halting.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

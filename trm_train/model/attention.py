@@ -1,4 +1,4 @@
-"""Bidirectional self-attention with optional rotary positions. Source: REFERENCE section 2."""
+"""Bidirectional self-attention with optional rotary positions. Source: the TRM paper and its published code."""
 
 from __future__ import annotations
 

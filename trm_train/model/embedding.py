@@ -1,7 +1,8 @@
 """From a row of tokens and its puzzle-embedding row to the injected input e [B, L, D].
 
 The puzzle-embedding table itself is no part of this module: the training step looks rows up in it and hands
-them in, because their gradient is summed per row, not held as a dense table. Source: REFERENCE section 2.
+them in, because their gradient is summed per row, not held as a dense table.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

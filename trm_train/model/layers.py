@@ -1,7 +1,8 @@
 """Layers every network here is made of: linear maps, RMS norm, SwiGLU.
 
 Weights are stored in float32 as [in, out] and cast to the dtype of their input at use, so the compute dtype
-is decided once, by the embedding. Source: REFERENCE section 2.
+is decided once, by the embedding.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

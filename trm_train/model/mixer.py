@@ -3,7 +3,8 @@
 A level computes in the layout that suits its mixer: [B, L, D] for attention, [L, B, D] for `mlp_t`, where
 both products of a block are then single matrix products over contiguous memory and nothing is transposed
 between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays
-packed for a whole supervision step. Source: REFERENCE section 2.
+packed for a whole supervision step.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

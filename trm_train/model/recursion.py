@@ -2,7 +2,8 @@
 
 `h_cycles` times: `l_cycles` updates of z_L, then one of z_H. One level serves both updates. Only the last
 cycle carries gradient: the cycles before it run on a copy of the level and of the input without gradient,
-so that differentiating a step costs nothing for them. Source: REFERENCE section 2.
+so that differentiating a step costs nothing for them.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

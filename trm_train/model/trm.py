@@ -6,7 +6,7 @@ The module holds three kinds of variables, and the kind alone decides what happe
     FixedLatent   H_init and L_init: never trained, decayed or averaged, but part of every checkpoint
     PuzzleTable   the puzzle embedding: rows learn by sign-SGD, never averaged
 
-Source: REFERENCE section 2.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

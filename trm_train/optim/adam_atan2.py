@@ -5,7 +5,8 @@ With t the step from 1:
     m = b1 m + (1 - b1) g          v = b2 v + (1 - b2) g^2
     p = p (1 - lr wd) - lr / (1 - b1^t) * atan2(m, sqrt(v) / sqrt(1 - b2^t))
 
-Nothing is clipped. Source: REFERENCE, Optimizers.
+Nothing is clipped.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

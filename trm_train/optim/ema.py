@@ -1,7 +1,8 @@
 """Exponential moving average of the trained parameters, updated after every optimizer step.
 
 It starts as a copy of the initial parameters and moves only inside a training step, so it stops with
-training. Source: REFERENCE, Optimizers.
+training.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sign-SGD with decay on the rows of the puzzle-embedding table that occur in a batch.
 
 The gradient exists per slot only; slots with the same identifier are summed first. Work and memory grow
-with the batch, never with the table. Source: REFERENCE, Optimizers.
+with the batch, never with the table.
+Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.encode.vocab import SUDOKU_BLANK
 from trm_data.kinds.base import CheckedSplit, Kind
-from trm_data.records import Groups, Rows, parts
+from trm_data.records import Groups, Rows, group_ranges
 from trm_data.solve.sudoku import solve
 from trm_data.specs import DatasetSpec, Split
 
@@ -20,7 +20,12 @@ PROBLEMS_SHOWN = 5
 
 
 def check_rows(
-    kind: Kind, spec: DatasetSpec, split: Split, rows: Rows, augmentations: NDArray[np.int32]
+    kind: Kind,
+    spec: DatasetSpec,
+    split: Split,
+    rows: Rows,
+    ks: NDArray[np.int32],
+    elements: NDArray[np.int64],
 ) -> CheckedSplit:
     """Problems of a split's rows, and the canonical hashes of its groups."""
     problems = _check_order(split, rows)
@@ -31,14 +36,14 @@ def check_rows(
     originals = np.flatnonzero(rows.augmentations == 0)
     puzzles = (rows.inputs[originals] - SUDOKU_BLANK).astype(np.uint8)
     solutions = (rows.labels[originals] - SUDOKU_BLANK).astype(np.uint8)
-    box = (spec.options.box_rows, spec.options.box_columns)
+    box = spec.options.box
     solved = solve(puzzles, *box, limit=2)
     wrong = (solved.counts != 1) | (solved.solutions != solutions).any(axis=1)
     problems += _named(split, "group", np.flatnonzero(wrong), "its label is not the puzzle's only solution")
     if problems:
         return CheckedSplit(problems, [])
     canonical = canonicalize(puzzles, solutions, *box)
-    problems += _check_augmentations(kind, spec, split, rows, augmentations, puzzles, solutions)
+    problems += _check_augmentations(kind, spec, split, rows, ks, elements, puzzles, solutions)
     return CheckedSplit(problems, canonical_hashes(canonical.forms, *box))
 
 
@@ -70,7 +75,8 @@ def _check_augmentations(
     spec: DatasetSpec,
     split: Split,
     rows: Rows,
-    augmentations: NDArray[np.int32],
+    ks: NDArray[np.int32],
+    elements: NDArray[np.int64],
     puzzles: NDArray[np.uint8],
     solutions: NDArray[np.uint8],
 ) -> list[str]:
@@ -87,13 +93,15 @@ def _check_augmentations(
         source_rows=np.zeros(count, np.int64),
         clues=np.zeros(count, np.int32),
         canonical_hashes=[],
-        augmentations=[augmentations[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)],
+        augmentations=[ks[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)],
     )
     different: list[int] = []
     repeated: list[int] = []
-    for first, last in parts(again, 0, count):
+    other_elements: list[int] = []
+    for first, last in group_ranges(again, 0, count):
         part = slice(int(starts[first]), int(stops[last - 1]))
-        derived, _ = kind.make_rows(spec, again, first, last)
+        derived, derived_elements = kind.make_rows(spec, again, first, last)
+        other_elements += (np.flatnonzero(derived_elements != elements[part]) + part.start).tolist()
         unequal = (derived.inputs != rows.inputs[part]) | (derived.labels != rows.labels[part])
         different += (np.flatnonzero(unequal.any(axis=1)) + part.start).tolist()
         for group in range(first, last):
@@ -102,6 +110,10 @@ def _check_augmentations(
                 repeated.append(group)
     problems = _named(
         split, "row", np.array(different, np.int64), "is not its original under its augmentation"
+    )
+    wrong = np.array(other_elements, np.int64)
+    problems += _named(
+        split, "row", wrong, "has another symmetry element in the catalog than the one that made it"
     )
     return problems + _named(split, "group", np.array(repeated, np.int64), "holds the same puzzle twice")
 

@@ -122,7 +122,7 @@ class _Chooser:
 
     def __init__(self, spec: DatasetSpec, workers: int, progress: Progress) -> None:
         self.spec = spec
-        self.box = (spec.options.box_rows, spec.options.box_columns)
+        self.box = spec.options.box
         self.workers = workers
         self.progress = progress
         self.sources: list[SourceFile] = []
@@ -342,7 +342,7 @@ def _distinct_images(
     automorphisms: int,
     aug: int,
 ) -> NDArray[np.int32]:
-    box = (spec.options.box_rows, spec.options.box_columns)
+    box = spec.options.box
     order = index_count(*box)
     wanted = min(aug + 1, group_order(*box) // automorphisms)
     seen: set[bytes] = set()

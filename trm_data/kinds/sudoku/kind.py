@@ -30,7 +30,7 @@ class SudokuKind:
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse boxes, sizes and ratings that cannot be."""
-        box = (spec.options.box_rows, spec.options.box_columns)
+        box = spec.options.box
         if box not in BOXES:
             allowed = ", ".join(f"{rows}x{columns}" for rows, columns in BOXES)
             raise SpecError(f"--box {box[0]}x{box[1]}: allowed are {allowed}")
@@ -77,7 +77,7 @@ class SudokuKind:
 
         The k-th augmentation is keyed by (seed, group, k) alone, so it stays what it is in a larger dataset.
         """
-        box = (spec.options.box_rows, spec.options.box_columns)
+        box = spec.options.box
         ks = groups.augmentations[start:stop]
         counts = [len(k) for k in ks]
         group_of_row = np.repeat(np.arange(start, stop, dtype=np.int32), counts)
@@ -105,10 +105,15 @@ class SudokuKind:
         return rows, elements
 
     def check_rows(
-        self, spec: DatasetSpec, split: Split, rows: Rows, augmentations: NDArray[np.int32]
+        self,
+        spec: DatasetSpec,
+        split: Split,
+        rows: Rows,
+        ks: NDArray[np.int32],
+        elements: NDArray[np.int64],
     ) -> CheckedSplit:
         """Solve every original again, derive every augmentation again, compare."""
-        return check_rows(self, spec, split, rows, augmentations)
+        return check_rows(self, spec, split, rows, ks, elements)
 
     def render(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> str:
         """The grid with its boxes."""
