@@ -22,13 +22,13 @@ import numpy as np
 from trm_data.catalog.tables import catalog_tables
 from trm_data.catalog.write import refresh_catalog, write_catalog_files
 from trm_data.engine.local import default_workers, run_tasks
-from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
+from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
 from trm_data.kinds.base import Kind, load_kind
 from trm_data.layout import Layout
 from trm_data.manifest import MANIFEST, Manifest, ShardEntry, SplitEntry, manifest_path, read_manifest
 from trm_data.progress import NoProgress, Progress
 from trm_data.records import Rows, Selection, group_ranges
-from trm_data.shards.digest import content_digest, split_digest
+from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.files import write_json
 from trm_data.shards.naming import is_temporary, shard_name, sidecar_path
 from trm_data.shards.reader import check_file
@@ -73,7 +73,7 @@ class BuildRequest:
             return self.name
         options = self.options
         shape = "" if options.box == (3, 3) else f"-{options.box_rows}x{options.box_columns}"
-        stem = "generated" if self.source.kind == "generated" else self.source.stem.replace("_", "-")
+        stem = "generated" if self.source.kind == "generated" else self.source.stem
         stem = "extreme" if self.source.kind == "hf" else stem.removeprefix(f"{self.kind}-")
         return f"{self.kind}{shape}-{stem}-{self.size}-aug-{self.aug}"
 
@@ -150,7 +150,7 @@ def build_dataset(
         tasks = _plan_shards(folder, selection, shard_examples)
         written = _write_shards(kind, spec, selection, tasks, workers, progress)
         manifest = _finish(kind, name, folder, spec, selection, tasks, written)
-    warnings = refresh_catalog(layout, changed=name)
+    warnings = _refresh_index(layout, name)
     kept = sum(shard.kept for shard in written)
     return BuildResult(
         manifest,
@@ -196,6 +196,14 @@ def _writing(layout: Layout, name: str) -> Generator[None, None, None]:
         except BlockingIOError:
             raise BuildError(f"{name}: another build of this dataset is running; wait for it") from None
         yield
+
+
+def _refresh_index(layout: Layout, name: str) -> list[str]:
+    """Bring the SQL index up to date. The dataset is whole without it, so a failure is no failed build."""
+    try:
+        return refresh_catalog(layout, changed=name)
+    except (OSError, QueryError) as error:
+        return [f"the SQL index was not updated ({error}); the next trm-data sql does it"]
 
 
 def _already_built(layout: Layout, name: str, spec: DatasetSpec) -> Manifest | None:
@@ -273,22 +281,19 @@ def _write_shards(
                 progress.advance(len(rows))
 
         info = whole_shard(task.path, spec_digest)
-        kept = info is not None and (info.first_group, info.num_groups) == (
-            task.start,
-            task.stop - task.start,
+        if info is not None and (info.first_group, info.num_groups) == (task.start, task.stop - task.start):
+            digests = b"".join(group_digests(rows) for rows in rows_of_parts())
+            if digests == info.group_digest_bytes():
+                return _WrittenShard(info, kept=True, elements=np.concatenate(elements))
+            elements.clear()
+        info = write_shard(
+            task.path,
+            rows_of_parts(),
+            sequence_length=groups.inputs.shape[1],
+            spec_digest=spec_digest,
+            first_group=task.start,
         )
-        if info is None or not kept:
-            info = write_shard(
-                task.path,
-                rows_of_parts(),
-                sequence_length=groups.inputs.shape[1],
-                spec_digest=spec_digest,
-                first_group=task.start,
-            )
-        else:
-            for _ in rows_of_parts():
-                pass
-        return _WrittenShard(info, kept, np.concatenate(elements))
+        return _WrittenShard(info, kept=False, elements=np.concatenate(elements))
 
     return run_tasks(run, tasks, workers)
 

@@ -246,8 +246,8 @@ class Verify:
 class Sql:
     """Ask the dataset catalog in SQL, read-only.
 
-    Tables: datasets, sources, splits, shards, puzzles, augmentations, rejects. DESCRIBE TABLE and
-    duckdb_columns() give the columns with their units.
+    Tables: datasets, sources, splits, shards, puzzles, augmentations, rejects. duckdb_columns()
+    gives every column with its unit.
 
     For example:
 
@@ -387,7 +387,7 @@ def _parse_box(text: str) -> tuple[int, int]:
     from trm_data.errors import SpecError
 
     rows, separator, columns = text.partition("x")
-    if not (separator and rows.isdecimal() and columns.isdecimal()):
+    if not (separator and text.isascii() and rows.isdecimal() and columns.isdecimal()):
         raise SpecError(f"--box {text}: rows x columns of a box, like 3x3")
     return int(rows), int(columns)
 

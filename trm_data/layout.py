@@ -2,7 +2,8 @@
 
     <root>/datasets/<name>/manifest.json, <split>-00003-of-00016.array_record, catalog/*.parquet
     <root>/catalog.duckdb
-    <root>/runs/<experiment>/<run>/...
+    <root>/runs/<group>/<experiment>/<run>/config.json, checkpoints/, metrics/*.parquet
+    <root>/cache/, <root>/.locks/                          (may be deleted when nothing runs)
     <root>/results/<table>/experiment=<e>/run=<r>/*.parquet
 
 The root is `--root`, else `TRM_ROOT`, else `./trm`.
@@ -77,5 +78,8 @@ def resolve_root(root: str | os.PathLike[str] | None = None) -> Layout:
     """
     chosen = os.fspath(root) if root is not None else os.environ.get("TRM_ROOT") or DEFAULT_ROOT
     if "://" in chosen:
-        raise SpecError(f"--root {chosen}: only a local folder can be a root yet")
-    return Layout(Path(chosen).expanduser().absolute())
+        raise SpecError(f"--root {chosen}: only a local folder can be a root in this version")
+    folder = Path(chosen).expanduser().absolute()
+    if folder.exists() and not folder.is_dir():
+        raise SpecError(f"--root {chosen}: is a file, not a folder")
+    return Layout(folder)

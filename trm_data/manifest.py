@@ -136,8 +136,13 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict):
             raise CorruptDatasetError(f"{path}: is not a JSON object")
-        return manifest_from_json(value)
-    except FileNotFoundError:
+        manifest = manifest_from_json(value)
+        if manifest.name != name:
+            raise CorruptDatasetError(
+                f"is that of {manifest.name!r}: a dataset's folder cannot be copied or renamed"
+            )
+        return manifest
+    except (FileNotFoundError, NotADirectoryError):
         known = dataset_names(layout)
         have = f"there are: {', '.join(known)}" if known else "there are none yet: trm-data build sudoku"
         raise DatasetNotFoundError(f"no dataset {name!r} under {layout.root} ({have})") from None

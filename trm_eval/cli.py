@@ -62,7 +62,9 @@ class Run:
         from trm_train.runs import find_run
 
         if self.limit < 0 or (self.steps is not None and self.steps < 1):
-            raise EvalError(f"--limit {self.limit}: at least 0; --steps {self.steps}: at least 1")
+            raise EvalError(
+                f"--limit at least 0, got {self.limit}; --steps at least 1, got {self.steps or 'none'}"
+            )
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         layout = resolve_root(self.root)
         request = EvalRequest(
@@ -86,7 +88,7 @@ class Sql:
     """Ask results and dataset catalog in SQL, read-only.
 
     Views: runs, train_metrics, evals, predictions, predicted_puzzles (predictions with rating and clues), and
-    the tables of trm-data sql. DESCRIBE VIEW and duckdb_columns() give the columns with their units.
+    the tables of trm-data sql. duckdb_columns() gives every column with its unit.
     @NAME runs a query that ships with the package; `trm-eval queries` lists them.
 
     For example:
@@ -151,6 +153,8 @@ class Show:
         from trm_eval.show import show_predictions
         from trm_train.runs import find_run
 
+        if self.count < 1:
+            raise EvalError(f"--count {self.count}: at least 1")
         layout = resolve_root(self.root)
         found = show_predictions(layout, find_run(layout, self.run).name, count=self.count, which=self.which)
         if self.json:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,6 +79,8 @@ def evaluate_run(
     record = read_record(run)
     step = choose_step(run, request.checkpoint)
     dataset = _open_split(layout, record, request)
+    if request.limit >= len(dataset):
+        request = replace(request, limit=0)
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
     evaluation = evaluation_id(record, request, step, supervision_steps, dataset)
     batches = infer(
@@ -145,9 +149,20 @@ def evaluation_id(
         "split": dataset.split,
         "split_digest": dataset.split_digest,
         "limit": request.limit,
-        "code_version": version("trm-lab"),
+        "code_version": code_version(),
     }
     return hashlib.sha256(canonical_json(content)).hexdigest()[:16]
+
+
+@cache
+def code_version() -> str:
+    """Version of the package and a hash over the sources that decide what an evaluation gives."""
+    digest = hashlib.sha256()
+    for package in ("trm_train", "trm_eval"):
+        root = Path(str(files(package)))
+        for path in sorted(root.rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return f"{version('trm-lab')}+{digest.hexdigest()[:12]}"
 
 
 def publish_run(layout: Layout, run: Path, record: RunRecord) -> None:
@@ -219,7 +234,7 @@ def _evals_row(
         "q_halt_right": int(sums["q_halt_accuracy"]),
         "lm_loss": sums["lm_loss"],
         "seconds": sums["seconds"],
-        "code_version": version("trm-lab"),
+        "code_version": code_version(),
         "created_at": datetime.now(UTC),
         "parts": predictions.parts,
     }

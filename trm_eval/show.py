@@ -45,12 +45,17 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
     """
     newest = query_results(
         layout,
-        "SELECT evaluation, dataset, split FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1",
+        "SELECT evaluation, dataset, split, split_digest FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1",
         [run],
     )
     if not newest.rows:
         raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}")
-    evaluation, dataset_name, split = newest.rows[0]
+    evaluation, dataset_name, split, split_digest = newest.rows[0]
+    dataset = open_dataset(dataset_name, layout.root, split)
+    if dataset.split_digest != split_digest:
+        raise ResultError(
+            f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"
+        )
     found = query_results(
         layout,
         "SELECT row, rating, exact, wrong_cells, halt_step, prediction FROM predicted_puzzles "
@@ -59,7 +64,6 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
     )
     if not found.rows:
         raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {evaluation}")
-    dataset = open_dataset(dataset_name, layout.root, split)
     kind = load_kind(dataset.manifest.kind)
     spec = dataset.manifest.spec
     return [

@@ -80,7 +80,15 @@ class Checkpoints:
         step = self._resume.latest_step()
         if step is None:
             raise CheckpointError(f"{self.folder}: holds no checkpoint to resume from")
-        tree, meta = _restore(self._resume, step, state_tree(like), self.folder / "resume" / str(step))
+        path = self.folder / "resume" / str(step)
+        try:
+            tree, meta = _restore(self._resume, step, state_tree(like), path)
+        except CheckpointError as error:
+            older = [other for other in self._resume.all_steps() if other < step]
+            way_out = (
+                f"delete it to go on from step {max(older)}" if older else "start anew with --resume never"
+            )
+            raise CheckpointError(f"{error}; {way_out}") from error
         return state_from_tree(tree), meta
 
     def wait(self) -> None:

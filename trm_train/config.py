@@ -1,8 +1,8 @@
 """What a run is, as frozen dataclasses. Imports no jax, so that listing experiments stays fast.
 
 `RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `total_steps`, `seed`) changes the
-mathematics and is hashed into the run's name; execution (`execution`) says how and where it runs and may
-differ from start to start of the same run.
+mathematics and stands in the run's name (as a hash, and the seed itself); execution (`execution`) says how and
+where it runs and may differ from start to start of the same run.
 
 Keys keep the words of the published configuration in snake case (docs/glossary.md lists them).
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -186,11 +187,28 @@ def check_config(config: RunConfig) -> None:
     for key, value in positive.items():
         if value < 1:
             raise ConfigError(f"{key}: at least 1, got {value}")
+    not_negative = {
+        "optim.lr": config.optim.lr,
+        "optim.puzzle_emb_lr": config.optim.puzzle_emb_lr,
+        "optim.weight_decay": config.optim.weight_decay,
+        "optim.puzzle_emb_weight_decay": config.optim.puzzle_emb_weight_decay,
+        "optim.lr_warmup_steps": config.optim.lr_warmup_steps,
+        "model.puzzle_emb_len": config.model.puzzle_emb_len,
+        "model.puzzle_emb_ndim": config.model.puzzle_emb_ndim or 0,
+        "model.expansion": config.model.expansion,
+        "execution.keep_weights": config.execution.keep_weights,
+        "execution.validate_every": config.execution.validate_every,
+        "execution.validation_examples": config.execution.validation_examples,
+    }
+    for key, value in not_negative.items():
+        if not 0 <= value < math.inf:
+            raise ConfigError(f"{key}: a number of at least 0, got {value:g}")
+    for key, value in {"optim.beta1": config.optim.beta1, "optim.beta2": config.optim.beta2}.items():
+        if not 0 <= value < 1:
+            raise ConfigError(f"{key}: at least 0 and below 1, got {value:g}")
     fractions = {
         "model.halt_exploration_prob": config.model.halt_exploration_prob,
         "optim.lr_min_ratio": config.optim.lr_min_ratio,
-        "optim.beta1": config.optim.beta1,
-        "optim.beta2": config.optim.beta2,
         "optim.ema_rate": config.optim.ema_rate,
     }
     for key, value in fractions.items():

@@ -5,6 +5,8 @@ The device never waits for the host: step t is dispatched, then the metrics of s
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import signal
 import time
 from collections.abc import Generator
@@ -135,10 +137,11 @@ def train(
         check_batch(config, mesh)
         record = make_record(experiment, config, dataset.manifest)
         folder = run_folder(layout, experiment, config)
+        stack.enter_context(_locked(layout, record.run))
         if resume:
             record = _continue_record(folder, record)
         else:
-            _forget(folder)
+            _forget(layout, folder, record)
         write_record(folder, record)
         compiled, state, model = compile_train_step(config, record.input_spec, mesh)
         checkpoints = Checkpoints(folder, config.execution.keep_weights)
@@ -346,12 +349,30 @@ def _open_validation(config: RunConfig, layout: Layout, dataset: Dataset) -> Dat
     return open_dataset(config.data.dataset, layout.root, "validation")
 
 
-def _forget(folder: Path) -> None:
-    """Remove what a run has, so that it starts anew."""
-    import shutil
+def _forget(layout: Layout, folder: Path, record: RunRecord) -> None:
+    """Remove what a run has, its results too, so that it starts anew."""
+    results = layout.results.glob(f"*/experiment={record.experiment}/run={record.run}")
+    for part in (folder / "checkpoints", folder / "metrics", *results):
+        if part.exists():
+            shutil.rmtree(part)
 
-    for part in ("checkpoints", "metrics"):
-        shutil.rmtree(folder / part, ignore_errors=True)
+
+@contextmanager
+def _locked(layout: Layout, run: str) -> Generator[None, None, None]:
+    """One process on this machine trains a run at a time.
+
+    Raises:
+        ConfigError: Another one does.
+    """
+    layout.locks.mkdir(parents=True, exist_ok=True)
+    with (layout.locks / f"{run}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{run}: is being trained by another process; wait for it, or stop it"
+            ) from None
+        yield
 
 
 @dataclass

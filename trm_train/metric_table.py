@@ -7,13 +7,16 @@ table divides. The evaluation package publishes it beside the other results.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trm_data.shards.naming import temporary_path
+from trm_data.shards.naming import is_temporary, temporary_path
+
+PART_NAME = re.compile(r"[0-9]{9}-[0-9]{9}\.parquet")
 
 _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ("step", pa.int64(), "optimizer steps taken, this one included (steps)"),
@@ -49,7 +52,7 @@ class MetricTable:
         self.rows_loaded = 0
         """Rows that the slots have taken, those of the next step included."""
         for part in self.folder.iterdir():
-            if part.name.startswith(".tmp-") or _last_step(part) > start_step:
+            if is_temporary(part) or (PART_NAME.fullmatch(part.name) and _last_step(part) > start_step):
                 part.unlink()
         if start_step:
             self.rows_loaded = max(
@@ -79,7 +82,9 @@ class MetricTable:
 
 def read_metrics(run: Path) -> pa.Table:
     """All rows of a run's metric table, by step."""
-    parts = sorted(path for path in (run / "metrics").glob("*.parquet") if not path.name.startswith("."))
+    folder = run / "metrics"
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    parts = [folder / name for name in names if PART_NAME.fullmatch(name)]
     tables = [pq.read_table(part) for part in parts]
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 

@@ -17,6 +17,8 @@ SELECT
     step,
     weights,
     split,
+    "limit",
+    supervision_steps,
     rating_bucket,
     count(*) AS puzzles,
     count_if(exact) AS exact,
@@ -25,5 +27,5 @@ SELECT
     round(avg(halt_step), 2) AS mean_halt_step,
     evaluation
 FROM bucketed
-GROUP BY run, step, weights, split, rating_bucket, evaluation
+GROUP BY run, step, weights, split, "limit", supervision_steps, rating_bucket, evaluation
 ORDER BY run, step, weights, split, min(rating);

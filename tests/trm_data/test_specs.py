@@ -57,7 +57,7 @@ def test_the_digest_sees_every_field(change: dict) -> None:
     assert dataclasses.replace(SPEC, **change).digest() != SPEC.digest()
 
 
-def test_a_bucket_cannot_be_a_root_yet() -> None:
+def test_a_bucket_cannot_be_a_root() -> None:
     with pytest.raises(SpecError, match="gs://bucket"):
         resolve_root("gs://bucket/prefix")
 

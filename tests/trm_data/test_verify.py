@@ -54,8 +54,23 @@ def test_a_flipped_byte(folder: Path, position: int) -> None:
     assert any(
         first_shard(folder).name in problem and "bytes have changed" in problem for problem in problems
     )
+    for budget_bytes in (1, 10**9):
+        with pytest.raises(CorruptDatasetError, match="bytes have changed"):
+            open_dataset("small", folder.parents[1], budget_bytes=budget_bytes)
+
+
+def test_a_mapped_dataset_is_checked_at_every_opening(folder: Path) -> None:
+    open_dataset("small", folder.parents[1], budget_bytes=1)
+    flip(first_shard(folder), 40_000)
     with pytest.raises(CorruptDatasetError, match="bytes have changed"):
-        open_dataset("small", folder.parents[1])
+        open_dataset("small", folder.parents[1], budget_bytes=1)
+
+
+def test_a_copied_folder_is_no_dataset(folder: Path) -> None:
+    shutil.copytree(folder, folder.with_name("copy"))
+    with pytest.raises(CorruptDatasetError, match="is that of 'small'"):
+        open_dataset("copy", folder.parents[1])
+    assert verify_dataset(Layout(folder.parents[1]), "copy").problems
 
 
 def test_a_truncated_shard(folder: Path) -> None:

@@ -52,7 +52,11 @@ def run_locked(
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
-        result = connection.execute(sql, list(parameters))
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1:
+            raise QueryError(f"expected one SQL statement, got {len(statements)}")
+        result = connection.execute(statements[0], list(parameters))
+        rows = result.fetchall()
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
-    return QueryResult([column[0] for column in result.description or []], result.fetchall())
+    return QueryResult([column[0] for column in result.description or []], rows)

@@ -73,13 +73,20 @@ def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
     Returns:
         One line for each dataset that could not be indexed.
     """
+    import duckdb
+
     layout.locks.mkdir(parents=True, exist_ok=True)
     with _lock(layout.locks / "catalog.duckdb.lock"):
         temporary = temporary_path(layout.catalog)
-        temporary.unlink(missing_ok=True)
-        incremental = changed is not None and _copy_index(layout, temporary)
-        problems = _write_index(layout, temporary, [changed] if incremental and changed else None)
-        temporary.replace(layout.catalog)
+        try:
+            temporary.unlink(missing_ok=True)
+            incremental = changed is not None and _copy_index(layout, temporary)
+            problems = _write_index(layout, temporary, [changed] if incremental and changed else None)
+            temporary.replace(layout.catalog)
+        except duckdb.Error as error:
+            raise QueryError(f"{layout.catalog}: cannot be written ({error})") from error
+        finally:
+            temporary.unlink(missing_ok=True)
     return problems
 
 
@@ -154,17 +161,38 @@ def _lock(path: Path) -> Generator[None, None, None]:
 
 
 def ensure_catalog(layout: Layout) -> Path:
-    """The index, rebuilt where a manifest is newer than it or it is missing.
+    """The index, rebuilt where it is missing, broken, or does not hold just the datasets that there are.
 
     Raises:
-        QueryError: There is no dataset to index.
+        QueryError: There is no dataset to index, or the index cannot be written.
     """
     names = dataset_names(layout)
     if not names:
         raise QueryError(f"no datasets under {layout.root} yet: trm-data build sudoku")
-    manifests = [layout.dataset(name) / "manifest.json" for name in names]
-    newest = max(path.stat().st_mtime_ns for path in manifests)
-    fresh = layout.catalog.is_file() and layout.catalog.stat().st_mtime_ns >= newest
-    if not fresh or layout.datasets.stat().st_mtime_ns > layout.catalog.stat().st_mtime_ns:
+    if _indexed(layout.catalog) != _built(layout, names):
         refresh_catalog(layout)
     return layout.catalog
+
+
+def _indexed(path: Path) -> dict[str, str] | None:
+    """Name and content digest of the datasets in an index; None if it is none."""
+    import duckdb
+
+    if not path.is_file():
+        return None
+    try:
+        with closing(duckdb.connect(str(path), read_only=True)) as connection:
+            return dict(connection.execute("SELECT dataset, digest FROM datasets").fetchall())
+    except duckdb.Error:
+        return None
+
+
+def _built(layout: Layout, names: list[str]) -> dict[str, str]:
+    """Name and content digest of the datasets whose manifests can be read."""
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = read_manifest(layout, name).content_digest
+        except CorruptDatasetError:
+            continue
+    return found

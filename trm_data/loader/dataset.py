@@ -7,6 +7,7 @@ cache and mapped, so the processes of a machine share it.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from trm_data.layout import Layout, resolve_root
 from trm_data.manifest import Manifest, SplitEntry, read_manifest
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
+from trm_data.shards.files import file_sha256, write_json
 from trm_data.shards.reader import check_file, read_blocks
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
@@ -131,7 +133,8 @@ def open_dataset(
     entry = manifest.splits[split]
     row_bytes = 2 * manifest.sequence_length + 16
     if entry.num_examples * row_bytes <= budget_bytes:
-        rows = Rows.concatenate(list(_verified_shards(layout, manifest, entry)))
+        check_shards(layout, manifest, entry)
+        rows = Rows.concatenate(list(_read_shards(layout, manifest, entry)))
         _check_digest(layout, manifest, entry, group_digests(rows), split)
     else:
         rows = _mapped_rows(layout, manifest, entry, split)
@@ -147,11 +150,10 @@ def open_dataset(
     )
 
 
-def _verified_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
-    """Rows of each shard, after its bytes were checked."""
+def _read_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
+    """Rows of each shard; `check_shards` comes first."""
     folder = layout.dataset(manifest.name)
     for shard in entry.shards:
-        check_file(folder / shard.file, size_bytes=shard.size_bytes, sha256=shard.sha256)
         yield Rows.concatenate(
             read_blocks(
                 folder / shard.file,
@@ -196,16 +198,37 @@ _COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples"
 def _mapped_rows(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
     """Rows mapped from decoded files named by the split's digest, which the first process writes.
 
-    The shards are checked when they are decoded; later openings trust the decoded files.
+    The shards are checked at every opening, as for resident rows; decoded files whose bytes are not those that
+    were written are decoded again.
     """
+    check_shards(layout, manifest, entry)
     folder = layout.cache / "rows" / entry.digest
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "complete").is_file():
+        complete = folder / "complete.json"
+        if not complete.is_file() or json.loads(complete.read_text()) != _file_digests(folder):
+            complete.unlink(missing_ok=True)
             _decode_to_files(layout, manifest, entry, split, folder)
-            (folder / "complete").touch()
+            write_json(complete, _file_digests(folder))
     return Rows(**{column: np.load(folder / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
+
+
+def _file_digests(folder: Path) -> dict[str, str]:
+    """sha256 of each decoded file that is there."""
+    paths = [folder / f"{column}.npy" for column in _COLUMNS]
+    return {path.name: file_sha256(path) for path in paths if path.is_file()}
+
+
+def check_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> None:
+    """Check that the shards of a split are the files that were written.
+
+    Raises:
+        CorruptDatasetError: One is missing or changed.
+    """
+    folder = layout.dataset(manifest.name)
+    for shard in entry.shards:
+        check_file(folder / shard.file, size_bytes=shard.size_bytes, sha256=shard.sha256)
 
 
 def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str, folder: Path) -> None:
@@ -223,7 +246,7 @@ def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, spli
     }
     start = 0
     digests: list[bytes] = []
-    for rows in _verified_shards(layout, manifest, entry):
+    for rows in _read_shards(layout, manifest, entry):
         digests.append(group_digests(rows))
         for column, file in files.items():
             file[start : start + len(rows)] = getattr(rows, column)

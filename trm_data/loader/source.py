@@ -1,11 +1,9 @@
 """A Grain source whose element is a whole batch: element i is this host's slice of step `start_step + i`.
 
-Per-element Python would cost more than the rows themselves, so one element is one fancy-indexed gather.
+Per-element Python would cost more than the rows themselves, so one element is one gather in a kernel.
 """
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 from numba import njit
@@ -14,6 +12,9 @@ from numpy.typing import NDArray
 from trm_data.errors import SpecError
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.plan import BatchPlan
+
+MOST_STEPS = 2**40
+"""Steps that a loader can count; the stream of examples has no end."""
 
 Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
 
@@ -43,8 +44,8 @@ class BatchSource:
             raise SpecError(
                 f"global_batch_size {global_batch_size}: a multiple of the {process_count} processes, at least 1"
             )
-        if start_step < 0:
-            raise SpecError(f"start_step {start_step}: at least 0")
+        if not 0 <= start_step < MOST_STEPS:
+            raise SpecError(f"start_step {start_step}: from 0 to {MOST_STEPS - 1}")
         if not 0 <= seed < 2**63:
             raise SpecError(f"seed {seed}: from 0 to 2^63 - 1")
         self.dataset = dataset
@@ -54,7 +55,7 @@ class BatchSource:
         self._slots = (process_index * local, (process_index + 1) * local)
 
     def __len__(self) -> int:
-        return sys.maxsize // (2 * self.plan.global_batch_size) - self.start_step
+        return MOST_STEPS - self.start_step
 
     def __repr__(self) -> str:
         return (

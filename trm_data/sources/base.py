@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import shutil
 import tempfile
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,8 +40,8 @@ class SourceRef:
 
     @property
     def stem(self) -> str:
-        """The name without its endings, for default dataset names."""
-        return self.name.split(".")[0] or self.kind
+        """The name without its endings, in characters that a dataset's name may have."""
+        return re.sub(r"[^A-Za-z0-9]+", "-", self.name.split(".")[0]).strip("-") or self.kind
 
 
 def parse_source(text: str, option: str = "--source") -> SourceRef:
@@ -81,7 +83,7 @@ class LocalSource:
         """The source as text, decompressed where its name ends in `.gz`."""
         assert self.path is not None
         with open_bytes(self.path, self.shown) as stream:
-            yield io.TextIOWrapper(stream, encoding="utf-8", newline="")
+            yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
 
 @contextmanager
@@ -152,5 +154,5 @@ def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
             raise SourceError(f"{shown}: is named .gz but is not gzip-compressed")
         try:
             yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if compressed else raw
-        except (EOFError, gzip.BadGzipFile) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise SourceError(f"{shown}: broken gzip file ({error})") from error

@@ -114,12 +114,15 @@ def _read_csv(text: Iterator[str], shown: str) -> Iterator[_TextRow]:
     header = next(reader, None)
     if header is None:
         raise SourceError(f"{shown}: the file is empty")
-    columns = [name.strip().lstrip("\ufeff") for name in header]
+    columns = [name.strip() for name in header]
     missing = [name for name in REQUIRED_COLUMNS if name not in columns]
     if missing:
         raise SourceError(
             f"{shown}:1: has no column {missing[0]!r}; found {', '.join(columns)}; expected {', '.join(CSV_COLUMNS)}"
         )
+    twice = [name for name in CSV_COLUMNS if columns.count(name) > 1]
+    if twice:
+        raise SourceError(f"{shown}:1: has the column {twice[0]!r} twice")
     at = {name: columns.index(name) for name in CSV_COLUMNS if name in columns}
     for fields in reader:
         if not fields:

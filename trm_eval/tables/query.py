@@ -23,7 +23,7 @@ from trm_data.layout import Layout
 from trm_data.manifest import dataset_names
 from trm_eval.tables.schema import PARTITIONING, TABLES, comments
 
-WHICH_EVALUATION = ("run", "step", "weights", "dataset", "split", "evaluation")
+WHICH_EVALUATION = ("run", "step", "weights", "dataset", "split", "limit", "supervision_steps", "evaluation")
 """Columns of the named queries that say which evaluation a row is of."""
 
 
@@ -82,11 +82,30 @@ def _connection(layout: Layout) -> Generator[duckdb.DuckDBPyConnection, None, No
         for table in TABLES:
             connection.register(f"{table}_files", _files(layout, table))
         connection.execute(files("catalogs").joinpath("results.sql").read_text("utf-8"))
-        for table in TABLES:
-            for column, text in comments(table).items():
-                target = f"{quote_identifier(table)}.{quote_identifier(column)}"
-                connection.execute(f"COMMENT ON COLUMN {target} IS {quote_literal(text)}")
+        _comment(connection)
         yield connection
+
+
+def _comment(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give every column of every view its comment: from the schemas, or from the catalog's tables."""
+    known = connection.execute(
+        "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE database_name = 'catalog'"
+    ).fetchall()
+    texts = {(table, column): text for table, column, text in known if text}
+    texts |= {(table, column): text for table in TABLES for column, text in comments(table).items()}
+    by_column = {
+        column: text
+        for (table, column), text in texts.items()
+        if table in ("puzzles", "evals", "predictions")
+    }
+    columns = connection.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
+    ).fetchall()
+    for table, column in columns:
+        text = texts.get((table, column)) or (by_column.get(column) if table == "predicted_puzzles" else None)
+        if text:
+            target = f"{quote_identifier(table)}.{quote_identifier(column)}"
+            connection.execute(f"COMMENT ON COLUMN {target} IS {quote_literal(text)}")
 
 
 def _attach_catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> None:

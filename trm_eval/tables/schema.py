@@ -56,7 +56,11 @@ EVALS = _schema(
         ("q_halt_right", pa.int64(), "rows whose halting logit fits their rightness (examples)"),
         ("lm_loss", pa.float64(), "sum over rows of the mean cross-entropy over cells (nats)"),
         ("seconds", pa.float64(), "wall-clock time of inference, compilation included (s)"),
-        ("code_version", pa.string(), "version of trm-lab"),
+        (
+            "code_version",
+            pa.string(),
+            "version of trm-lab and hash over the sources of trainer and evaluation",
+        ),
         ("created_at", pa.timestamp("us", "UTC"), "when the evaluation ended (UTC)"),
         ("parts", pa.list_(pa.string()), "files of predictions that belong to it"),
     ]

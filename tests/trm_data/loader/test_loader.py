@@ -135,15 +135,23 @@ def test_rows_beyond_the_budget_are_mapped_and_the_same(
     assert_equal(batches(mapped, 5), batches(dataset, 5))
 
 
-def test_a_cache_that_a_kill_cut_short_is_written_again(small_layout: Layout) -> None:
+@pytest.mark.parametrize("damage", ["complete", "inputs", "labels"])
+def test_decoded_files_that_are_not_what_was_written_are_written_again(
+    small_layout: Layout, damage: str
+) -> None:
+    resident = trm_data.open_dataset("small", small_layout.root, "test")
     mapped = trm_data.open_dataset("small", small_layout.root, "test", budget_bytes=1)
     folder = Path(mapped.inputs.filename).parent
-    (folder / "complete").unlink()
-    (folder / "inputs.npy").write_bytes(b"half")
+    if damage == "complete":  # a kill while decoding
+        (folder / "complete.json").unlink()
+        (folder / "inputs.npy").write_bytes(b"half")
+    else:
+        content = bytearray((folder / f"{damage}.npy").read_bytes())
+        content[-1] ^= 1
+        (folder / f"{damage}.npy").write_bytes(bytes(content))
     again = trm_data.open_dataset("small", small_layout.root, "test", budget_bytes=1)
-    np.testing.assert_array_equal(
-        again.inputs, trm_data.open_dataset("small", small_layout.root, "test").inputs
-    )
+    np.testing.assert_array_equal(again.inputs, resident.inputs)
+    np.testing.assert_array_equal(again.labels, resident.labels)
 
 
 @pytest.mark.parametrize(("batch_size", "limit"), [(5, 0), (12, 0), (50, 0), (5, 7), (5, 10)])

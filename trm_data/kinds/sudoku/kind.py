@@ -5,6 +5,8 @@ Neighbours: `choose` picks the puzzles of each split, `check` verifies finished 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,6 +45,9 @@ class SudokuKind:
         if spec.aug > most:
             raise SpecError(f"--aug {spec.aug}: a {box[0]}x{box[1]} Sudoku has {most:,} besides the original")
         low, high = spec.options.min_rating, spec.options.max_rating
+        for option, value in (("min-rating", low), ("max-rating", high)):
+            if value is not None and not 0 <= value < math.inf:
+                raise SpecError(f"--{option} {value}: a number of at least 0")
         if low is not None and high is not None and low > high:
             raise SpecError(f"--min-rating {low:g} is above --max-rating {high:g}")
         if not 0 <= spec.seed < 2**63:
