@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from report import Report
 from scipy.stats import spearmanr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from trm_data.augment.sudoku import augment_rows
+from trm_data.augment.sudoku import SudokuSymmetry, augment_rows
 from trm_data.canonical.sudoku import canonicalize
 from trm_data.generate.sudoku import generate
 from trm_data.solve.sudoku import rate, solve
@@ -109,7 +109,7 @@ def measure_lists(report: Report, folder: Path, repeats: int) -> None:
     """Solving rates on public lists, and how our rating agrees with tdoku's."""
     for name, target in TARGETS.items():
         if not (folder / name).exists():
-            report.note(f"{folder / name} is missing: not solved")
+            report.note(f"{name} is missing: not solved")
             continue
         lines = (folder / name).read_text().splitlines()
         puzzles = parse([line.split()[0] for line in lines if line and not line.startswith("#")])
@@ -122,12 +122,13 @@ def measure_lists(report: Report, folder: Path, repeats: int) -> None:
             )  # fmt: skip
     path = folder / "sudoku_extreme_1k.csv"
     if not path.exists():
-        report.note(f"{path} is missing: no rating to compare with")
+        report.note(f"{path.name} is missing: no rating to compare with")
         return
     with path.open() as file:
         rows = list(csv.DictReader(file))
     theirs = np.array([float(row["rating"]) for row in rows])
-    ours = rate(parse([row["question"] for row in rows]), 3, 3)
+    puzzles = parse([row["question"] for row in rows])
+    ours = rate(puzzles, 3, 3)
     report.add(
         "rating, Spearman with tdoku's",
         [float(spearmanr(ours, theirs)[0])],
@@ -135,6 +136,11 @@ def measure_lists(report: Report, folder: Path, repeats: int) -> None:
         n=len(rows),
         at_least=0.67,
     )
+    same_zeros = float(np.mean((ours == 0) == (theirs == 0)))
+    report.add("rating, both or neither need a guess", [same_zeros], unit="share", n=len(rows))
+    image = SudokuSymmetry.from_index(987_654_321_987, 3, 3).apply(puzzles)
+    itself = float(spearmanr(ours, rate(image, 3, 3))[0])
+    report.add("rating, Spearman with a symmetry image's", [itself], unit="correlation", n=len(rows))
 
 
 def parse(lines: Sequence[str]) -> NDArray[np.uint8]:

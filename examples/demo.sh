@@ -1,6 +1,7 @@
 #!/bin/sh
 # The main job from puzzle to SQL: build two datasets, train, evaluate, ask, look. Everything lies under ./trm.
 set -eu
+begun=$(date +%s)
 step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; "$@"; }
 
 step trm-data build sudoku --size 500 --aug 1000
@@ -11,3 +12,4 @@ step trm-eval run quickstart
 step trm-eval sql @evals
 step trm-eval sql "SELECT dataset, split, num_groups, num_examples FROM splits ORDER BY ALL"
 step trm-eval show quickstart --count 2 --which guessing
+printf '\nall of it took %s s\n' "$(($(date +%s) - begun))"

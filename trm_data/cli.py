@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
+from trm_data.command import PARSING, Root, errors_end
 from trm_data.errors import DataError
 from trm_data.layout import resolve_root
 from trm_data.render import print_result, print_table
@@ -20,10 +21,6 @@ from trm_data.render import print_result, print_table
 if TYPE_CHECKING:
     from trm_data.build import BuildRequest, BuildResult
 
-Root = Annotated[
-    str | None,
-    arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint=""),
-]
 Json = Annotated[bool, arg(help="Print JSON for machines.")]
 SplitName = Literal["train", "validation", "test"]
 
@@ -307,28 +304,15 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-data`. Exit code 0: done; 1: `verify` found something wrong; 2: an error, on standard error."""
-    try:
+    with errors_end("trm-data", DataError):
         command = tyro.cli(
             Command,
             prog="trm-data",
             description="Build and read puzzle datasets.",
             args=arguments,
-            config=(
-                tyro.conf.OmitArgPrefixes,
-                tyro.conf.OmitSubcommandPrefixes,
-                tyro.conf.FlagCreatePairsOff,
-            ),
+            config=PARSING,
         )
         sys.exit(command.run())
-    except DataError as error:
-        print(f"trm-data: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except OSError as error:
-        print(f"trm-data: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def _print_built(result: BuildResult, *, as_json: bool) -> None:

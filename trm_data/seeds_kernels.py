@@ -2,7 +2,7 @@
 
 Input and output: as in `seeds`; the `next_*` functions read a `stream`, a uint64[10] array that holds key,
 counter, the words of the current block and the place in it.
-Neighbours: used by the kernels of solve, generate and augment, and by the loader (`shuffled`, `bounded`).
+Neighbours: used by every kernel that draws, by `kinds.sudoku.choose` and by `loader.plan`.
 
 Everything is unsigned: numba turns a mixture of uint64 and int64 into float64, so counts and shifts are
 converted where they meet a word.

@@ -14,16 +14,12 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
+from trm_data.command import PARSING, Root, errors_end
 from trm_data.errors import DataError
 from trm_data.layout import resolve_root
 from trm_data.render import print_result
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
-
-Root = Annotated[
-    str | None,
-    arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint=""),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,25 +171,12 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-eval`. Exit code 0: done; 2: an error, on standard error."""
-    try:
+    with errors_end("trm-eval", EvalError, TrainError, DataError):
         command = tyro.cli(
             Command,
             prog="trm-eval",
             description="Evaluate runs and read their results.",
             args=arguments,
-            config=(
-                tyro.conf.OmitArgPrefixes,
-                tyro.conf.OmitSubcommandPrefixes,
-                tyro.conf.FlagCreatePairsOff,
-            ),
+            config=PARSING,
         )
         sys.exit(command.command())
-    except (EvalError, TrainError, DataError) as error:
-        print(f"trm-eval: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except OSError as error:
-        print(f"trm-eval: {error}", file=sys.stderr)
-        sys.exit(2)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
+from trm_data.command import PARSING, Root, errors_end
 from trm_data.errors import DataError
 from trm_data.layout import Layout, resolve_root
 from trm_train.config import RunConfig, check_config, config_to_json, effective_identity
@@ -22,11 +23,6 @@ from trm_train.experiments.registry import Experiment, find_experiment, load_exp
 
 if TYPE_CHECKING:
     from trm_train.loop import TrainResult
-
-Root = Annotated[
-    str | None,
-    arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint=""),
-]
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
@@ -123,7 +119,7 @@ Command = (
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-train`. Exit code 0: done; 2: an error, on standard error; 143: stopped, with a checkpoint."""
     given = sys.argv[1:] if arguments is None else arguments
-    try:
+    with errors_end("trm-train", TrainError, DataError):
         if len(given) > 1 and given[0] == "run" and given[1] not in ("-h", "--help"):
             if given[1].startswith("-"):
                 raise ConfigError(
@@ -131,27 +127,10 @@ def main(arguments: list[str] | None = None) -> None:
                 )
             sys.exit(_run(given[1], given[2:]))
         command = tyro.cli(
-            Command,
-            prog="trm-train",
-            description="Train tiny recursive models.",
-            args=given,
-            config=(
-                tyro.conf.OmitArgPrefixes,
-                tyro.conf.OmitSubcommandPrefixes,
-                tyro.conf.FlagCreatePairsOff,
-            ),
+            Command, prog="trm-train", description="Train tiny recursive models.", args=given, config=PARSING
         )
         assert not isinstance(command, Run)
         sys.exit(command.run())
-    except (TrainError, DataError) as error:
-        print(f"trm-train: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except OSError as error:
-        print(f"trm-train: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def _run(name: str, overrides: list[str]) -> int:

@@ -1,7 +1,7 @@
 """What a run is called, where it lies, and its `config.json`.
 
 A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same command finds its own checkpoints.
-`<root>/runs/<group>/<experiment>/<run>/` holds config.json, checkpoints/, metrics/ and logs/.
+`<root>/runs/<group>/<experiment>/<run>/` holds config.json, checkpoints/ and metrics/.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def test_a_dry_run_says_what_would_run(root: Path) -> None:
     [
         (["trm-train", "run", "nothing"], "no experiment 'nothing'"),
         (["trm-train", "run", "quickstart", "--optim.lrr", "1"], "lrr"),
-        (["trm-train", "run", "quickstart", "--optim.lr-warmup-steps", "1800"], "below total_steps"),
+        (["trm-train", "run", "quickstart", "--optim.lr-warmup-steps", "1500"], "below total_steps"),
         (["trm-train", "run", "quickstart"], "trm-data build sudoku --box 2x3"),
         (["trm-train", "run", "quickstart", "--data.dataset", "flow", "--model.mixer", "conv"], "conv"),
         (["trm-eval", "run", "nothing"], "no run 'nothing'"),

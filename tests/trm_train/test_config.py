@@ -74,8 +74,8 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
     ("config", "message"),
     [
         (
-            changed(optim={"lr_warmup_steps": 1000}),
-            r"optim.lr_warmup_steps: below total_steps \(1000\), got 1000",
+            changed(optim={"lr_warmup_steps": 1500}),
+            r"optim.lr_warmup_steps: below total_steps \(1500\), got 1500",
         ),
         (changed(total_steps=0), "total_steps: at least 1, got 0"),
         (changed(model={"halt_exploration_prob": 1.5}), "halt_exploration_prob: from 0 to 1, got 1.5"),

@@ -1,8 +1,9 @@
 """The symmetries of Sudoku as values, and their numbering; rows of a dataset are made by `augment_rows`.
 
 Input: grids uint8, 0 for blank. Output: transformed grids, or encoded rows for the shard writer.
-Neighbours: `augment.kernels` makes the same rows in bulk; the build calls `augment_rows`, evaluation undoes
-an augmentation with `SudokuSymmetry.from_index(element).inverse()`.
+Neighbours: `augment.kernels` makes the same rows in bulk; `kinds.sudoku` calls `augment_rows`. A row's
+symmetry is undone from its catalog row with `SudokuSymmetry.from_index(element, R, C).inverse()`, which applies
+to cell values (token - 1).
 
 The group of boxes R x C: transpose (only where R == C), permute the C bands, the R rows in each, the R
 stacks, the C columns in each, and the n digits (blank stays). An element has an index:

@@ -1,8 +1,8 @@
 """Canonical forms of Sudoku puzzles: equal if and only if the puzzles are images of one another.
 
 Input: puzzles with their only solutions, uint8 [N, S]. Output: `Canonical`, and hashes for the catalog.
-Neighbours: `canonical.kernels` has the algorithm; the build keeps splits disjoint by these hashes, `verify`
-checks them. The group is that of `augment.sudoku`.
+Neighbours: `canonical.kernels` has the algorithm; `kinds.sudoku.choose` keeps splits disjoint by
+these hashes, `verify` checks them. The group is that of `augment.sudoku`.
 
 A form is an image of the puzzle under the group, chosen by a rule that does not depend on which image was
 given. It is not the smallest image in reading order.

@@ -1,8 +1,8 @@
 """Solves Sudoku grids of any supported box shape, counts solutions, and rates difficulty.
 
 Input: puzzles uint8 [N, S], 0 for blank. Output: `Solved`, or ratings float32 [N].
-Neighbours: `solve.kernels` has the algorithm; `verify` and the sources check puzzles with `solve`; the
-catalog stores `rate`.
+Neighbours: `solve.kernels` has the algorithm; `kinds.sudoku` checks puzzles with `solve`
+and stores `rate` in the catalog.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
     """Returns our difficulty rating of each puzzle, float32 [N]: the mean guess count over 8 fixed images.
 
     A guess is one candidate set that the depth-first search assumes on its way to the first solution; its
-    exclusion afterwards, when it has failed, is none. Propagation is that of `solve.kernels`. The guess:
+    exclusion afterwards, when it has failed, is none. Propagation is that of `solve.propagation`. The guess:
     - of all bands and stacks, the one with the fewest matchings left in total (over its digits that have
       more than one), bands before stacks, upper and left ones first;
     - in it the digit with the fewest, the smallest first;

@@ -1,7 +1,7 @@
 """The look-up tables of the Sudoku solver, one set for each box shape, built in numpy when first needed.
 
-Input: box sizes R <= C. Output: three arrays for `solve.kernels`.
-Neighbours: `solve.kernels` says how they are used.
+Input: box sizes R <= C. Output: arrays for the kernels.
+Neighbours: `solve.propagation` and `solve.branching` say how they are used.
 """
 
 from __future__ import annotations

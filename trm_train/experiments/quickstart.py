@@ -39,6 +39,6 @@ def quickstart() -> RunConfig:
             puzzle_emb_weight_decay=0.1,
             ema_rate=0.99,
         ),
-        total_steps=1_800,
-        execution=ExecutionConfig(validate_every=600, checkpoint_every=300, log_every=100),
+        total_steps=1_500,
+        execution=ExecutionConfig(validate_every=500, checkpoint_every=500, log_every=100),
     )
