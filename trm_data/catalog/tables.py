@@ -144,7 +144,7 @@ def _augmentations(name: str, split: str, groups: Groups, elements: NDArray[np.i
     rows = sum(counts)
 
     def constant(text: str) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array([text]))
 
     return pa.table(
         {

@@ -32,7 +32,7 @@ def write_catalog_files(folder: Path, tables: Mapping[str, pa.Table]) -> list[Fi
 
     Args:
         folder: The dataset's folder.
-        tables: Columns by name, for every table of the schema; missing nullable columns become NULL.
+        tables: Columns by name, for every table of the schema; missing columns become NULL.
 
     Raises:
         OSError: The files could not be written; none is left half-written.
@@ -46,21 +46,26 @@ def write_catalog_files(folder: Path, tables: Mapping[str, pa.Table]) -> list[Fi
         connection.execute(schema_sql())
         for table in TABLES:
             connection.register("incoming", tables[table])
-            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
-            connection.unregister("incoming")
             path = target / f"{table}.parquet"
             temporary = temporary_path(path)
+            copy = f"COPY ({_cast(connection, table, tables[table].column_names)}) TO {quote_literal(str(temporary))}"
             try:
-                connection.execute(
-                    f"COPY {table} TO {quote_literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd)"
-                )
+                connection.execute(f"{copy} (FORMAT parquet, COMPRESSION zstd)")
             except duckdb.IOException as error:
                 temporary.unlink(missing_ok=True)
                 raise OSError(str(error)) from error
+            connection.unregister("incoming")
             temporary.replace(path)
             file = f"{CATALOG_FOLDER}/{path.name}"
             entries.append(FileEntry(file=file, sha256=file_sha256(path), size_bytes=path.stat().st_size))
     return entries
+
+
+def _cast(connection: duckdb.DuckDBPyConnection, table: str, have: list[str]) -> str:
+    """The query that gives the table `incoming` the columns and types of the schema, row by row."""
+    columns = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {table})").fetchall()
+    casts = (f"CAST({name if name in have else 'NULL'} AS {kind}) AS {name}" for name, kind in columns)
+    return f"SELECT {', '.join(casts)} FROM incoming"
 
 
 def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:

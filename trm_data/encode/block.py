@@ -35,27 +35,33 @@ def block_schema(sequence_length: int) -> pa.Schema:
     )
 
 
-def encode_block(rows: Rows, start: int, stop: int, schema: pa.Schema) -> bytes:
-    """Rows `start` to `stop` as the bytes of one record."""
+def to_batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+    """All rows as one Arrow batch over the same memory; slices of it are blocks."""
     import pyarrow as pa
 
     def cells(values: NDArray[np.uint8], column: str) -> pa.Array:
-        flat = pa.array(np.ascontiguousarray(values[start:stop]).reshape(-1))
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1))
         return pa.FixedSizeListArray.from_arrays(flat, type=schema.field(column).type)
 
-    batch = pa.RecordBatch.from_arrays(
+    return pa.RecordBatch.from_arrays(
         [
             cells(rows.inputs, "inputs"),
             cells(rows.labels, "labels"),
-            pa.array(rows.puzzle_identifiers[start:stop]),
-            pa.array(rows.groups[start:stop]),
-            pa.array(rows.augmentations[start:stop]),
-            pa.array(rows.examples[start:stop]),
+            pa.array(rows.puzzle_identifiers),
+            pa.array(rows.groups),
+            pa.array(rows.augmentations),
+            pa.array(rows.examples),
         ],
         schema=schema,
     )
+
+
+def encode_block(batch: pa.RecordBatch) -> bytes:
+    """A batch as the bytes of one record."""
+    import pyarrow as pa
+
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return cast(bytes, sink.getvalue().to_pybytes())
 

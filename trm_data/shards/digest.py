@@ -24,10 +24,11 @@ def group_digests(rows: Rows) -> bytes:
     boundaries = np.flatnonzero(np.diff(rows.groups)) + 1
     starts = [0, *boundaries.tolist()]
     stops = [*boundaries.tolist(), len(rows)]
+    integers = np.stack([rows.puzzle_identifiers, rows.groups, rows.augmentations, rows.examples], axis=1)
     digests: list[bytes] = []
     for start, stop in zip(starts, stops, strict=True):
         digest = hashlib.sha256()
-        for column in rows.columns().values():
+        for column in (rows.inputs, rows.labels, integers):
             digest.update(np.ascontiguousarray(column[start:stop]).data)
         digests.append(digest.digest()[:GROUP_DIGEST_BYTES])
     return b"".join(digests)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from trm_data.encode.block import block_schema, encode_block
+from trm_data.encode.block import block_schema, encode_block, to_batch
 from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
@@ -105,12 +105,13 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
             num_examples += len(part)
             rows = part if rest is None else Rows.concatenate([rest, part])
             whole = len(rows) - len(rows) % BLOCK_EXAMPLES
+            batch = to_batch(rows, schema)
             for start in range(0, whole, BLOCK_EXAMPLES):
-                _on_disk(writer.write, encode_block(rows, start, start + BLOCK_EXAMPLES, schema))
+                _on_disk(writer.write, encode_block(batch.slice(start, BLOCK_EXAMPLES)))
                 num_records += 1
             rest = rows.slice(whole, len(rows)) if whole < len(rows) else None
         if rest is not None:
-            _on_disk(writer.write, encode_block(rest, 0, len(rest), schema))
+            _on_disk(writer.write, encode_block(to_batch(rest, schema)))
             num_records += 1
     finally:
         if writer.is_open():
