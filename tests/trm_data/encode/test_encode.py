@@ -69,8 +69,6 @@ def test_block_round_trip(count: int, cells: int, seed: int, data: st.DataObject
     for first in (0, 256, 512):  # full blocks are the same bytes whatever batch they are cut from
         block = encode_block(to_batch(whole, schema).slice(first, 256))
         assert block == encode_block(to_batch(whole.slice(first, first + 256), schema))
-        "a slice holds its own rows alone"
-    )
 
 
 def test_a_record_that_is_no_block_is_refused() -> None:
