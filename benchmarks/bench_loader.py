@@ -26,7 +26,10 @@ from trm_data.specs import SudokuOptions
 PUZZLES = 1_000
 AUGMENTATIONS = 1_000
 BATCHES = 2_000
-PEER_BATCHES = 60
+PEER_BATCHES = 20
+PEER_ROWS = 100_000
+PEER_FILE_ROWS = 10_000
+"""Reading slows with the records in a file, so the peer gets files of a size it reads well."""
 TARGET_EXAMPLES_PER_S = 2_000_000
 TARGET_PEER_RATIO = 100
 TARGET_LIMIT_SHARE = 1 / 3
@@ -84,11 +87,10 @@ def measure(report: Report, dataset: trm_data.Dataset, folder: Path, batch: int,
             )
         ours = ours or line
     assert ours is not None
-    path = folder / "one-a-record.array_record"
-    write_one_a_record(dataset, path)
+    paths = write_one_a_record(dataset, folder)
     peer = report.measure(
         "peer: grain, one record an element",
-        lambda: read_ordinarily(path, batch),
+        lambda: read_ordinarily(paths, batch),
         repeats=min(repeats, 3),
         unit="examples/s",
         per=PEER_BATCHES * batch,
@@ -109,23 +111,27 @@ def gather_plainly(dataset: trm_data.Dataset, batch: int) -> None:
         dataset.inputs[rows], dataset.labels[rows], dataset.puzzle_identifiers[rows]
 
 
-def write_one_a_record(dataset: trm_data.Dataset, path: Path) -> None:
-    """The same rows, one example a record, as an ordinary Grain pipeline wants them."""
-    writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")
-    pairs = np.concatenate([dataset.inputs, dataset.labels], axis=1)
-    for row in pairs:
-        writer.write(row.tobytes())
-    writer.close()
+def write_one_a_record(dataset: trm_data.Dataset, folder: Path) -> list[str]:
+    """Rows one example a record, as an ordinary Grain pipeline wants them, in files small enough to seek in."""
+    pairs = np.concatenate([dataset.inputs[:PEER_ROWS], dataset.labels[:PEER_ROWS]], axis=1)
+    paths: list[str] = []
+    for start in range(0, len(pairs), PEER_FILE_ROWS):
+        paths.append(str(folder / f"peer-{start}.array_record"))
+        writer = ArrayRecordWriter(paths[-1], "group_size:1,uncompressed")
+        for row in pairs[start : start + PEER_FILE_ROWS]:
+            writer.write(row.tobytes())
+        writer.close()
+    return paths
 
 
-def read_ordinarily(path: Path, batch: int) -> None:
+def read_ordinarily(paths: list[str], batch: int) -> None:
     """Shuffle, decode each record, batch: with Grain's defaults."""
 
     def decode(record: bytes) -> dict[str, np.ndarray]:
         row = np.frombuffer(record, np.uint8)
         return {"inputs": row[:81], "labels": row[81:], "puzzle_identifiers": np.int32(0)}
 
-    source = grain.sources.ArrayRecordDataSource([str(path)])
+    source = grain.sources.ArrayRecordDataSource(paths)
     pipeline = grain.MapDataset.source(source).seed(0).shuffle().map(decode).batch(batch).to_iter_dataset()
     batches = iter(pipeline)
     for _ in range(PEER_BATCHES):
