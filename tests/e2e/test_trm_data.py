@@ -1,7 +1,6 @@
 """The `trm-data` command as a user types it: output, exit codes, errors."""
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -108,13 +107,10 @@ def test_errors_are_one_message_and_exit_code_two(built: Path, arguments: list[s
     assert "Traceback" not in failed.stderr
 
 
-def _limit_file_size() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-
 def test_a_full_disk_leaves_no_dataset(tmp_path: Path) -> None:
     arguments = ["build", "sudoku", "--box", "2x3", "--size", "40", "--aug", "200", "--name", "full"]
-    failed = trm_data(*arguments, root=tmp_path, preexec_fn=_limit_file_size)
+    limited = ["bash", "-c", 'ulimit -f 100; exec "$@"', "-", TRM_DATA, *arguments, "--root", str(tmp_path)]
+    failed = subprocess.run(limited, capture_output=True, text=True, timeout=120)
     assert failed.returncode == 2, failed.stdout + failed.stderr
     assert "could not be written" in failed.stderr
     assert "Traceback" not in failed.stderr
