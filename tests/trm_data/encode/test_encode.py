@@ -64,7 +64,6 @@ def test_block_round_trip(count: int, cells: int, seed: int, data: st.DataObject
     back = decode_block(record, schema)
     for name, column in rows.slice(start, stop).columns().items():
         np.testing.assert_array_equal(getattr(back, name), column)
-    assert len(record) == len(encode_block(to_batch(rows.slice(start, stop), schema)))
     whole = Rows.concatenate([rows] * (3 * 256 // count + 1))
     for first in (0, 256, 512):  # full blocks are the same bytes whatever batch they are cut from
         block = encode_block(to_batch(whole, schema).slice(first, 256))
