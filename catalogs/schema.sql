@@ -15,7 +15,7 @@ CREATE TABLE datasets (
 );
 COMMENT ON TABLE datasets IS 'One row per dataset.';
 COMMENT ON COLUMN datasets.dataset IS 'Name: the folder under <root>/datasets.';
-COMMENT ON COLUMN datasets.kind IS 'Kind of puzzle: sudoku.';
+COMMENT ON COLUMN datasets.kind IS 'Kind of puzzle: sudoku, maze, arc, table, or a kind of another package.';
 COMMENT ON COLUMN datasets.digest IS 'Content digest: sha256 over the decoded rows in order, hexadecimal.';
 COMMENT ON COLUMN datasets.spec_digest IS 'sha256 over the specification and the builder version, hexadecimal.';
 COMMENT ON COLUMN datasets.spec IS 'The specification that determines the content.';
@@ -81,10 +81,18 @@ CREATE TABLE puzzles (
     group_index         INTEGER NOT NULL,
     source_file         VARCHAR NOT NULL,
     source_row          BIGINT NOT NULL,
-    rating              FLOAT NOT NULL,
-    rating_source       VARCHAR NOT NULL,
-    clues               INTEGER NOT NULL,
+    puzzle_key          BIGINT,
+    task                VARCHAR,
+    subset              VARCHAR,
+    rating              FLOAT,
+    rating_source       VARCHAR,
+    clues               INTEGER,
+    path_length         INTEGER,
+    walls               INTEGER,
+    grid_sizes          VARCHAR,
+    scored              BOOLEAN,
     num_augmentations   INTEGER NOT NULL,
+    num_examples        INTEGER,
     canonical_hash      VARCHAR NOT NULL,
     first_identifier    INTEGER NOT NULL
 );
@@ -94,9 +102,17 @@ COMMENT ON COLUMN puzzles.split IS 'train, validation or test.';
 COMMENT ON COLUMN puzzles.group_index IS 'Position of the puzzle''s group in its split, from 0.';
 COMMENT ON COLUMN puzzles.source_file IS 'File it was read from, or generated.';
 COMMENT ON COLUMN puzzles.source_row IS 'Line in the file, from 1; for generated puzzles the index in the split''s stream, from 0.';
-COMMENT ON COLUMN puzzles.rating IS 'Difficulty (guesses of a solver up to the first solution); see rating_source.';
+COMMENT ON COLUMN puzzles.puzzle_key IS 'Number of the puzzle in keyed draws.';
+COMMENT ON COLUMN puzzles.task IS 'ARC: name of the task; NULL for other kinds.';
+COMMENT ON COLUMN puzzles.subset IS 'ARC: subset the task comes from; NULL for other kinds.';
+COMMENT ON COLUMN puzzles.rating IS 'Sudoku: difficulty (guesses of a solver up to the first solution), see rating_source; maze: rating of the source, else NULL.';
+COMMENT ON COLUMN puzzles.path_length IS 'Maze: steps from S to G (steps).';
+COMMENT ON COLUMN puzzles.walls IS 'Maze: walls (cells).';
+COMMENT ON COLUMN puzzles.grid_sizes IS 'ARC: rows x columns of input > output of each example, by spaces.';
+COMMENT ON COLUMN puzzles.scored IS 'ARC: whether the right outputs are known; NULL for other kinds.';
+COMMENT ON COLUMN puzzles.num_examples IS 'Examples of every augmentation of the group (examples).';
 COMMENT ON COLUMN puzzles.rating_source IS 'file: as the source states it; solver: computed here (docs/rating.md).';
-COMMENT ON COLUMN puzzles.clues IS 'Given cells (cells).';
+COMMENT ON COLUMN puzzles.clues IS 'Sudoku: given cells (cells).';
 COMMENT ON COLUMN puzzles.num_augmentations IS 'Augmentations stored for the group, the original included (puzzles).';
 COMMENT ON COLUMN puzzles.canonical_hash IS 'Equal exactly for puzzles that are equivalent under the symmetries of the kind, hexadecimal.';
 COMMENT ON COLUMN puzzles.first_identifier IS 'Puzzle identifier of the original; 0 is the shared blank one.';
@@ -107,15 +123,39 @@ CREATE TABLE augmentations (
     group_index         INTEGER NOT NULL,
     augmentation        INTEGER NOT NULL,
     k                   INTEGER NOT NULL,
-    element             BIGINT NOT NULL
+    element             BIGINT NOT NULL,
+    identifier          INTEGER,
+    dihedral            TINYINT,
+    colours             VARCHAR
 );
-COMMENT ON TABLE augmentations IS 'One row per stored augmentation: which symmetry made it from its original.';
+COMMENT ON TABLE augmentations IS 'One row per augmentation: which symmetry makes it from its original. Virtual datasets without identifiers list only groups in which k is not the position.';
 COMMENT ON COLUMN augmentations.dataset IS 'Dataset name.';
 COMMENT ON COLUMN augmentations.split IS 'train, validation or test.';
 COMMENT ON COLUMN augmentations.group_index IS 'Group within its split, from 0.';
 COMMENT ON COLUMN augmentations.augmentation IS 'Position within the group; 0 is the original.';
 COMMENT ON COLUMN augmentations.k IS 'Argument of the keyed permutation of the symmetry group; equals augmentation unless the puzzle is symmetric itself.';
-COMMENT ON COLUMN augmentations.element IS 'Index of the symmetry, as trm_data.augment.sudoku.SudokuSymmetry.from_index reads it.';
+COMMENT ON COLUMN augmentations.element IS 'Index of the symmetry, as from_index of trm_data.augment.sudoku.SudokuSymmetry or trm_data.augment.arc.ArcSymmetry reads it; for mazes the dihedral id.';
+COMMENT ON COLUMN augmentations.identifier IS 'Row of the puzzle-embedding table; 0 is the shared blank one.';
+COMMENT ON COLUMN augmentations.dihedral IS 'ARC, maze: symmetry of the grid, 0 identity, 1 to 3 rotations by 90, 180, 270 degrees counter-clockwise, 4 left-right flip, 5 up-down flip, 6 transpose, 7 left-right flip of the rotation by 90.';
+COMMENT ON COLUMN augmentations.colours IS 'ARC: ten digits, the new colour of each old one; applied before the dihedral.';
+
+CREATE TABLE examples (
+    dataset             VARCHAR NOT NULL,
+    split               VARCHAR NOT NULL,
+    group_index         INTEGER NOT NULL,
+    augmentation        INTEGER NOT NULL,
+    example             INTEGER NOT NULL,
+    row_offset          UTINYINT NOT NULL,
+    column_offset       UTINYINT NOT NULL
+);
+COMMENT ON TABLE examples IS 'One row per stored example of kinds that translate grids (ARC): how far.';
+COMMENT ON COLUMN examples.dataset IS 'Dataset name.';
+COMMENT ON COLUMN examples.split IS 'train, validation or test.';
+COMMENT ON COLUMN examples.group_index IS 'Group within its split, from 0.';
+COMMENT ON COLUMN examples.augmentation IS 'Position within the group; 0 is the original.';
+COMMENT ON COLUMN examples.example IS 'Position within the augmentation, from 0.';
+COMMENT ON COLUMN examples.row_offset IS 'Rows that input and output were moved down (cells).';
+COMMENT ON COLUMN examples.column_offset IS 'Columns that input and output were moved right (cells).';
 
 CREATE TABLE rejects (
     dataset             VARCHAR NOT NULL,

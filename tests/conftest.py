@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from jaxtyping import install_import_hook
 
-from trm_data.build import BuildRequest, build_dataset
+from trm_data.build import build_dataset
+from trm_data.engine.local import LocalEngine
 from trm_data.layout import Layout
+from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import SudokuOptions
 
@@ -67,7 +69,7 @@ def shared_data() -> Path:
 def small_layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """A root with one small built dataset, `small` (`small_request`). Tests must not change it."""
     layout = Layout(tmp_path_factory.mktemp("root"))
-    build_dataset(small_request(), layout, shard_examples=200, workers=2)
+    build_dataset(small_request(), layout, shard_examples=200, engine=LocalEngine(2))
     return layout
 
 

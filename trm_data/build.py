@@ -9,73 +9,34 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from trm_data.catalog.tables import catalog_tables
 from trm_data.catalog.write import refresh_catalog, write_catalog_files
-from trm_data.engine.local import default_workers, run_tasks
+from trm_data.engine.base import Engine
+from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
 from trm_data.kinds.base import Kind, load_kind
 from trm_data.layout import Layout
-from trm_data.manifest import MANIFEST, Manifest, ShardEntry, SplitEntry, manifest_path, read_manifest
+from trm_data.manifest import Manifest, ShardEntry, SplitEntry, read_manifest, write_manifest
 from trm_data.progress import NoProgress, Progress
-from trm_data.records import Rows, Selection, group_ranges
-from trm_data.shards.digest import content_digest, group_digests, split_digest
-from trm_data.shards.files import write_json
+from trm_data.records import Selection
+from trm_data.request import BuildRequest
+from trm_data.shard_job import ShardJob, WrittenShard, write_job
+from trm_data.shards.digest import content_digest, split_digest
 from trm_data.shards.naming import is_temporary, shard_name, sidecar_path
-from trm_data.shards.reader import check_file
-from trm_data.shards.writer import ShardInfo, whole_shard, write_shard
-from trm_data.sources.base import SourceRef, fetch_source
-from trm_data.specs import (
-    BUILDER_VERSION,
-    DatasetSpec,
-    KindName,
-    OnBadRow,
-    SourceSpec,
-    Split,
-    SudokuOptions,
-    canonical_json,
-)
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from trm_data.shards.writer import ShardInfo
+from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
+from trm_data.store import open_file, withdraw_manifest
 
 DEFAULT_SHARD_EXAMPLES = 131_072
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildRequest:
-    """A dataset as a user asks for it; the digests of its sources are not known yet."""
-
-    kind: KindName = "sudoku"
-    source: SourceRef
-    test_source: SourceRef | None = None
-    size: int
-    aug: int = 0
-    val_size: int = 0
-    test_size: int = 0
-    seed: int = 0
-    on_bad_row: OnBadRow = "stop"
-    options: SudokuOptions
-    name: str | None = None
-
-    def dataset_name(self) -> str:
-        """The name given, or one that says source, size and augmentation."""
-        if self.name is not None:
-            return self.name
-        options = self.options
-        shape = "" if options.box == (3, 3) else f"-{options.box_rows}x{options.box_columns}"
-        stem = "generated" if self.source.kind == "generated" else self.source.stem
-        stem = "extreme" if self.source.kind == "hf" else stem.removeprefix(f"{self.kind}-")
-        return f"{self.kind}{shape}-{stem}-{self.size}-aug-{self.aug}"
+BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
+"""Digest of the identifiers of a dataset whose puzzles all share the blank one."""
 
 
 @dataclass(frozen=True)
@@ -93,21 +54,11 @@ class BuildResult:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ShardTask:
-    """One shard to write: the groups `start` to `stop` of a split."""
-
-    split: Split
-    path: Path
-    start: int
-    stop: int
-
-
 def build_dataset(
     request: BuildRequest,
     layout: Layout,
     *,
-    workers: int | None = None,
+    engine: Engine | None = None,
     shard_examples: int = DEFAULT_SHARD_EXAMPLES,
     progress: Progress | None = None,
 ) -> BuildResult:
@@ -116,7 +67,7 @@ def build_dataset(
     Args:
         request: What to build.
         layout: The root to build under.
-        workers: Threads; one for each core if None. The content does not depend on it.
+        engine: Runs the tasks; threads, one for each core, if None. The content does not depend on it.
         shard_examples: Examples in a shard, about; a group is never divided.
         progress: Told of every stage.
 
@@ -127,30 +78,27 @@ def build_dataset(
         BuildError: Writing failed, or another build of the same name is running.
     """
     begun = time.perf_counter()
-    workers = default_workers() if workers is None else workers
+    engine = engine or LocalEngine()
     progress = progress or NoProgress()
-    if workers < 1 or shard_examples < 1:
-        raise SpecError(f"--workers {workers}, --shard-examples {shard_examples}: both at least 1")
+    if shard_examples < 1:
+        raise SpecError(f"--shard-examples {shard_examples}: at least 1")
     kind = load_kind(request.kind)
     name = request.dataset_name()
     folder = layout.dataset(name)
     with ExitStack() as stack:
-        source = stack.enter_context(fetch_source(request.source))
-        test_source = None
-        if request.test_source is not None:
-            test_source = stack.enter_context(fetch_source(request.test_source, split="test"))
-        spec = _spec(request, source.spec, None if test_source is None else test_source.spec)
+        sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
+        spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
         stack.enter_context(_writing(layout, name))
         found = _already_built(layout, name, spec)
         if found is not None:
             return BuildResult(found, folder, unchanged=True, seconds=time.perf_counter() - begun)
-        selection = kind.select(spec, source, test_source, workers=workers, progress=progress)
+        selection = kind.select(spec, sources, engine=engine, progress=progress)
         folder.mkdir(parents=True, exist_ok=True)
-        tasks = _plan_shards(folder, selection, shard_examples)
-        written = _write_shards(kind, spec, selection, tasks, workers, progress)
-        manifest = _finish(kind, name, folder, spec, selection, tasks, written)
-    warnings = _refresh_index(layout, name)
+        jobs = _plan_shards(kind, folder, spec, selection, shard_examples)
+        written = _write_shards(engine, jobs, progress)
+        manifest = _finish(kind, name, layout, spec, selection, jobs, written, progress)
+    warnings = [*selection.warnings, *_refresh_index(layout, name)]
     kept = sum(shard.kept for shard in written)
     return BuildResult(
         manifest,
@@ -160,29 +108,6 @@ def build_dataset(
         rejects=len(selection.rejects),
         seconds=time.perf_counter() - begun,
         warnings=tuple(warnings),
-    )
-
-
-@dataclass(frozen=True)
-class _WrittenShard:
-    info: ShardInfo
-    kept: bool
-    elements: NDArray[np.int64]
-
-
-def _spec(request: BuildRequest, source: SourceSpec, test_source: SourceSpec | None) -> DatasetSpec:
-    """The specification of a request, now that the digests of its sources are known."""
-    return DatasetSpec(
-        kind=request.kind,
-        source=source,
-        test_source=test_source,
-        size=request.size,
-        aug=request.aug,
-        val_size=request.val_size,
-        test_size=request.test_size,
-        seed=request.seed,
-        on_bad_row=request.on_bad_row,
-        options=request.options,
     )
 
 
@@ -213,24 +138,23 @@ def _already_built(layout: Layout, name: str, spec: DatasetSpec) -> Manifest | N
         SpecError: The name belongs to another dataset.
         BuildError: There is a manifest that cannot be read, so whose dataset it is cannot be known.
     """
-    folder = layout.dataset(name)
     try:
         manifest = read_manifest(layout, name)
     except DatasetNotFoundError:
         return None
     except CorruptDatasetError as error:
-        raise BuildError(f"{error}; to build it anew, delete {folder}") from error
+        raise BuildError(f"{error}; to build it anew, delete {layout.dataset(name)}") from error
     if manifest.spec_digest != spec.digest():
         raise SpecError(
             f"the name {name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
-            f"with --name, or delete {folder}"
+            f"with --name, or remove it: trm-data rm {name}"
         )
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
     try:
         for file in [*shards, *manifest.catalog]:
-            check_file(folder / file.file, size_bytes=file.size_bytes, sha256=file.sha256)
+            open_file(layout, name, file)
     except CorruptDatasetError:
-        manifest_path(layout, name).unlink()
+        withdraw_manifest(layout, name)
         return None
     return manifest
 
@@ -245,83 +169,61 @@ def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
     )
 
 
-def _plan_shards(folder: Path, selection: Selection, shard_examples: int) -> list[ShardTask]:
+def _plan_shards(
+    kind: Kind, folder: Path, spec: DatasetSpec, selection: Selection, shard_examples: int
+) -> list[ShardJob]:
     """Cut every split into shards of whole groups, even in groups."""
-    tasks: list[ShardTask] = []
+    identifier_each = kind.geometry(spec).identifier_each
+    jobs: list[ShardJob] = []
     for split, groups in selection.splits.items():
-        count = min(len(groups), -(-groups.num_examples // shard_examples))
+        examples = len(groups.inputs) if spec.augment == "virtual" else groups.num_examples
+        count = min(len(groups), -(-examples // shard_examples))
         bounds = [len(groups) * shard // count for shard in range(count + 1)]
         for shard in range(count):
+            start, stop = bounds[shard], bounds[shard + 1]
             path = folder / shard_name(split, shard, count)
-            tasks.append(ShardTask(split, path, bounds[shard], bounds[shard + 1]))
-    return tasks
+            jobs.append(ShardJob(spec, split, path, groups.slice(start, stop), start, identifier_each))
+    return jobs
 
 
-def _write_shards(
-    kind: Kind,
-    spec: DatasetSpec,
-    selection: Selection,
-    tasks: list[ShardTask],
-    workers: int,
-    progress: Progress,
-) -> list[_WrittenShard]:
+def _write_shards(engine: Engine, jobs: list[ShardJob], progress: Progress) -> list[WrittenShard]:
     """Write every shard that is not there yet."""
-    progress.start("write rows", sum(groups.num_examples for groups in selection.splits.values()), "examples")
-    spec_digest = spec.digest()
-
-    def run(task: ShardTask) -> _WrittenShard:
-        groups = selection.splits[task.split]
-        elements: list[NDArray[np.int64]] = []
-
-        def rows_of_parts() -> Iterator[Rows]:
-            for start, stop in group_ranges(groups, task.start, task.stop):
-                rows, part_elements = kind.make_rows(spec, groups, start, stop)
-                elements.append(part_elements)
-                yield rows
-                progress.advance(len(rows))
-
-        info = whole_shard(task.path, spec_digest)
-        if info is not None and (info.first_group, info.num_groups) == (task.start, task.stop - task.start):
-            digests = b"".join(group_digests(rows) for rows in rows_of_parts())
-            if digests == info.group_digest_bytes():
-                return _WrittenShard(info, kept=True, elements=np.concatenate(elements))
-            elements.clear()
-        info = write_shard(
-            task.path,
-            rows_of_parts(),
-            sequence_length=groups.inputs.shape[1],
-            spec_digest=spec_digest,
-            first_group=task.start,
-        )
-        return _WrittenShard(info, kept=False, elements=np.concatenate(elements))
-
-    return run_tasks(run, tasks, workers)
+    virtual = bool(jobs) and jobs[0].spec.augment == "virtual"
+    total = sum(len(job.groups.inputs) if virtual else job.groups.num_examples for job in jobs)
+    progress.start("write rows", total, "examples")
+    return engine.run(write_job, jobs, lambda written: progress.advance(written.info.num_examples))
 
 
 def _finish(
     kind: Kind,
     name: str,
-    folder: Path,
+    layout: Layout,
     spec: DatasetSpec,
     selection: Selection,
-    tasks: list[ShardTask],
-    written: list[_WrittenShard],
+    jobs: list[ShardJob],
+    written: list[WrittenShard],
+    progress: Progress,
 ) -> Manifest:
     """Write the catalog files and, last of all, the manifest."""
+    progress.start("write catalog", None, "tables")
     geometry = kind.geometry(spec)
+    folder = layout.dataset(name)
     splits: dict[str, SplitEntry] = {}
-    elements: dict[str, NDArray[np.int64]] = {}
+    shards_of = {
+        split: [shard for shard, job in zip(written, jobs, strict=True) if job.split == split]
+        for split in selection.splits
+    }
     for split, groups in selection.splits.items():
-        mine = [shard for shard, task in zip(written, tasks, strict=True) if task.split == split]
-        elements[split] = np.concatenate([shard.elements for shard in mine])
+        augmented = spec.augment == "virtual" and groups.num_puzzles > len(groups)
+        digests = (shard.info.group_digest_bytes() for shard in shards_of[split])
         splits[split] = SplitEntry(
             num_groups=len(groups),
-            num_puzzles=groups.num_examples,
-            num_examples=sum(shard.info.num_examples for shard in mine),
+            num_puzzles=groups.num_puzzles,
+            num_examples=groups.num_examples,
             digest=split_digest(
-                geometry.sequence_length, (shard.info.group_digest_bytes() for shard in mine)
+                geometry.sequence_length, digests, virtual=spec.digest() if augmented else ""
             ),
-            shards=tuple(_entry(shard.info) for shard in mine),
+            shards=tuple(_entry(shard.info) for shard in shards_of[split]),
         )
     manifest = Manifest(
         name=name,
@@ -333,19 +235,20 @@ def _finish(
         built_at=datetime.now(UTC).isoformat(timespec="seconds"),
         sequence_length=geometry.sequence_length,
         vocabulary_size=geometry.vocabulary_size,
-        num_identifiers=len(geometry.identifiers),
-        identifiers_digest=hashlib.sha256(canonical_json(list(geometry.identifiers))).hexdigest(),
+        num_identifiers=selection.num_identifiers,
+        identifiers_digest=selection.identifiers_digest or BLANK_IDENTIFIERS,
         grid_rows=geometry.grid_rows,
         grid_columns=geometry.grid_columns,
         splits=splits,
         catalog=(),
         libraries={package: version(package) for package in ("array-record", "numba", "numpy", "pyarrow")},
     )
-    _remove_leftovers(folder, {task.path.name for task in tasks})
+    _remove_leftovers(folder, {job.path.name for job in jobs})
+    offsets = {split: [shard.offsets for shard in shards] for split, shards in shards_of.items()}
     try:
-        catalog = write_catalog_files(folder, catalog_tables(manifest, selection, elements))
+        catalog = write_catalog_files(folder, catalog_tables(kind, manifest, selection, offsets))
         manifest = replace(manifest, catalog=tuple(catalog))
-        write_json(folder / MANIFEST, manifest.to_json())
+        write_manifest(layout, manifest)
     except OSError as error:
         raise BuildError(
             f"{folder}: could not be written ({error}); free some space and build again"

@@ -16,10 +16,12 @@ from tyro.conf import Positional, arg, subcommand
 from trm_data.command import PARSING, Root, errors_end
 from trm_data.errors import DataError
 from trm_data.layout import resolve_root
-from trm_data.render import print_result, print_table
+from trm_data.render import print_drawings, print_result, print_table
 
 if TYPE_CHECKING:
-    from trm_data.build import BuildRequest, BuildResult
+    from trm_data.build import BuildResult
+    from trm_data.describe import Example
+    from trm_data.request import BuildRequest
 
 Json = Annotated[bool, arg(help="Print JSON for machines.")]
 SplitName = Literal["train", "validation", "test"]
@@ -77,13 +79,14 @@ class BuildSudoku:
     def run(self) -> int:
         """Build it and say what was built."""
         from trm_data.build import build_dataset
+        from trm_data.engine.local import LocalEngine
         from trm_data.progress import terminal_progress
 
         with terminal_progress(quiet=self.quiet or self.json) as progress:
             result = build_dataset(
                 self._request(),
                 resolve_root(self.root),
-                workers=self.workers,
+                engine=LocalEngine(self.workers),
                 shard_examples=self.shard_examples,
                 progress=progress,
             )
@@ -91,7 +94,7 @@ class BuildSudoku:
         return 0
 
     def _request(self) -> BuildRequest:
-        from trm_data.build import BuildRequest
+        from trm_data.request import BuildRequest
         from trm_data.sources.base import parse_source
         from trm_data.specs import SudokuOptions
 
@@ -286,7 +289,7 @@ class Show:
 
         example = read_example(resolve_root(self.root), self.name, self.split, self.index)
         if self.json:
-            print(json.dumps(asdict(example), indent=1))
+            print(json.dumps(example.to_json(), indent=1))
         else:
             _print_example(example)
         return 0
@@ -346,15 +349,10 @@ def _print_built(result: BuildResult, *, as_json: bool) -> None:
     print(f"  digest {manifest.content_digest[:12]}, in {result.folder}")
 
 
-def _print_example(example: object) -> None:
-    from trm_data.describe import Example
-
-    assert isinstance(example, Example)
+def _print_example(example: Example) -> None:
     what = f"augmentation {example.augmentation}" if example.augmentation else "the original"
     print(f"{example.split} {example.index}: {what} of group {example.group}")
-    left, right = example.puzzle.splitlines(), example.solution.splitlines()
-    for puzzle, solution in zip(left, right, strict=True):
-        print(f"  {puzzle}    {solution}")
+    print_drawings([example.puzzle, example.solution])
 
 
 def _flat(value: dict[str, object], prefix: str = "") -> list[tuple[object, ...]]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from trm_data.drawing import Drawing
 from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.kinds.base import load_kind
 from trm_data.layout import Layout
-from trm_data.manifest import Manifest, dataset_names, read_manifest
-from trm_data.shards.reader import check_file, read_blocks
+from trm_data.loader.virtual import open_virtual
+from trm_data.manifest import Manifest, read_manifest
+from trm_data.records import Rows
+from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
+from trm_data.store import dataset_names, open_file
 
 
 @dataclass(frozen=True)
@@ -36,16 +42,26 @@ class Example:
         index: Its row within the split.
         group: Base puzzle it comes from.
         augmentation: Which augmentation of that; 0 is the original.
-        puzzle: The input as text.
-        solution: The label as text.
+        puzzle: The input.
+        solution: The label.
     """
 
     split: str
     index: int
     group: int
     augmentation: int
-    puzzle: str
-    solution: str
+    puzzle: Drawing
+    solution: Drawing
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; the drawings as text."""
+        numbers = {"split": self.split, "index": self.index, "group": self.group}
+        return {
+            **numbers,
+            "augmentation": self.augmentation,
+            "puzzle": self.puzzle.text(),
+            "solution": self.solution.text(),
+        }
 
 
 def list_datasets(layout: Layout) -> list[Summary]:
@@ -89,7 +105,7 @@ def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
 
 
 def read_example(layout: Layout, name: str, split: Split, index: int) -> Example:
-    """One example of a dataset.
+    """One example of a dataset; of a virtual one too.
 
     Raises:
         DatasetNotFoundError: There is no such dataset.
@@ -102,34 +118,40 @@ def read_example(layout: Layout, name: str, split: Split, index: int) -> Example
     entry = manifest.splits[split]
     if not 0 <= index < entry.num_examples:
         raise SpecError(f"--index {index}: {name} has {entry.num_examples:,} {split} examples, from 0")
-    offset = index
-    for shard in entry.shards:
-        if offset < shard.num_examples:
-            break
-        offset -= shard.num_examples
+    kind = load_kind(manifest.kind)
+    if manifest.virtual:
+        groups, reader = open_virtual(layout, manifest, split)
+        rows = np.array([index], np.int64)
+        picks = groups.picks(rows)
+        batch = reader.gather(picks, rows)
+        numbers = int(picks.groups[0]), int(picks.augmentations[0])
+        inputs, labels = batch["inputs"][0].astype(np.uint8), batch["labels"][0].astype(np.uint8)
     else:
-        raise AssertionError("shards hold fewer examples than their split")
-    path = layout.dataset(name) / shard.file
-    check_file(path, size_bytes=shard.size_bytes, sha256=shard.sha256)
-    blocks = read_blocks(
-        path,
-        sequence_length=manifest.sequence_length,
-        num_records=shard.num_records,
-        num_examples=shard.num_examples,
-    )
-    for block in blocks:
-        if offset < len(block):
-            kind = load_kind(manifest.kind)
-            return Example(
-                split=split,
-                index=index,
-                group=int(block.groups[offset]),
-                augmentation=int(block.augmentations[offset]),
-                puzzle=kind.render(block.inputs[offset], manifest.spec),
-                solution=kind.render(block.labels[offset], manifest.spec),
-            )
-        offset -= len(block)
-    raise AssertionError("blocks hold fewer examples than their shard")
+        block, offset = _stored_block(layout, manifest, split, index)
+        numbers = int(block.groups[offset]), int(block.augmentations[offset])
+        inputs, labels = block.inputs[offset], block.labels[offset]
+    drawings = kind.draw(inputs, manifest.spec), kind.draw(labels, manifest.spec)
+    return Example(split, index, *numbers, *drawings)
+
+
+def _stored_block(layout: Layout, manifest: Manifest, split: Split, index: int) -> tuple[Rows, int]:
+    """The block that holds a stored row, and the row's place in it."""
+    offset = index
+    for shard in manifest.splits[split].shards:
+        if offset >= shard.num_examples:
+            offset -= shard.num_examples
+            continue
+        blocks = read_blocks(
+            open_file(layout, manifest.name, shard),
+            sequence_length=manifest.sequence_length,
+            num_records=shard.num_records,
+            num_examples=shard.num_examples,
+        )
+        for block in blocks:
+            if offset < len(block):
+                return block, offset
+            offset -= len(block)
+    raise AssertionError("shards hold fewer examples than their split")
 
 
 def _counts(manifest: Manifest, split: str) -> dict[str, Any]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, SpecError
+from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.layout import Layout
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
+from trm_data.store import MANIFEST, publish_manifest, read_manifest_bytes
 
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +39,7 @@ class SplitEntry:
     num_puzzles: int
     """Augmentations of all groups, originals included."""
     num_examples: int
+    """Rows that the loader sees; a virtual dataset stores only those of the originals."""
     digest: str
     shards: tuple[ShardEntry, ...]
 
@@ -79,6 +79,11 @@ class Manifest:
     def num_examples(self) -> int:
         """Examples of all splits."""
         return sum(split.num_examples for split in self.splits.values())
+
+    @property
+    def virtual(self) -> bool:
+        """Whether only base puzzles are stored, and the loader augments them."""
+        return self.spec.augment == "virtual"
 
     @property
     def size_bytes(self) -> int:
@@ -131,39 +136,30 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
         DatasetNotFoundError: There is none; the message says which datasets there are.
         CorruptDatasetError: It cannot be read, or was edited.
     """
-    path = layout.dataset(name) / MANIFEST
+    where = f"{layout.dataset(name)}/{MANIFEST}"
+    content = read_manifest_bytes(layout, name)
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(content)
         if not isinstance(value, dict):
-            raise CorruptDatasetError(f"{path}: is not a JSON object")
+            raise CorruptDatasetError("is not a JSON object")
         manifest = manifest_from_json(value)
         if manifest.name != name:
             raise CorruptDatasetError(
                 f"is that of {manifest.name!r}: a dataset's folder cannot be copied or renamed"
             )
         return manifest
-    except (FileNotFoundError, NotADirectoryError):
-        known = dataset_names(layout)
-        have = f"there are: {', '.join(known)}" if known else "there are none yet: trm-data build sudoku"
-        raise DatasetNotFoundError(f"no dataset {name!r} under {layout.root} ({have})") from None
-    except ValueError as error:
-        raise CorruptDatasetError(f"{path}: is not JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise CorruptDatasetError(f"{where}: is not JSON ({error})") from error
     except CorruptDatasetError as error:
-        raise CorruptDatasetError(f"{path}: {error}") from error
+        raise CorruptDatasetError(f"{where}: {error}") from error
 
 
-def dataset_names(layout: Layout) -> list[str]:
-    """Names of the datasets under a root, those that have a manifest."""
-    if not layout.datasets.is_dir():
-        return []
-    return sorted(path.parent.name for path in layout.datasets.glob(f"*/{MANIFEST}"))
+def write_manifest(layout: Layout, manifest: Manifest) -> None:
+    """Publish a manifest: the dataset is there from now on."""
+    content = json.dumps(manifest.to_json(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    publish_manifest(layout, manifest.name, content.encode())
 
 
 def _digest(content: dict[str, Any]) -> str:
     # Through JSON text once, so that tuples and lists, ints and floats read back give the same digest.
     return hashlib.sha256(canonical_json(json.loads(json.dumps(content)))).hexdigest()
-
-
-def manifest_path(layout: Layout, name: str) -> Path:
-    """Where the manifest of a dataset lies."""
-    return layout.dataset(name) / MANIFEST

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 
 from trm_data.specs import Split
 
-PART_EXAMPLES = 16_384
-"""Rows that a stage holds in memory at a time, about."""
+PART_BYTES = 1 << 22
+"""Bytes of cells that a stage holds in memory at a time, about."""
+
+
+def part_examples(sequence_length: int) -> int:
+    """Rows of S cells, inputs and labels, that a stage holds in memory at a time, about."""
+    return max(256, PART_BYTES // (2 * sequence_length))
 
 
 @dataclass(frozen=True)
@@ -25,49 +30,137 @@ class Reject:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """The base puzzles of one split, in group order. G groups, S cells.
+class Augmentations:
+    """Which augmentations each group has, as k of its keyed permutation; position 0 is always k = 0, the original.
+
+    Groups whose k are 0, 1, 2, ... are regular: nothing is stored for them but their count. G groups.
 
     Attributes:
-        inputs: Cell values of the puzzles, uint8 [G, S].
-        solutions: Cell values of their solutions, uint8 [G, S].
-        ratings: Difficulty by `rating_sources`, float32 [G].
-        rating_sources: `file` where the source states the rating, `solver` where it was computed.
+        counts: Augmentations of each group, the original included, int32 [G].
+        offsets: Where an irregular group's k begin in `listed`, -1 for a regular one, int64 [G].
+        listed: The k of all irregular groups, int32 [M].
+    """
+
+    counts: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    listed: NDArray[np.int32]
+
+    @staticmethod
+    def regular(groups: int, aug: int) -> Augmentations:
+        """`aug` augmentations of every group besides the original."""
+        counts = np.full(groups, aug + 1, np.int32)
+        return Augmentations(counts, np.full(groups, -1, np.int64), np.empty(0, np.int32))
+
+    @staticmethod
+    def of_lists(lists: Sequence[NDArray[np.int32]]) -> Augmentations:
+        """From the k of each group."""
+        counts = np.array([len(ks) for ks in lists], np.int32)
+        offsets = np.full(len(lists), -1, np.int64)
+        listed: list[NDArray[np.int32]] = []
+        end = 0
+        for group, ks in enumerate(lists):
+            if not np.array_equal(ks, np.arange(len(ks))):
+                offsets[group] = end
+                listed.append(ks.astype(np.int32))
+                end += len(ks)
+        return Augmentations(counts, offsets, np.concatenate(listed) if listed else np.empty(0, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def ks(self, groups: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The k at each position of each group, int64 [N]."""
+        if not len(self.listed):
+            return positions
+        offsets = self.offsets[groups]
+        listed = offsets >= 0
+        ks = positions.copy()
+        ks[listed] = self.listed[offsets[listed] + positions[listed]]
+        return ks
+
+    def slice(self, start: int, stop: int) -> Augmentations:
+        """Those of the groups `start` to `stop`."""
+        return Augmentations(self.counts[start:stop], self.offsets[start:stop], self.listed)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The base puzzles of one split, in group order. G groups of E examples together, S cells.
+
+    Attributes:
+        inputs: Tokens of the originals' inputs, before any translation, uint8 [E, S].
+        labels: Tokens of their labels, uint8 [E, S].
+        first_examples: Where each group's examples begin, and at last E, int64 [G + 1].
+        augmentations: Which augmentations each group has.
+        keys: Number that each puzzle has in keyed draws, int64 [G].
+        first_identifiers: Row of the puzzle-embedding table of each group's original, int32 [G].
+        canonical_hashes: Hash of each puzzle's canonical form under the symmetries of its kind.
         source_files: Name of each puzzle's source.
         source_rows: Line in the file (from 1), or index in the generator's stream (from 0), int64 [G].
-        clues: Given cells, int32 [G].
-        canonical_hashes: Hash of each puzzle's canonical form under the symmetries of its kind.
-        augmentations: For each group the augmentations it has, as k of the keyed permutation, int32; the first
-            is 0, the puzzle itself.
+        facts: What else the catalog's table `puzzles` says, by column (rating, clues, path length, task).
     """
 
     inputs: NDArray[np.uint8]
-    solutions: NDArray[np.uint8]
-    ratings: NDArray[np.float32]
-    rating_sources: list[str]
+    labels: NDArray[np.uint8]
+    first_examples: NDArray[np.int64]
+    augmentations: Augmentations
+    keys: NDArray[np.int64]
+    first_identifiers: NDArray[np.int32]
+    canonical_hashes: list[str]
     source_files: list[str]
     source_rows: NDArray[np.int64]
-    clues: NDArray[np.int32]
-    canonical_hashes: list[str]
-    augmentations: list[NDArray[np.int32]]
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return len(self.keys)
+
+    @property
+    def examples_per_augmentation(self) -> NDArray[np.int64]:
+        """Examples that every augmentation of a group has, int64 [G]."""
+        return np.diff(self.first_examples)
+
+    @property
+    def num_puzzles(self) -> int:
+        """Augmentations of all groups, originals included."""
+        return int(self.augmentations.counts.sum())
+
+    @property
+    def rows_per_group(self) -> NDArray[np.int64]:
+        """Rows of each group, all augmentations counted, int64 [G]."""
+        return self.examples_per_augmentation * self.augmentations.counts
 
     @property
     def num_examples(self) -> int:
         """Rows of the split, all augmentations counted."""
-        return sum(len(ks) for ks in self.augmentations)
+        return int(self.rows_per_group.sum())
+
+    def slice(self, start: int, stop: int) -> Groups:
+        """The groups `start` to `stop`, as views; facts are left out."""
+        first, last = int(self.first_examples[start]), int(self.first_examples[stop])
+        return Groups(
+            inputs=self.inputs[first:last],
+            labels=self.labels[first:last],
+            first_examples=self.first_examples[start : stop + 1] - first,
+            augmentations=self.augmentations.slice(start, stop),
+            keys=self.keys[start:stop],
+            first_identifiers=self.first_identifiers[start:stop],
+            canonical_hashes=self.canonical_hashes[start:stop],
+            source_files=self.source_files[start:stop],
+            source_rows=self.source_rows[start:stop],
+        )
 
 
-def group_ranges(
-    groups: Groups, start: int, stop: int, examples: int = PART_EXAMPLES
-) -> Iterator[tuple[int, int]]:
-    """Cut the groups `start` to `stop` into ranges of about `examples` rows."""
-    first, rows = start, 0
-    for group in range(start, stop):
-        rows += len(groups.augmentations[group])
-        if rows >= examples or group == stop - 1:
+def single_examples(count: int) -> NDArray[np.int64]:
+    """`Groups.first_examples` where every group has one example."""
+    return np.arange(count + 1, dtype=np.int64)
+
+
+def group_ranges(rows_per_group: NDArray[np.int64], examples: int) -> Iterator[tuple[int, int]]:
+    """Cut groups into ranges of about `examples` rows, never inside a group."""
+    first, rows = 0, 0
+    for group, count in enumerate(rows_per_group.tolist()):
+        rows += count
+        if rows >= examples or group == len(rows_per_group) - 1:
             yield first, group + 1
             first, rows = group + 1, 0
 
@@ -89,6 +182,12 @@ class Selection:
     splits: Mapping[Split, Groups]
     sources: list[SourceFile] = field(default_factory=list[SourceFile])
     rejects: list[Reject] = field(default_factory=list[Reject])
+    num_identifiers: int = 1
+    """Rows of the puzzle-embedding table, the blank one (0) included."""
+    identifiers_digest: str = ""
+    """sha256 over what each identifier stands for; empty where there is only the blank one."""
+    warnings: list[str] = field(default_factory=list[str])
+    """What the user should know of this choice of puzzles."""
 
 
 @dataclass(frozen=True)

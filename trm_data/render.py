@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from trm_data.drawing import Drawing
 
 
 class Result(Protocol):
@@ -57,3 +62,37 @@ def _cell(value: object) -> str:
     if value is None:
         return "NULL"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def print_drawings(drawings: Sequence[Drawing]) -> None:
+    """Drawings side by side: in colour on a terminal, as plain text elsewhere."""
+    if sys.stdout.isatty():
+        from rich.columns import Columns
+        from rich.console import Console
+
+        Console().print(Columns([_coloured(drawing) for drawing in drawings], padding=(0, 4)))
+        return
+    blocks = [drawing.text().splitlines() for drawing in drawings]
+    widths = [max(map(len, block), default=0) for block in blocks]
+    for row in range(max(map(len, blocks), default=0)):
+        cells = (block[row] if row < len(block) else "" for block in blocks)
+        line = "    ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        print(f"  {line.rstrip()}")
+
+
+def _coloured(drawing: Drawing) -> Text:
+    from rich.text import Text
+
+    text = Text()
+    for row, symbols in enumerate(drawing.symbols):
+        for column, symbol in enumerate(symbols):
+            background = drawing.palette[int(drawing.colours[row, column])]
+            text.append(f"{symbol} ", style=f"{_ink(background)} on {background}")
+        text.append("\n")
+    return text
+
+
+def _ink(background: str) -> str:
+    """Black on light colours, white on dark ones."""
+    red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
+    return "black" if 3 * red + 6 * green + blue > 1280 else "white"

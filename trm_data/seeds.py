@@ -33,6 +33,7 @@ class Purpose(enum.IntEnum):
     EXAMPLE_ORDER = 6
     MIXTURE = 7
     RATE = 8
+    TRANSLATE = 9
 
 
 def check_word(name: str, value: int) -> int:

@@ -181,6 +181,17 @@ def _feistel_many(
 
 
 @njit(cache=True, nogil=True)
+def _feistel_keys(
+    seed: np.uint64, purpose: np.uint64, names: NDArray[np.int64], out: NDArray[np.uint64]
+) -> None:
+    stream = np.empty(STREAM_WORDS, np.uint64)
+    for i in range(names.shape[0]):
+        open_stream(stream, seed, purpose, names[i], 0)
+        for j in range(out.shape[1]):
+            out[i, j] = next_word(stream)
+
+
+@njit(cache=True, nogil=True)
 def _words(seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, out: NDArray[np.uint64]) -> None:
     stream = np.empty(STREAM_WORDS, np.uint64)
     open_stream(stream, seed, purpose, a, b)
@@ -222,6 +233,20 @@ def shuffled(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.
     """Returns a uniform permutation of range(count), int64[count], of the draw (seed, purpose, a, b)."""
     out = np.empty(count, np.int64)
     _shuffled(*_draw(seed, purpose, a, b), out)
+    return out
+
+
+def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Returns `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS].
+
+    Raises:
+        ValueError: a name below 0.
+    """
+    names = np.ascontiguousarray(names, np.int64)
+    if len(names) and int(names.min()) < 0:
+        raise ValueError(f"names: got {names.min()}, allowed is 0 and above")
+    out = np.empty((len(names), FEISTEL_ROUNDS), np.uint64)
+    _feistel_keys(np.uint64(check_word("seed", seed)), np.uint64(purpose), names, out)
     return out
 
 

@@ -57,17 +57,18 @@ class PredictionWriter:
         name = f"{self.evaluation}-{len(self.parts):05d}"
         predictions = np.concatenate([batch.predictions for batch in batches])
         count = len(predictions)
-        rows = slice(batches[0].first_row, batches[0].first_row + count)
-        labels = self._dataset.labels[rows]
+        rows = np.arange(batches[0].first_row, batches[0].first_row + count, dtype=np.int64)
+        labels = self._dataset.read(rows)["labels"]
+        picks = self._dataset.groups.picks(rows)
         wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
         halt_steps = np.concatenate([batch.halt_steps for batch in batches])
         table = pa.table(
             {
                 "evaluation": pa.array([self.evaluation] * count),
                 "part": pa.array([name] * count),
-                "row": np.arange(rows.start, rows.stop, dtype=np.int64),
-                "group_index": self._dataset.row_groups[rows],
-                "augmentation": self._dataset.row_augmentations[rows],
+                "row": rows,
+                "group_index": picks.groups.astype(np.int32),
+                "augmentation": picks.augmentations.astype(np.int32),
                 "exact": pa.array(wrong == 0),
                 "cells": cells,
                 "wrong_cells": wrong,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trm_data.kinds.base import load_kind
 from trm_data.layout import Layout
@@ -66,6 +67,11 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
         raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {evaluation}")
     kind = load_kind(dataset.manifest.kind)
     spec = dataset.manifest.spec
+    rows = dataset.read(np.array([row[0] for row in found.rows], np.int64))
+
+    def drawn(tokens: NDArray[np.uint8]) -> str:
+        return kind.draw(tokens, spec).text()
+
     return [
         Predicted(
             row=row,
@@ -74,9 +80,9 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
             exact=exact,
             wrong_cells=wrong,
             halt_step=halt_step,
-            puzzle=kind.render(dataset.inputs[row], spec),
-            prediction=kind.render(np.array(prediction, np.uint8), spec),
-            solution=kind.render(dataset.labels[row], spec),
+            puzzle=drawn(rows["inputs"][position].astype(np.uint8)),
+            prediction=drawn(np.array(prediction, np.uint8)),
+            solution=drawn(rows["labels"][position].astype(np.uint8)),
         )
-        for row, rating, exact, wrong, halt_step, prediction in found.rows
+        for position, (row, rating, exact, wrong, halt_step, prediction) in enumerate(found.rows)
     ]

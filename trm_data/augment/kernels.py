@@ -13,10 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds import FEISTEL_ROUNDS, Purpose
-from trm_data.seeds_kernels import STREAM_WORDS, U0, U1, feistel, mix, next_word, open_stream
+from trm_data.seeds_kernels import U0, U1, feistel, mix
 
-_AUGMENT = int(Purpose.AUGMENT)
 _CLUE = 32  # flag in a packed cell, above the largest digit
 _U4, _U15 = np.uint64(4), np.uint64(15)
 
@@ -68,6 +66,7 @@ def _decode_digits(
 @njit(cache=True, nogil=True, forceinline=True)
 def _write_row(
     cells: NDArray[np.uint8],
+    transpose: np.uint64,
     rows: NDArray[np.uint8],
     columns: NDArray[np.uint8],
     tokens: NDArray[np.uint16],
@@ -75,12 +74,20 @@ def _write_row(
     inputs: NDArray[np.uint8],
     labels: NDArray[np.uint8],
 ) -> None:
-    for i in range(side):
-        start = np.uint64(rows[i]) * np.uint64(side)
-        for j in range(side):
-            both = tokens[cells[start + np.uint64(columns[j])]]
-            inputs[i * side + j] = np.uint8(both & np.uint16(255))
-            labels[i * side + j] = np.uint8(both >> np.uint16(8))
+    if transpose != U0:
+        for i in range(side):
+            line = np.uint64(rows[i])
+            for j in range(side):
+                both = tokens[cells[np.uint64(columns[j]) * np.uint64(side) + line]]
+                inputs[i * side + j] = np.uint8(both & np.uint16(255))
+                labels[i * side + j] = np.uint8(both >> np.uint16(8))
+    else:
+        for i in range(side):
+            start = np.uint64(rows[i]) * np.uint64(side)
+            for j in range(side):
+                both = tokens[cells[start + np.uint64(columns[j])]]
+                inputs[i * side + j] = np.uint8(both & np.uint16(255))
+                labels[i * side + j] = np.uint8(both >> np.uint16(8))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -100,7 +107,7 @@ def _augment_row(
     inputs: NDArray[np.uint8],
     labels: NDArray[np.uint8],
 ) -> None:
-    """Applies one element, given as structure and digit rank, to packed[transpose]."""
+    """Applies one element, given as structure and digit rank, to a packed puzzle."""
     rest = structure // np.uint64(radices[0])
     transpose = structure - rest * np.uint64(radices[0])
     columns_rank = rest // np.uint64(radices[1])
@@ -108,35 +115,28 @@ def _augment_row(
     _decode_digits(rank, side, places, tokens)
     if row_table.shape[0] > 0 and column_table.shape[0] > 0:
         _write_row(
-            packed[transpose], row_table[rows_rank], column_table[columns_rank], tokens, side, inputs, labels
+            packed, transpose, row_table[rows_rank], column_table[columns_rank], tokens, side, inputs, labels
         )
     else:
         _decode_lines(np.int64(rows_rank), inner_rows, inner_columns, lines[0])
         _decode_lines(np.int64(columns_rank), inner_columns, inner_rows, lines[1])
-        _write_row(packed[transpose], lines[0], lines[1], tokens, side, inputs, labels)
+        _write_row(packed, transpose, lines[0], lines[1], tokens, side, inputs, labels)
 
 
 @njit(cache=True, nogil=True)
-def _pack(puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Returns [G, 2, S]: solution digits with a flag on clues, straight and transposed."""
-    packed = np.empty((puzzles.shape[0], 2, side * side), np.uint8)
+def pack(puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], packed: NDArray[np.uint8]) -> None:
+    """Fills packed [G, S] with solution digits and a flag on clues."""
     for g in range(puzzles.shape[0]):
-        for i in range(side):
-            for j in range(side):
-                cell = solutions[g, i * side + j] + (_CLUE if puzzles[g, i * side + j] != 0 else 0)
-                packed[g, 0, i * side + j] = cell
-                packed[g, 1, j * side + i] = cell
-    return packed
+        for i in range(puzzles.shape[1]):
+            packed[g, i] = solutions[g, i] + (_CLUE if puzzles[g, i] != 0 else 0)
 
 
 @njit(cache=True, nogil=True)
 def augment_rows(
-    puzzles: NDArray[np.uint8],
-    solutions: NDArray[np.uint8],
-    puzzle_keys: NDArray[np.int64],
-    groups: NDArray[np.int32],
+    packed: NDArray[np.uint8],
+    keys: NDArray[np.uint64],
+    groups: NDArray[np.int64],
     ks: NDArray[np.int64],
-    seed: np.uint64,
     radices: NDArray[np.int64],
     inner_rows: NDArray[np.uint8],
     inner_columns: NDArray[np.uint8],
@@ -148,15 +148,8 @@ def augment_rows(
     out_labels: NDArray[np.uint8],
     elements: NDArray[np.int64],
 ) -> None:
-    """See `augment.sudoku.augment_rows`; `radices` and the tables are described there."""
+    """See `augment.sudoku.SudokuAugmenter`; `radices` and the tables are described there."""
     side = box_rows * box_columns
-    packed = _pack(puzzles, solutions, side)
-    stream = np.empty(STREAM_WORDS, np.uint64)
-    keys = np.empty((puzzles.shape[0], FEISTEL_ROUNDS), np.uint64)
-    for g in range(puzzles.shape[0]):
-        open_stream(stream, seed, _AUGMENT, puzzle_keys[g], 0)
-        for i in range(FEISTEL_ROUNDS):
-            keys[g, i] = next_word(stream)
     lines = np.empty((2, side), np.uint8)
     places = np.empty(side, np.uint64)
     tokens = np.zeros(2 * _CLUE, np.uint16)

@@ -1,7 +1,7 @@
-"""The symmetries of Sudoku as values, and their numbering; rows of a dataset are made by `augment_rows`.
+"""The symmetries of Sudoku as values, and their numbering; rows of a dataset are made by `SudokuAugmenter`.
 
 Input: grids uint8, 0 for blank. Output: transformed grids, or encoded rows for the shard writer.
-Neighbours: `augment.kernels` makes the same rows in bulk; `kinds.sudoku` calls `augment_rows`. A row's
+Neighbours: `augment.kernels` makes the same rows in bulk; `kinds.sudoku` uses `SudokuAugmenter`. A row's
 symmetry is undone from its catalog row with `SudokuSymmetry.from_index(element, R, C).inverse()`, which applies
 to cell values (token - 1).
 
@@ -30,8 +30,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.augment.base import Made
 from trm_data.boxes import check_boxes, check_grids
-from trm_data.seeds import Purpose, check_word, feistel, feistel_keys, mix_word
+from trm_data.seeds import Purpose, feistel, feistel_keys, mix_word
 
 _MAX_INDICES = 1 << 62
 _LARGEST_TABLE = 1 << 17
@@ -210,74 +211,87 @@ def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: in
     return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle), int(k) - 1, count - 1)
 
 
-def augment_rows(
-    puzzles: NDArray[np.uint8],
-    solutions: NDArray[np.uint8],
-    puzzle_keys: NDArray[np.int64],
-    groups: NDArray[np.int32],
-    ks: NDArray[np.int64],
-    seed: int,
-    box_rows: int,
-    box_columns: int,
-    out_inputs: NDArray[np.uint8],
-    out_labels: NDArray[np.uint8],
-) -> NDArray[np.int64]:
-    """Writes encoded augmented rows and returns the element index of each, int64 [M].
+class SudokuAugmenter:
+    """Makes rows of Sudoku puzzles: tokens value + 1, blank 1, digits from 2.
 
-    Row m is the image of `puzzles[groups[m]]` and its solution under the element
-    `element_index(seed, puzzle_keys[groups[m]], ks[m])`, as tokens value + 1: blank 1, digits from 2.
+    Row n is the image of puzzle `groups[n]` and its solution under the element
+    `element_index(seed, keys[groups[n]], ks[n])`. Each puzzle is held as its S packed cells.
 
     Args:
         puzzles: [G, S]; a clue is equal to the solution's value.
         solutions: [G, S], complete.
-        puzzle_keys: [G], names of the puzzles, at least 0.
-        groups: [M], which puzzle.
-        ks: [M], which of its augmentations.
+        keys: [G], names of the puzzles, at least 0.
         seed: of the dataset.
         box_rows: R.
         box_columns: C.
-        out_inputs: [M, S], contiguous, is overwritten.
-        out_labels: likewise.
 
     Raises:
-        ValueError: shapes, values or indices that do not fit.
+        ValueError: shapes or values that do not fit.
     """
-    from trm_data.augment import kernels  # imports numba, which a symmetry does not need
 
-    side = check_boxes(box_rows, box_columns)
-    puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
-    solutions = check_grids("solutions", solutions, box_rows, box_columns)
-    if puzzles.shape != solutions.shape or len(puzzle_keys) != len(puzzles):
-        raise ValueError(
-            f"got {len(puzzles)} puzzles, {len(solutions)} solutions, {len(puzzle_keys)} keys: not the same"
-        )
-    if (solutions == 0).any() or ((puzzles != 0) & (puzzles != solutions)).any():
-        raise ValueError("solutions: a cell is blank, or differs from the puzzle's clue")
-    groups = np.ascontiguousarray(groups, np.int32)
-    ks = np.ascontiguousarray(ks, np.int64)
-    shape = (len(groups), side * side)
-    for name, out in (("out_inputs", out_inputs), ("out_labels", out_labels)):
-        if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
-            raise ValueError(f"{name}: got {out.dtype} {out.shape}, allowed is contiguous uint8 {shape}")
-    if len(ks) != len(groups):
-        raise ValueError(f"got {len(groups)} groups and {len(ks)} ks: not the same")
-    elements = np.empty(len(groups), np.int64)
-    if not len(groups):
-        return elements
-    count = index_count(box_rows, box_columns)
-    if int(groups.min()) < 0 or int(groups.max()) >= len(puzzles):
-        raise ValueError(f"groups: got {groups.min()} to {groups.max()}, allowed is 0 to {len(puzzles) - 1}")
-    if int(ks.min()) < 0 or int(ks.max()) >= count:
-        raise ValueError(f"ks: got {ks.min()} to {ks.max()}, allowed is 0 to {count - 1}")
-    keys = np.ascontiguousarray(puzzle_keys, np.int64)
-    if int(keys.min()) < 0:
-        raise ValueError(f"puzzle_keys: got {keys.min()}, allowed is 0 and above")
-    kernels.augment_rows(
-        puzzles, solutions, keys, groups, ks, np.uint64(check_word("seed", seed)),
-        np.array(radices(box_rows, box_columns), np.int64), *_line_tables(box_rows, box_columns),
-        box_rows, box_columns, out_inputs, out_labels, elements,
-    )  # fmt: skip
-    return elements
+    def __init__(
+        self,
+        puzzles: NDArray[np.uint8],
+        solutions: NDArray[np.uint8],
+        keys: NDArray[np.int64],
+        seed: int,
+        box_rows: int,
+        box_columns: int,
+    ) -> None:
+        from trm_data.augment import kernels  # imports numba, which a symmetry does not need
+        from trm_data.seeds_kernels import feistel_keys as keys_of_all
+
+        puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
+        solutions = check_grids("solutions", solutions, box_rows, box_columns)
+        if puzzles.shape != solutions.shape or len(keys) != len(puzzles):
+            raise ValueError(
+                f"got {len(puzzles)} puzzles, {len(solutions)} solutions, {len(keys)} keys: not the same"
+            )
+        if (solutions == 0).any() or ((puzzles != 0) & (puzzles != solutions)).any():
+            raise ValueError("solutions: a cell is blank, or differs from the puzzle's clue")
+        self._box = box_rows, box_columns
+        self._packed = np.empty_like(puzzles)
+        kernels.pack(puzzles, solutions, self._packed)
+        self._keys = keys_of_all(seed, Purpose.AUGMENT, keys)
+        self._radices = np.array(radices(box_rows, box_columns), np.int64)
+        self._tables = _line_tables(box_rows, box_columns)
+
+    def fill(
+        self,
+        groups: NDArray[np.int64],
+        ks: NDArray[np.int64],
+        examples: NDArray[np.int64],
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+    ) -> Made:
+        """See `Augmenter.fill`.
+
+        Raises:
+            ValueError: shapes or indices that do not fit.
+        """
+        from trm_data.augment import kernels
+
+        groups = np.ascontiguousarray(groups, np.int64)
+        ks = np.ascontiguousarray(ks, np.int64)
+        shape = (len(groups), self._packed.shape[1])
+        for name, out in (("inputs", inputs), ("labels", labels)):
+            if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
+                raise ValueError(f"{name}: got {out.dtype} {out.shape}, allowed is contiguous uint8 {shape}")
+        if len(ks) != len(groups):
+            raise ValueError(f"got {len(groups)} groups and {len(ks)} ks: not the same")
+        elements = np.empty(len(groups), np.int64)
+        if not len(groups):
+            return Made(elements)
+        count = index_count(*self._box)
+        for name, values, allowed in (("groups", groups, len(self._packed)), ("ks", ks, count)):
+            if int(values.min()) < 0 or int(values.max()) >= allowed:
+                raise ValueError(
+                    f"{name}: got {values.min()} to {values.max()}, allowed is 0 to {allowed - 1}"
+                )
+        kernels.augment_rows(
+            self._packed, self._keys, groups, ks, self._radices, *self._tables, *self._box, inputs, labels, elements
+        )  # fmt: skip
+        return Made(elements)
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-TABLES = ("datasets", "sources", "splits", "shards", "puzzles", "augmentations", "rejects")
+TABLES = ("datasets", "sources", "splits", "shards", "puzzles", "augmentations", "examples", "rejects")
 
 
 @cache

@@ -6,12 +6,13 @@ Columns and types are those of `catalogs/schema.sql`; DuckDB casts and checks th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.kinds.base import Kind
 from trm_data.manifest import Manifest
 from trm_data.records import Groups, Selection
 
@@ -20,14 +21,18 @@ if TYPE_CHECKING:
 
 
 def catalog_tables(
-    manifest: Manifest, selection: Selection, elements: Mapping[str, NDArray[np.int64]]
+    kind: Kind,
+    manifest: Manifest,
+    selection: Selection,
+    offsets: Mapping[str, Sequence[NDArray[np.uint8] | None]],
 ) -> dict[str, pa.Table]:
     """One Arrow table for each table of the catalog.
 
     Args:
+        kind: The kind of the dataset.
         manifest: The dataset's manifest, its catalog files aside.
         selection: Groups of every split, sources and rejects.
-        elements: For each split the symmetry element of every row, int64 [N].
+        offsets: For each split and shard the translation of every row, uint8 [N, 2]; None where there is none.
     """
     import pyarrow as pa
 
@@ -59,10 +64,10 @@ def catalog_tables(
             [_puzzles(name, split, groups) for split, groups in selection.splits.items()]
         ),
         "augmentations": pa.concat_tables(
-            [
-                _augmentations(name, split, groups, elements[split])
-                for split, groups in selection.splits.items()
-            ]
+            [_augmentations(kind, manifest, split, groups) for split, groups in selection.splits.items()]
+        ),
+        "examples": pa.concat_tables(
+            [_examples(name, split, groups, offsets[split]) for split, groups in selection.splits.items()]
         ),
         "rejects": pa.table(
             {
@@ -127,21 +132,64 @@ def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
             "group_index": np.arange(count, dtype=np.int32),
             "source_file": groups.source_files,
             "source_row": groups.source_rows,
-            "rating": groups.ratings,
-            "rating_source": groups.rating_sources,
-            "clues": groups.clues,
-            "num_augmentations": np.array([len(ks) for ks in groups.augmentations], np.int32),
+            "puzzle_key": groups.keys,
+            "num_augmentations": groups.augmentations.counts,
+            "num_examples": groups.examples_per_augmentation.astype(np.int32),
             "canonical_hash": groups.canonical_hashes,
-            "first_identifier": np.zeros(count, np.int32),
+            "first_identifier": groups.first_identifiers,
+            **groups.facts,
         }
     )
 
 
-def _augmentations(name: str, split: str, groups: Groups, elements: NDArray[np.int64]) -> pa.Table:
+def _augmentations(kind: Kind, manifest: Manifest, split: str, groups: Groups) -> pa.Table:
+    """Every augmentation; of a virtual dataset without identifiers only those that k = position does not give."""
     import pyarrow as pa
 
-    counts = [len(ks) for ks in groups.augmentations]
-    rows = sum(counts)
+    identifier_each = kind.geometry(manifest.spec).identifier_each
+    counts = groups.augmentations.counts.astype(np.int64)
+    which = np.arange(len(groups), dtype=np.int64)
+    if manifest.virtual and not identifier_each:
+        which = np.flatnonzero(groups.augmentations.offsets >= 0)
+        counts = counts[which]
+    puzzle_groups = np.repeat(which, counts)
+    positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    ks = groups.augmentations.ks(puzzle_groups, positions)
+    elements = kind.elements(manifest.spec, groups, puzzle_groups, ks)
+    identifiers = groups.first_identifiers[puzzle_groups]
+    if identifier_each:
+        identifiers = identifiers + positions.astype(np.int32)
+
+    def constant(text: str) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(ks), np.int8)), pa.array([text]))
+
+    return pa.table(
+        {
+            "dataset": constant(manifest.name),
+            "split": constant(split),
+            "group_index": puzzle_groups.astype(np.int32),
+            "augmentation": positions.astype(np.int32),
+            "k": ks.astype(np.int32),
+            "element": elements,
+            "identifier": identifiers,
+            **kind.element_columns(elements),
+        }
+    )
+
+
+def _examples(name: str, split: str, groups: Groups, offsets: Sequence[NDArray[np.uint8] | None]) -> pa.Table:
+    """How far every row was moved, for kinds that translate."""
+    import pyarrow as pa
+
+    known = [part for part in offsets if part is not None]
+    moved = np.concatenate(known) if known else np.empty((0, 2), np.uint8)
+    examples = groups.examples_per_augmentation
+    counts = groups.augmentations.counts.astype(np.int64) if len(moved) else np.zeros(len(groups), np.int64)
+    puzzle_groups = np.repeat(np.arange(len(groups)), counts)
+    positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    per_puzzle = np.repeat(examples, counts)
+    rows = int(per_puzzle.sum())
+    within = np.arange(rows) - np.repeat(np.cumsum(per_puzzle) - per_puzzle, per_puzzle)
 
     def constant(text: str) -> pa.Array:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array([text]))
@@ -150,9 +198,10 @@ def _augmentations(name: str, split: str, groups: Groups, elements: NDArray[np.i
         {
             "dataset": constant(name),
             "split": constant(split),
-            "group_index": np.repeat(np.arange(len(groups), dtype=np.int32), counts),
-            "augmentation": np.concatenate([np.arange(count, dtype=np.int32) for count in counts]),
-            "k": np.concatenate(groups.augmentations),
-            "element": elements,
+            "group_index": np.repeat(puzzle_groups, per_puzzle).astype(np.int32),
+            "augmentation": np.repeat(positions, per_puzzle).astype(np.int32),
+            "example": within.astype(np.int32),
+            "row_offset": moved[:, 0],
+            "column_offset": moved[:, 1],
         }
     )

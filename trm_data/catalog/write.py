@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.errors import CorruptDatasetError, QueryError
 from trm_data.layout import Layout
-from trm_data.manifest import FileEntry, dataset_names, read_manifest
+from trm_data.manifest import FileEntry, read_manifest
 from trm_data.shards.files import file_sha256
 from trm_data.shards.naming import temporary_path
+from trm_data.store import dataset_names, open_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -137,7 +138,6 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
 
 def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: str) -> None:
     manifest = read_manifest(layout, name)
-    folder = layout.dataset(name)
     connection.begin()
     try:
         for table in TABLES:
@@ -147,10 +147,9 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
         for file in manifest.catalog:
             table = Path(file.file).stem
             if table not in TABLES:
-                raise CorruptDatasetError(f"{folder / file.file}: no table of the catalog")
-            connection.execute(
-                f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(folder / file.file)]
-            )
+                raise CorruptDatasetError(f"{name}: {file.file} is no table of the catalog")
+            path = open_file(layout, name, file)
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
         connection.commit()
     except BaseException:
         connection.rollback()

@@ -15,3 +15,17 @@ SUDOKU_BLANK = 1
 def sudoku_vocabulary_size(side: int) -> int:
     """PAD, blank and the digits: 11 for 9x9."""
     return side + 2
+
+
+MAZE_WALL = 1
+"""A cell that cannot be entered, `#`."""
+MAZE_FREE = 2
+"""A cell that can, a space."""
+MAZE_START = 3
+"""Where the path starts, `S`."""
+MAZE_GOAL = 4
+"""Where it ends, `G`."""
+MAZE_PATH = 5
+"""A free cell on the path, `o`; only in labels."""
+MAZE_VOCABULARY_SIZE = 6
+"""PAD and the five tokens of a maze."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
+
+from trm_data.errors import SpecError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,22 +24,38 @@ def default_workers() -> int:
     return os.cpu_count() or 1
 
 
-def run_tasks(task: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
-    """`task` of every item, in the order of `items`.
+class LocalEngine:
+    """Threads of this process.
 
-    The first error ends the run: tasks that have not started are dropped, then it is raised.
+    Args:
+        workers: Threads; one for each core if None.
+
+    Raises:
+        SpecError: Fewer than one.
     """
-    if workers <= 1 or len(items) <= 1:
-        return [task(item) for item in items]
-    with ThreadPoolExecutor(max_workers=min(workers, len(items)), thread_name_prefix="build") as pool:
-        futures = [pool.submit(task, item) for item in items]
-        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        if any(future.exception() for future in done):
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = default_workers() if workers is None else workers
+        if self.workers < 1:
+            raise SpecError(f"--workers {workers}: at least 1")
+
+    def run(
+        self, task: Callable[[T], R], items: Sequence[T], done: Callable[[R], None] | None = None
+    ) -> list[R]:
+        """See `Engine.run`."""
+        if self.workers == 1 or len(items) <= 1:
+            return [_told(task(item), done) for item in items]
+        pool = ThreadPoolExecutor(max_workers=min(self.workers, len(items)), thread_name_prefix="build")
+        try:
+            futures = [pool.submit(task, item) for item in items]
+            for future in as_completed(futures):
+                _told(future.result(), done)
+            return [future.result() for future in futures]
+        finally:
             pool.shutdown(wait=True, cancel_futures=True)
-        return [future.result() for future in futures if not future.cancelled()]
 
 
-def slices(count: int, workers: int, *, smallest: int = 32) -> list[tuple[int, int]]:
-    """Cut `count` items into even ranges, a few for each worker, none smaller than `smallest` but the last."""
-    size = max(smallest, -(-count // (4 * workers)))
-    return [(start, min(start + size, count)) for start in range(0, count, size)]
+def _told(result: R, done: Callable[[R], None] | None) -> R:
+    if done is not None:
+        done(result)
+    return result

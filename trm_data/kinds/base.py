@@ -1,18 +1,33 @@
-"""What a kind of puzzle must know, so that building, verifying and showing need to know nothing of it."""
+"""What a kind of puzzle must know, so that building, verifying, loading and showing need to know nothing of it.
+
+A kind chooses base puzzles (`select`), says which augmenter makes rows of them, and checks them. All bookkeeping
+(shards, identifiers, digests, re-deriving rows) is the same for every kind. docs/own-puzzles.md shows how to add one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.augment.base import Augmenter
+from trm_data.drawing import Drawing
+from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.progress import Progress
-from trm_data.records import Groups, Rows, Selection
-from trm_data.sources.base import LocalSource
-from trm_data.specs import DatasetSpec, Split
+from trm_data.records import Groups, Selection
+from trm_data.sources.base import SourceRef, Sources
+from trm_data.specs import DatasetSpec, Options, Split
+
+ENTRY_POINTS = "trm_data.kinds"
+"""Entry-point group in which other packages name their kinds."""
+
+PROBLEMS_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,18 +38,67 @@ class Geometry:
         grid_rows: Rows of the grid as it is drawn.
         grid_columns: Columns of the grid as it is drawn.
         vocabulary_size: Tokens, PAD included.
-        identifiers: Name of each row of the puzzle-embedding table; 0 is the blank one.
+        identifier_each: Whether every augmentation has a puzzle identifier of its own, or all share the blank one.
     """
 
     grid_rows: int
     grid_columns: int
     vocabulary_size: int
-    identifiers: tuple[str, ...]
+    identifier_each: bool = False
 
     @property
     def sequence_length(self) -> int:
         """Cells S of a row."""
         return self.grid_rows * self.grid_columns
+
+
+@dataclass(frozen=True)
+class BasePuzzles:
+    """Base puzzles as `verify` recovered them from a shard: G whole groups of E examples.
+
+    Attributes:
+        inputs: Tokens, uint8 [E, S].
+        labels: Tokens, uint8 [E, S].
+        first_examples: Where each group's examples begin, int64 [G + 1].
+        first_group: Number of the first group in its split.
+        facts: Columns of the catalog's table `puzzles` for these groups.
+    """
+
+    inputs: NDArray[np.uint8]
+    labels: NDArray[np.uint8]
+    first_examples: NDArray[np.int64]
+    first_group: int
+    facts: Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class CheckedPuzzles:
+    """What a kind found when it checked base puzzles.
+
+    Attributes:
+        problems: One line for each thing that is wrong.
+        canonical_hashes: Of each group, for comparison with the catalog.
+        classes: Where each thing is that must not be in two splits, and its hash.
+        counts: What else was counted, by what.
+    """
+
+    problems: list[str]
+    canonical_hashes: list[str] = field(default_factory=list[str])
+    classes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the splits of a dataset share.
+
+    Attributes:
+        problems: What they must not share.
+        notes: Known duplicates of published sets, by name.
+    """
+
+    problems: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
 
 
 class Kind(Protocol):
@@ -43,7 +107,7 @@ class Kind(Protocol):
     name: str
 
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Refuse a specification that cannot be built, before anything is read.
+        """Refuse a specification that cannot be built, before puzzles are chosen.
 
         Raises:
             SpecError: Which option, what it got, what is allowed.
@@ -54,15 +118,17 @@ class Kind(Protocol):
         """Shapes and sizes."""
         ...
 
-    def select(
-        self,
-        spec: DatasetSpec,
-        source: LocalSource,
-        test_source: LocalSource | None,
-        *,
-        workers: int,
-        progress: Progress,
-    ) -> Selection:
+    def open_sources(
+        self, source: SourceRef, test_source: SourceRef | None, options: Options
+    ) -> AbstractContextManager[Sources]:
+        """Make the sources readable here, for as long as the context lasts.
+
+        Raises:
+            SourceError: One does not exist or cannot be fetched.
+        """
+        ...
+
+    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
         """Choose the puzzles of every split: valid, and disjoint under the symmetries of the kind.
 
         Raises:
@@ -71,54 +137,80 @@ class Kind(Protocol):
         """
         ...
 
-    def make_rows(
-        self, spec: DatasetSpec, groups: Groups, start: int, stop: int
-    ) -> tuple[Rows, NDArray[np.int64]]:
-        """All rows of the groups `start` to `stop`, and the symmetry element that made each.
-
-        Pure: the same specification and groups give the same rows on any machine.
-        """
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        """What makes rows of these groups. The same specification and groups give the same rows anywhere."""
         ...
 
-    def check_rows(
-        self,
-        spec: DatasetSpec,
-        split: Split,
-        rows: Rows,
-        ks: NDArray[np.int32],
-        elements: NDArray[np.int64],
-    ) -> CheckedSplit:
-        """Check the decoded rows of a split without trusting the build.
-
-        Args:
-            spec: The dataset's specification.
-            split: Which split.
-            rows: All of its rows, decoded from the shards.
-            ks: k of each row's augmentation, from the catalog, int32 [N].
-            elements: Symmetry element of each row, from the catalog, int64 [N].
-        """
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Index of the symmetry that the `ks[n]`-th augmentation of group `rows[n]` is, int64 [N]."""
         ...
 
-    def render(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> str:
-        """A row as text for the terminal."""
+    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
+        """What the catalog's table `augmentations` says of symmetry elements beside their index."""
+        ...
+
+    def recover(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: Any
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """The base examples from stored rows of originals (k = 0); undoes their translation, where there is one."""
+        ...
+
+    def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
+        """Check base puzzles by the rules of the kind, without trusting the build."""
+        ...
+
+    def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
+        """What the splits share, from the `classes` of all their puzzles (where it is, hash)."""
+        ...
+
+    def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
+        """A row as a drawing, for the terminal and for pictures."""
         ...
 
 
-@dataclass(frozen=True)
-class CheckedSplit:
-    """What `Kind.check_rows` found.
+class KindDefaults:
+    """What most kinds have in common; a kind derives from it and overrides what differs."""
 
-    Attributes:
-        problems: One line for each thing that is wrong.
-        canonical_hashes: Of each group's original, for comparison between splits and with the catalog.
-    """
+    def open_sources(
+        self, source: SourceRef, test_source: SourceRef | None, options: Options
+    ) -> AbstractContextManager[Sources]:
+        """Files, local or remote."""
+        from trm_data.sources.base import open_sources
 
-    problems: list[str]
-    canonical_hashes: list[str]
+        return open_sources(source, test_source)
+
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """k numbers the symmetries itself."""
+        return ks
+
+    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def recover(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: Any
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """An original is its base puzzle."""
+        return inputs, labels
+
+    def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
+        """No class is anywhere twice."""
+        seen: dict[str, str] = {}
+        problems = [
+            f"{where}: is equivalent under symmetry to {seen[hash_]}"
+            for found in classes.values()
+            for where, hash_ in found
+            if seen.setdefault(hash_, where) != where
+        ]
+        return Comparison(problems)
 
 
 def load_kind(name: str) -> Kind:
-    """The kind of that name.
+    """The kind of that name, of this package or of another one that names it as an entry point.
 
     Raises:
         SpecError: There is none.
@@ -127,4 +219,38 @@ def load_kind(name: str) -> Kind:
         from trm_data.kinds.sudoku.kind import SudokuKind
 
         return SudokuKind()
-    raise SpecError(f"unknown kind {name!r}: there is 'sudoku'")
+    if name == "maze":
+        from trm_data.kinds.maze.kind import MazeKind
+
+        return MazeKind()
+    if name == "arc":
+        from trm_data.kinds.arc.kind import ArcKind
+
+        return ArcKind()
+    if name == "table":
+        from trm_data.kinds.table.kind import TableKind
+
+        return TableKind()
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name == name:
+            return cast(Kind, entry.load()())
+    raise SpecError(f"unknown kind {name!r}: there are {', '.join(kind_names())}")
+
+
+def kind_names() -> list[str]:
+    """Every kind that can be built here."""
+    return [
+        "sudoku",
+        "maze",
+        "arc",
+        "table",
+        *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS)),
+    ]
+
+
+def named_problems(split: str, what: str, positions: NDArray[np.int64], problem: str) -> list[str]:
+    """A line for each of the first few, and one for how many more there are."""
+    lines = [f"{split} {what} {position}: {problem}" for position in positions[:PROBLEMS_SHOWN].tolist()]
+    if len(positions) > PROBLEMS_SHOWN:
+        lines.append(f"{split}: {len(positions) - PROBLEMS_SHOWN:,} more {what}s: {problem.split(' ', 1)[1]}")
+    return lines

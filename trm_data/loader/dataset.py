@@ -1,30 +1,46 @@
-"""Opens one split of a built dataset: checked against its manifest, decoded, ready to be gathered from.
+"""Opens one split of a built dataset: checked against its manifest, ready to be gathered from.
 
-Rows stay in memory while they fit a budget. A larger split is decoded once into a file under the root's
-cache and mapped, so the processes of a machine share it.
+Stored rows stay in memory while they fit a budget; a larger split is decoded once into a file under the root's
+cache and mapped, so the processes of a machine share it (`loader.stored`). A virtual dataset holds its base puzzles
+and computes its rows (`loader.virtual`).
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.errors import CorruptDatasetError, SpecError
-from trm_data.layout import Layout, resolve_root
-from trm_data.manifest import Manifest, SplitEntry, read_manifest
-from trm_data.records import Rows
-from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
-from trm_data.shards.files import file_sha256, write_json
-from trm_data.shards.reader import check_file, read_blocks
+from trm_data.errors import SpecError
+from trm_data.layout import resolve_root
+from trm_data.manifest import Manifest, read_manifest
+from trm_data.specs import Split
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
+
+Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
+"""`inputs` uint8 [b, S], `labels` uint8 [b, S], `puzzle_identifiers` int32 [b]."""
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Which rows: N of them.
+
+    Attributes:
+        groups: Group of each, int64 [N].
+        augmentations: Position of the augmentation within the group, int64 [N].
+        examples: Example within the augmentation, int64 [N].
+    """
+
+    groups: NDArray[np.int64]
+    augmentations: NDArray[np.int64]
+    examples: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.groups)
 
 
 @dataclass(frozen=True)
@@ -46,38 +62,50 @@ class GroupTable:
         """Examples of one epoch: one augmentation of every group."""
         return int(self.num_examples.sum())
 
+    def rows(self, picks: Picks) -> NDArray[np.int64]:
+        """Row of each pick, int64 [N]."""
+        offsets = picks.augmentations * self.num_examples[picks.groups] + picks.examples
+        return self.first_rows[picks.groups] + offsets
+
+    def picks(self, rows: NDArray[np.int64]) -> Picks:
+        """The inverse of `rows`."""
+        groups = np.searchsorted(self.first_rows, rows, side="right") - 1
+        augmentations, examples = np.divmod(rows - self.first_rows[groups], self.num_examples[groups])
+        return Picks(groups, augmentations, examples)
+
+
+class RowReader(Protocol):
+    """Where the rows of a dataset come from."""
+
+    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
+        """These rows as a batch; `rows` are their numbers where the caller knows them."""
+        ...
+
 
 @dataclass(frozen=True)
 class Dataset:
-    """One split, decoded. N rows of S cells.
+    """One split, opened. N rows of S cells.
 
     Attributes:
         manifest: The manifest of the whole dataset.
         split: Which split.
-        inputs: Tokens, uint8 [N, S].
-        labels: Tokens, uint8 [N, S].
-        puzzle_identifiers: int32 [N].
         groups: Where each group's rows are.
-        row_groups: Group of each row, int32 [N].
-        row_augmentations: Augmentation of each row within its group, int32 [N].
+        reader: Where rows come from.
     """
 
     manifest: Manifest
-    split: str
-    inputs: NDArray[np.uint8] = field(repr=False)
-    labels: NDArray[np.uint8] = field(repr=False)
-    puzzle_identifiers: NDArray[np.int32] = field(repr=False)
-    row_groups: NDArray[np.int32] = field(repr=False)
-    row_augmentations: NDArray[np.int32] = field(repr=False)
+    split: Split
     groups: GroupTable = field(repr=False)
+    reader: RowReader = field(repr=False)
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return self.manifest.splits[self.split].num_examples
 
     def __repr__(self) -> str:
+        virtual = ", virtual" if self.virtual else ""
         return (
             f"Dataset({self.name!r}, split={self.split!r}, examples={len(self):,}, "
-            f"groups={len(self.groups.first_rows):,}, sequence_length={self.sequence_length})"
+            f"groups={len(self.groups.first_rows):,}, sequence_length={self.sequence_length}{virtual})"
         )
 
     @property
@@ -86,9 +114,24 @@ class Dataset:
         return self.manifest.name
 
     @property
+    def virtual(self) -> bool:
+        """Whether augmented rows are computed when they are asked for."""
+        return self.manifest.virtual
+
+    @property
     def sequence_length(self) -> int:
         """Cells S of a row."""
         return self.manifest.sequence_length
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Tokens, PAD included."""
+        return self.manifest.vocabulary_size
+
+    @property
+    def num_identifiers(self) -> int:
+        """Rows of the puzzle-embedding table, the blank one included."""
+        return self.manifest.num_identifiers
 
     @property
     def content_digest(self) -> str:
@@ -104,6 +147,21 @@ class Dataset:
     def epoch_examples(self) -> int:
         """Examples of one epoch: one augmentation of every group."""
         return self.groups.epoch_examples
+
+    def gather(self, picks: Picks) -> Batch:
+        """These rows as a batch."""
+        return self.reader.gather(picks, None)
+
+    def read(self, rows: NDArray[np.int64]) -> Batch:
+        """The rows of these numbers as a batch.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+        rows = np.asarray(rows, np.int64)
+        if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < len(self)):
+            raise IndexError(f"rows {rows.min()} to {rows.max()}: {self.name} has {len(self):,}, from 0")
+        return self.reader.gather(self.groups.picks(rows), rows)
 
 
 def open_dataset(
@@ -130,127 +188,13 @@ def open_dataset(
     manifest = read_manifest(layout, name)
     if split not in manifest.splits:
         raise SpecError(f"dataset {name} has no split {split!r}: it has {', '.join(manifest.splits)}")
-    entry = manifest.splits[split]
-    row_bytes = 2 * manifest.sequence_length + 16
-    if entry.num_examples * row_bytes <= budget_bytes:
-        check_shards(layout, manifest, entry)
-        rows = Rows.concatenate(list(_read_shards(layout, manifest, entry)))
-        _check_digest(layout, manifest, entry, group_digests(rows), split)
+    opened = cast(Split, split)
+    if manifest.virtual:
+        from trm_data.loader.virtual import open_virtual
+
+        groups, reader = open_virtual(layout, manifest, opened)
     else:
-        rows = _mapped_rows(layout, manifest, entry, split)
-    return Dataset(
-        manifest=manifest,
-        split=split,
-        inputs=rows.inputs,
-        labels=rows.labels,
-        puzzle_identifiers=rows.puzzle_identifiers,
-        row_groups=rows.groups,
-        row_augmentations=rows.augmentations,
-        groups=_group_table(rows, f"{name} {split}"),
-    )
+        from trm_data.loader.stored import open_stored
 
-
-def _read_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
-    """Rows of each shard; `check_shards` comes first."""
-    folder = layout.dataset(manifest.name)
-    for shard in entry.shards:
-        yield Rows.concatenate(
-            read_blocks(
-                folder / shard.file,
-                sequence_length=manifest.sequence_length,
-                num_records=shard.num_records,
-                num_examples=shard.num_examples,
-            )
-        )
-
-
-def _check_digest(layout: Layout, manifest: Manifest, entry: SplitEntry, digests: bytes, split: str) -> None:
-    found = split_digest(manifest.sequence_length, [digests])
-    if found != entry.digest or len(digests) != GROUP_DIGEST_BYTES * entry.num_groups:
-        raise CorruptDatasetError(
-            f"{layout.dataset(manifest.name)}: the rows of {split} are not those of the manifest (digest {found[:12]})"
-        )
-
-
-def _group_table(rows: Rows, what: str) -> GroupTable:
-    """Where each group lies; checks that every augmentation of a group has as many examples."""
-    new_group = np.concatenate([[True], np.diff(rows.groups) != 0])
-    first_rows = np.flatnonzero(new_group)
-    sizes = np.diff(np.append(first_rows, len(rows)))
-    last_rows = first_rows + sizes - 1
-    num_augmentations = rows.augmentations[last_rows].astype(np.int64) + 1
-    num_examples = sizes // num_augmentations
-    offsets = np.arange(len(rows)) - np.repeat(first_rows, sizes)
-    per_row = np.repeat(num_examples, sizes)
-    if not (
-        np.array_equal(sizes, num_augmentations * num_examples)
-        and np.array_equal(rows.augmentations, offsets // per_row)
-        and np.array_equal(rows.examples, offsets % per_row)
-    ):
-        raise CorruptDatasetError(f"{what}: the augmentations of a group differ in their number of examples")
-    return GroupTable(first_rows.astype(np.int64), num_augmentations, num_examples.astype(np.int64))
-
-
-_CELLS = ("inputs", "labels")
-_COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples")
-
-
-def _mapped_rows(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
-    """Rows mapped from decoded files named by the split's digest, which the first process writes.
-
-    The shards are checked at every opening, as for resident rows; decoded files whose bytes are not those that
-    were written are decoded again.
-    """
-    check_shards(layout, manifest, entry)
-    folder = layout.cache / "rows" / entry.digest
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        complete = folder / "complete.json"
-        if not complete.is_file() or json.loads(complete.read_text()) != _file_digests(folder):
-            complete.unlink(missing_ok=True)
-            _decode_to_files(layout, manifest, entry, split, folder)
-            write_json(complete, _file_digests(folder))
-    return Rows(**{column: np.load(folder / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
-
-
-def _file_digests(folder: Path) -> dict[str, str]:
-    """sha256 of each decoded file that is there."""
-    paths = [folder / f"{column}.npy" for column in _COLUMNS]
-    return {path.name: file_sha256(path) for path in paths if path.is_file()}
-
-
-def check_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> None:
-    """Check that the shards of a split are the files that were written.
-
-    Raises:
-        CorruptDatasetError: One is missing or changed.
-    """
-    folder = layout.dataset(manifest.name)
-    for shard in entry.shards:
-        check_file(folder / shard.file, size_bytes=shard.size_bytes, sha256=shard.sha256)
-
-
-def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str, folder: Path) -> None:
-    """Decode shard by shard, so that memory holds one shard at a time."""
-    count = entry.num_examples
-    cells = (count, manifest.sequence_length)
-    files = {
-        column: np.lib.format.open_memmap(
-            folder / f"{column}.npy",
-            mode="w+",
-            dtype=np.uint8 if column in _CELLS else np.int32,
-            shape=cells if column in _CELLS else (count,),
-        )
-        for column in _COLUMNS
-    }
-    start = 0
-    digests: list[bytes] = []
-    for rows in _read_shards(layout, manifest, entry):
-        digests.append(group_digests(rows))
-        for column, file in files.items():
-            file[start : start + len(rows)] = getattr(rows, column)
-        start += len(rows)
-    for file in files.values():
-        file.flush()
-    _check_digest(layout, manifest, entry, b"".join(digests), split)
+        groups, reader = open_stored(layout, manifest, opened, budget_bytes)
+    return Dataset(manifest, opened, groups, reader)

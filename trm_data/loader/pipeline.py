@@ -9,8 +9,8 @@ from typing import Self
 import grain
 import numpy as np
 
-from trm_data.loader.dataset import Dataset
-from trm_data.loader.source import Batch, BatchSource, gather
+from trm_data.loader.dataset import Batch, Dataset
+from trm_data.loader.source import BatchSource
 
 READ_THREADS = 1
 PREFETCHED_BATCHES = 16
@@ -117,7 +117,7 @@ def evaluation_batches(
     total = min(len(dataset), limit) if limit else len(dataset)
     for start in range(0, total, batch_size):
         count = min(batch_size, total - start)
-        batch = gather(dataset, np.arange(start, start + count, dtype=np.int64))
+        batch = dataset.read(np.arange(start, start + count, dtype=np.int64))
         if count < batch_size:
             batch = {name: _padded(values, batch_size) for name, values in batch.items()}
         yield batch, start, count

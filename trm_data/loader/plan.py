@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.loader.dataset import GroupTable
+from trm_data.loader.dataset import GroupTable, Picks
 from trm_data.seeds import Purpose
 from trm_data.seeds_kernels import STREAM_WORDS, next_bounded, open_stream, shuffle, shuffled
 
@@ -43,28 +43,34 @@ class BatchPlan:
         """Examples of one epoch."""
         return self.groups.epoch_examples
 
+    def picks(self, step: int, start: int, stop: int) -> Picks:
+        """What each of the slots `start` to `stop` of the global batch at `step` holds."""
+        return self.stream(step * self.global_batch_size + start, stop - start)
+
     def rows(self, step: int, start: int, stop: int) -> NDArray[np.int64]:
         """Row of the dataset for each of the slots `start` to `stop` of the global batch at `step`."""
-        first = step * self.global_batch_size + start
-        out = np.empty(stop - start, np.int64)
+        return self.groups.rows(self.picks(step, start, stop))
+
+    def stream(self, first: int, count: int) -> Picks:
+        """The examples `first` to `first + count - 1` of the endless stream."""
+        out = np.empty((3, count), np.int64)
         filled = 0
-        while filled < len(out):
+        while filled < count:
             epoch, offset = divmod(first + filled, self.epoch_examples)
-            count = min(len(out) - filled, self.epoch_examples - offset)
+            part = min(count - filled, self.epoch_examples - offset)
             order, ends = self._order(epoch)
             _fill(
                 order,
                 ends,
-                self.groups.first_rows,
                 self.groups.num_augmentations,
                 self.groups.num_examples,
                 np.uint64(self.seed),
                 epoch,
                 offset,
-                out[filled : filled + count],
+                out[:, filled : filled + part],
             )
-            filled += count
-        return out
+            filled += part
+        return Picks(*out)
 
     def _order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Groups of an epoch in their order, and where the examples of each end; the last epochs are kept."""
@@ -82,7 +88,6 @@ class BatchPlan:
 def _fill(
     order: NDArray[np.int64],
     ends: NDArray[np.int64],
-    first_rows: NDArray[np.int64],
     num_augmentations: NDArray[np.int64],
     num_examples: NDArray[np.int64],
     seed: Any,
@@ -90,25 +95,24 @@ def _fill(
     offset: Any,
     out: NDArray[np.int64],
 ) -> None:
-    """Rows of the examples from `offset` of an epoch on."""
+    """Group, augmentation and example of the examples from `offset` of an epoch on; `out` is [3, N]."""
     stream = np.empty(STREAM_WORDS, np.uint64)
     place = np.searchsorted(ends, offset, side="right")
     filled = 0
-    while filled < out.shape[0]:
+    while filled < out.shape[1]:
         group: Any = order[place]
         examples: Any = num_examples[group]
         open_stream(stream, seed, Purpose.EPOCH_AUGMENTATION.value, epoch, group)
         augmentation = np.int64(next_bounded(stream, np.uint64(num_augmentations[group])))
-        first = first_rows[group] + augmentation * examples
         skipped = offset + filled - (ends[place] - examples)
         if examples == 1:
-            out[filled] = first
+            out[0, filled], out[1, filled], out[2, filled] = group, augmentation, 0
             filled += 1
         else:
             inner = np.arange(examples)
             open_stream(stream, seed, Purpose.EXAMPLE_ORDER.value, epoch, group)
             shuffle(stream, inner)
-            for position in range(skipped, min(examples, skipped + out.shape[0] - filled)):
-                out[filled] = first + inner[position]
+            for position in range(skipped, min(examples, skipped + out.shape[1] - filled)):
+                out[0, filled], out[1, filled], out[2, filled] = group, augmentation, inner[position]
                 filled += 1
         place += 1

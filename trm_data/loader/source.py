@@ -5,18 +5,12 @@ Per-element Python would cost more than the rows themselves, so one element is o
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
-
 from trm_data.errors import SpecError
-from trm_data.loader.dataset import Dataset
+from trm_data.loader.dataset import Batch, Dataset
 from trm_data.loader.plan import BatchPlan
 
 MOST_STEPS = 2**40
 """Steps that a loader can count; the stream of examples has no end."""
-
-Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
 
 
 class BatchSource:
@@ -64,33 +58,4 @@ class BatchSource:
         )
 
     def __getitem__(self, index: int) -> Batch:
-        rows = self.plan.rows(self.start_step + int(index), *self._slots)
-        return gather(self.dataset, rows)
-
-
-def gather(dataset: Dataset, rows: NDArray[np.int64]) -> Batch:
-    """The rows of a dataset as a batch: `inputs`, `labels` uint8 [b, S], `puzzle_identifiers` int32 [b]."""
-    shape = (len(rows), dataset.inputs.shape[1])
-    inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
-    identifiers = np.empty(len(rows), np.int32)
-    _gather(dataset.inputs, dataset.labels, dataset.puzzle_identifiers, rows, inputs, labels, identifiers)
-    return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers}
-
-
-@njit(cache=True, nogil=True)
-def _gather(
-    all_inputs: NDArray[np.uint8],
-    all_labels: NDArray[np.uint8],
-    all_identifiers: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    inputs: NDArray[np.uint8],
-    labels: NDArray[np.uint8],
-    identifiers: NDArray[np.int32],
-) -> None:
-    for slot in range(rows.shape[0]):
-        row = rows[slot]
-        for cell in range(inputs.shape[1]):
-            inputs[slot, cell] = all_inputs[row, cell]
-        for cell in range(inputs.shape[1]):
-            labels[slot, cell] = all_labels[row, cell]
-        identifiers[slot] = all_identifiers[row]
+        return self.dataset.gather(self.plan.picks(self.start_step + int(index), *self._slots))

@@ -34,9 +34,18 @@ def group_digests(rows: Rows) -> bytes:
     return b"".join(digests)
 
 
-def split_digest(sequence_length: int, digests: Iterable[bytes]) -> str:
-    """Digest of a split from its shards' group digests, in shard order."""
+def split_digest(sequence_length: int, digests: Iterable[bytes], *, virtual: str = "") -> str:
+    """Digest of a split from its shards' group digests, in shard order.
+
+    Args:
+        sequence_length: Cells of a row.
+        digests: Concatenated group digests of each shard.
+        virtual: Where augmentations are computed and not stored, the digest of the specification that says
+            which; the digests are then those of the base puzzles.
+    """
     digest = hashlib.sha256(f"rows of {sequence_length} cells\n".encode())
+    if virtual:
+        digest.update(f"augmented as {virtual}\n".encode())
     for part in digests:
         digest.update(part)
     return digest.hexdigest()

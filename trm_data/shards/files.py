@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+from trm_data.errors import CorruptDatasetError
 from trm_data.shards.naming import temporary_path
 
 _CHUNK_BYTES = 1 << 20
@@ -38,3 +39,18 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write JSON that a person can read, as `write_bytes` does."""
     write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
+
+
+def check_file(path: Path, *, size_bytes: int, sha256: str) -> None:
+    """Check that a file is the one that was written.
+
+    Raises:
+        CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
+    """
+    if not path.is_file():
+        raise CorruptDatasetError(f"{path}: is missing")
+    found = path.stat().st_size
+    if found != size_bytes:
+        raise CorruptDatasetError(f"{path}: has {found:,} bytes, the manifest says {size_bytes:,}")
+    if file_sha256(path) != sha256:
+        raise CorruptDatasetError(f"{path}: its bytes have changed (sha256 differs from the manifest's)")

@@ -10,22 +10,6 @@ from pathlib import Path
 from trm_data.encode.block import block_schema, decode_block
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
-from trm_data.shards.files import file_sha256
-
-
-def check_file(path: Path, *, size_bytes: int, sha256: str) -> None:
-    """Check that a file is the one that was written.
-
-    Raises:
-        CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
-    """
-    if not path.is_file():
-        raise CorruptDatasetError(f"{path}: is missing")
-    found = path.stat().st_size
-    if found != size_bytes:
-        raise CorruptDatasetError(f"{path}: has {found:,} bytes, the manifest says {size_bytes:,}")
-    if file_sha256(path) != sha256:
-        raise CorruptDatasetError(f"{path}: its bytes have changed (sha256 differs from the manifest's)")
 
 
 def read_blocks(path: Path, *, sequence_length: int, num_records: int, num_examples: int) -> list[Rows]:

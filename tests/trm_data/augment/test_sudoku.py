@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from trm_data.augment.sudoku import SudokuSymmetry, augment_rows, element_index, group_order, index_count
+from trm_data.augment.elements import keyed_elements
+from trm_data.augment.sudoku import SudokuAugmenter, SudokuSymmetry, element_index, group_order, index_count
 from trm_data.generate.sudoku import generate
 
 SHAPES = [(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 4), (2, 8)]
@@ -107,7 +108,9 @@ def test_rows_equal_the_elements(boxes):
     ks[:5] = [0, 1, 2, 3, index_count(*boxes) - 1]
     keys = np.array([7, 2**40, 0])
     inputs, labels = (np.zeros((60, puzzles.shape[1]), np.uint8) for _ in range(2))
-    elements = augment_rows(puzzles, solutions, keys, groups, ks, 2**64 - 1, *boxes, inputs, labels)
+    augmenter = SudokuAugmenter(puzzles, solutions, keys, 2**64 - 1, *boxes)
+    elements = augmenter.fill(groups, ks, np.zeros(60, np.int64), inputs, labels).elements
+    np.testing.assert_array_equal(elements, keyed_elements(2**64 - 1, keys, groups, ks, index_count(*boxes)))
     for m in range(60):
         index = element_index(2**64 - 1, int(keys[groups[m]]), int(ks[m]), *boxes)
         assert elements[m] == index
@@ -122,9 +125,9 @@ def test_rows_equal_the_elements(boxes):
         ({"groups": np.array([3], np.int32)}, "groups"),
         ({"ks": np.array([-1])}, "ks"),
         ({"ks": np.array([1, 2])}, "not the same"),
-        ({"puzzle_keys": np.array([-1])}, "puzzle_keys"),
+        ({"keys": np.array([-1])}, "names"),
         ({"solutions": np.zeros((1, 16), np.uint8)}, "solutions"),
-        ({"out_inputs": np.zeros((1, 15), np.uint8)}, "out_inputs"),
+        ({"inputs": np.zeros((1, 15), np.uint8)}, "inputs"),
     ],
 )
 def test_wrong_arguments_are_refused(change, message):
@@ -132,15 +135,17 @@ def test_wrong_arguments_are_refused(change, message):
     right = {
         "puzzles": puzzles,
         "solutions": solutions,
-        "puzzle_keys": np.array([1]),
-        "groups": np.array([0], np.int32),
+        "keys": np.array([0]),
+        "groups": np.array([0]),
         "ks": np.array([1]),
-        "seed": 1,
-        "box_rows": 2,
-        "box_columns": 2,
-        "out_inputs": np.zeros((1, 16), np.uint8),
-        "out_labels": np.zeros((1, 16), np.uint8),
+        "inputs": np.zeros((1, 16), np.uint8),
+        "labels": np.zeros((1, 16), np.uint8),
     }
-    augment_rows(**right)
+
+    def fill(puzzles, solutions, keys, groups, ks, inputs, labels):
+        augmenter = SudokuAugmenter(puzzles, solutions, keys, 1, 2, 2)
+        augmenter.fill(groups, ks, np.zeros_like(ks), inputs, labels)
+
+    fill(**right)
     with pytest.raises(ValueError, match=message):
-        augment_rows(**(right | change))
+        fill(**(right | change))

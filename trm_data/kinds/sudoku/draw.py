@@ -1,25 +1,24 @@
-"""A Sudoku as text: digits, `.` for blanks, lines between boxes."""
+"""A Sudoku as a drawing: digits, `.` for blanks, lines between boxes."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.drawing import Drawing
 from trm_data.encode.grid import DIGITS
 from trm_data.encode.vocab import SUDOKU_BLANK
 
+PALETTE = ("#ffffff", "#e8eef7")
 
-def draw_grid(tokens: NDArray[np.uint8], box_rows: int, box_columns: int) -> str:
-    """Lines of text for a row of tokens [S]."""
+
+def draw_grid(tokens: NDArray[np.uint8], box_rows: int, box_columns: int) -> Drawing:
+    """A drawing of a row of tokens [S]; boxes are shaded in turn."""
     side = box_rows * box_columns
-    bar = "+".join("-" * (2 * box_columns + 1) for _ in range(side // box_columns))
-    lines: list[str] = []
-    for row, cells in enumerate(tokens.reshape(side, side).tolist()):
-        if row and row % box_rows == 0:
-            lines.append(bar)
-        boxes = (cells[start : start + box_columns] for start in range(0, side, box_columns))
-        lines.append("|".join(f" {' '.join(map(_symbol, box))} " for box in boxes))
-    return "\n".join(lines)
+    symbols = tuple("".join(map(_symbol, cells)) for cells in tokens.reshape(side, side).tolist())
+    i, j = np.indices((side, side))
+    shaded = ((i // box_rows + j // box_columns) % 2).astype(np.uint8)
+    return Drawing(symbols, shaded, PALETTE, (box_rows, box_columns))
 
 
 def _symbol(token: int) -> str:

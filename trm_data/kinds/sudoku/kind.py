@@ -1,6 +1,6 @@
-"""The Sudoku kind: limits of its specification, shapes, and the rows of a group.
+"""The Sudoku kind: limits of its specification, shapes, the augmenter, and the check of base puzzles.
 
-Neighbours: `choose` picks the puzzles of each split, `check` verifies finished rows, `draw` shows one.
+Neighbours: `choose` picks the puzzles of each split, `draw` shows one.
 """
 
 from __future__ import annotations
@@ -10,116 +10,118 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import augment_rows, index_count
-from trm_data.encode.vocab import sudoku_vocabulary_size
+from trm_data.augment.base import Augmenter
+from trm_data.augment.elements import keyed_elements
+from trm_data.augment.sudoku import SudokuAugmenter, index_count
+from trm_data.canonical.sudoku import canonical_hashes, canonicalize
+from trm_data.drawing import Drawing
+from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
+from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.kinds.base import CheckedSplit, Geometry
-from trm_data.kinds.sudoku.check import check_rows
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
+from trm_data.kinds.sizes import check_sizes
 from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
 from trm_data.progress import Progress
-from trm_data.records import Groups, Rows, Selection
-from trm_data.sources.base import LocalSource
-from trm_data.specs import DatasetSpec, Split
+from trm_data.records import Groups, Selection
+from trm_data.solve.sudoku import solve
+from trm_data.sources.base import Sources
+from trm_data.specs import DatasetSpec, Split, SudokuOptions
 
-BOXES = ((2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 3), (4, 4))
+BOXES = (
+    (2, 2),
+    (2, 3),
+    (3, 2),
+    (3, 3),
+    (2, 5),
+    (5, 2),
+    (3, 4),
+    (4, 3),
+    (2, 7),
+    (7, 2),
+    (3, 5),
+    (5, 3),
+    (4, 4),
+)
 
 
-class SudokuKind:
+def _options(spec: DatasetSpec) -> SudokuOptions:
+    assert isinstance(spec.options, SudokuOptions)
+    return spec.options
+
+
+class SudokuKind(KindDefaults):
     """The Sudoku kind."""
 
     name = "sudoku"
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse boxes, sizes and ratings that cannot be."""
-        box = spec.options.box
+        options = _options(spec)
+        box = options.box
         if box not in BOXES:
             allowed = ", ".join(f"{rows}x{columns}" for rows, columns in BOXES)
             raise SpecError(f"--box {box[0]}x{box[1]}: allowed are {allowed}")
-        if spec.size < 1:
-            raise SpecError(f"--size {spec.size}: at least 1")
-        for option, value in (("aug", spec.aug), ("val-size", spec.val_size), ("test-size", spec.test_size)):
-            if value < 0:
-                raise SpecError(f"--{option} {value}: at least 0")
         most = index_count(*box) - 1
-        if spec.aug > most:
-            raise SpecError(f"--aug {spec.aug}: a {box[0]}x{box[1]} Sudoku has {most:,} besides the original")
-        low, high = spec.options.min_rating, spec.options.max_rating
+        check_sizes(spec, most, f"a {box[0]}x{box[1]} Sudoku")
+        low, high = options.min_rating, options.max_rating
         for option, value in (("min-rating", low), ("max-rating", high)):
             if value is not None and not 0 <= value < math.inf:
                 raise SpecError(f"--{option} {value}: a number of at least 0")
         if low is not None and high is not None and low > high:
             raise SpecError(f"--min-rating {low:g} is above --max-rating {high:g}")
-        if not 0 <= spec.seed < 2**63:
-            raise SpecError(f"--seed {spec.seed}: from 0 to 2^63 - 1")
+        bins = options.rating_bins
+        if any(not 0 <= low < math.inf for low in bins) or list(bins) != sorted(set(bins)):
+            shown = ",".join(f"{low:g}" for low in bins)
+            raise SpecError(f"--rating-bins {shown}: rising numbers of at least 0, as in 0,1,10,50")
+        if bins and (low is not None or high is not None):
+            raise SpecError("--rating-bins and --min-rating or --max-rating exclude each other")
+        if options.difficulty == "extreme" and (box != (3, 3) or spec.source.kind != "generated"):
+            raise SpecError("--difficulty extreme: only for generated puzzles with --box 3x3")
 
     def geometry(self, spec: DatasetSpec) -> Geometry:
         """A square grid of side n, n + 2 tokens, one identifier for all puzzles."""
-        side = spec.options.side
-        return Geometry(
-            grid_rows=side,
-            grid_columns=side,
-            vocabulary_size=sudoku_vocabulary_size(side),
-            identifiers=("<blank>",),
-        )
+        side = _options(spec).side
+        return Geometry(grid_rows=side, grid_columns=side, vocabulary_size=sudoku_vocabulary_size(side))
 
-    def select(
-        self,
-        spec: DatasetSpec,
-        source: LocalSource,
-        test_source: LocalSource | None,
-        *,
-        workers: int,
-        progress: Progress,
-    ) -> Selection:
+    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
         """Choose the puzzles of every split."""
-        return choose_puzzles(spec, source, test_source, workers=workers, progress=progress)
+        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress)
 
-    def make_rows(
-        self, spec: DatasetSpec, groups: Groups, start: int, stop: int
-    ) -> tuple[Rows, NDArray[np.int64]]:
-        """Rows of the groups `start` to `stop`: each original, then its augmentations.
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        """Images under the Sudoku symmetries."""
+        puzzles, solutions = groups.inputs - SUDOKU_BLANK, groups.labels - SUDOKU_BLANK
+        return SudokuAugmenter(puzzles, solutions, groups.keys, spec.seed, *_options(spec).box)
 
-        The k-th augmentation is keyed by (seed, group, k) alone, so it stays what it is in a larger dataset.
-        """
-        box = spec.options.box
-        ks = groups.augmentations[start:stop]
-        counts = [len(k) for k in ks]
-        group_of_row = np.repeat(np.arange(start, stop, dtype=np.int32), counts)
-        shape = (len(group_of_row), groups.inputs.shape[1])
-        inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
-        elements = augment_rows(
-            groups.inputs[start:stop],
-            groups.solutions[start:stop],
-            np.arange(start, stop, dtype=np.int64),
-            group_of_row - np.int32(start),
-            np.concatenate(ks).astype(np.int64),
-            spec.seed,
-            *box,
-            inputs,
-            labels,
-        )
-        rows = Rows(
-            inputs=inputs,
-            labels=labels,
-            puzzle_identifiers=np.zeros(len(inputs), np.int32),
-            groups=group_of_row,
-            augmentations=np.concatenate([np.arange(count, dtype=np.int32) for count in counts]),
-            examples=np.zeros(len(inputs), np.int32),
-        )
-        return rows, elements
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Keyed by the puzzle."""
+        return keyed_elements(spec.seed, groups.keys, rows, ks, index_count(*_options(spec).box))
 
-    def check_rows(
-        self,
-        spec: DatasetSpec,
-        split: Split,
-        rows: Rows,
-        ks: NDArray[np.int32],
-        elements: NDArray[np.int64],
-    ) -> CheckedSplit:
-        """Solve every original again, derive every augmentation again, compare."""
-        return check_rows(self, spec, split, rows, ks, elements)
+    def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
+        """Solve every original again: one solution, which is its label."""
+        side, box = _options(spec).side, _options(spec).box
+        first, largest = puzzles.first_group, SUDOKU_BLANK + side
+        inputs, labels = puzzles.inputs, puzzles.labels
+        bad_inputs = ((inputs < SUDOKU_BLANK) | (inputs > largest)).any(axis=1)
+        bad_labels = ((labels <= SUDOKU_BLANK) | (labels > largest)).any(axis=1)
+        wrong = first + np.flatnonzero(bad_inputs)
+        problems = named_problems(split, "group", wrong, "has an input token that is no cell")
+        wrong = first + np.flatnonzero(bad_labels)
+        problems += named_problems(split, "group", wrong, "has a label token that is no digit")
+        if problems:
+            return CheckedPuzzles(problems)
+        grids, solutions = inputs - SUDOKU_BLANK, labels - SUDOKU_BLANK
+        solved = solve(grids, *box, limit=2)
+        wrong = first + np.flatnonzero((solved.counts != 1) | (solved.solutions != solutions).any(axis=1))
+        problems = named_problems(split, "group", wrong, "its label is not the puzzle's only solution")
+        if problems:
+            return CheckedPuzzles(problems)
+        hashes = canonical_hashes(canonicalize(grids, solutions, *box).forms, *box)
+        classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
+        return CheckedPuzzles([], hashes, classes)
 
-    def render(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> str:
+    def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """The grid with its boxes."""
-        return draw_grid(tokens, spec.options.box_rows, spec.options.box_columns)
+        return draw_grid(tokens, *_options(spec).box)

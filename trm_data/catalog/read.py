@@ -1,0 +1,185 @@
+"""What the catalog files of a dataset say of one split, for the loader and for `verify`; read without duckdb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.errors import CorruptDatasetError
+from trm_data.layout import Layout
+from trm_data.manifest import Manifest
+from trm_data.records import Augmentations, Groups
+from trm_data.specs import Split
+from trm_data.store import open_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OWN_COLUMNS = frozenset(
+    (
+        "dataset",
+        "split",
+        "group_index",
+        "source_file",
+        "source_row",
+        "puzzle_key",
+        "num_augmentations",
+        "num_examples",
+        "canonical_hash",
+        "first_identifier",
+    )
+)
+
+
+@dataclass(frozen=True)
+class SplitCatalog:
+    """The catalog of one split.
+
+    Attributes:
+        groups: Its groups, without their cells (`inputs` and `labels` have the right length and no columns).
+        facts: The other columns of the table `puzzles`.
+        element_groups: Group of each listed augmentation, int64 [M].
+        element_ks: k of each, int64 [M].
+        elements: Symmetry element of each, int64 [M].
+        offsets: Translation of every stored row, uint8 [N, 2]; None where nothing is translated.
+    """
+
+    groups: Groups
+    facts: dict[str, list[Any]]
+    element_groups: NDArray[np.int64]
+    element_ks: NDArray[np.int64]
+    elements: NDArray[np.int64]
+    offsets: NDArray[np.uint8] | None
+
+
+def read_split_catalog(layout: Layout, manifest: Manifest, split: Split) -> SplitCatalog:
+    """All that the catalog says of a split.
+
+    Raises:
+        CorruptDatasetError: A catalog file is missing or changed, or does not fit the others.
+    """
+    puzzles = _table(layout, manifest, "puzzles", split)
+    listed = _table(layout, manifest, "augmentations", split)
+    groups = _groups(manifest, split, puzzles, listed)
+    facts = {
+        name: puzzles.column(name).to_pylist() for name in puzzles.column_names if name not in _OWN_COLUMNS
+    }
+    offsets = None
+    if any(file.file == "catalog/examples.parquet" for file in manifest.catalog):
+        moved = _table(layout, manifest, "examples", split)
+        if moved.num_rows:
+            columns = (moved.column(name).to_numpy() for name in ("row_offset", "column_offset"))
+            offsets = np.stack(list(columns), axis=1).astype(np.uint8)
+            if len(offsets) != groups.num_examples:
+                raise CorruptDatasetError(f"{split}: the catalog's examples are not those of its puzzles")
+    return SplitCatalog(
+        groups,
+        facts,
+        _integers(listed, "group_index"),
+        _integers(listed, "k"),
+        _integers(listed, "element"),
+        offsets,
+    )
+
+
+def read_groups(layout: Layout, manifest: Manifest, split: Split) -> Groups:
+    """The groups of a split without their cells: what a virtual dataset needs besides its base puzzles.
+
+    Raises:
+        CorruptDatasetError: A catalog file is missing or changed, or does not fit the others.
+    """
+    columns = ["split", "group_index", "puzzle_key", "num_augmentations", "num_examples", "first_identifier"]
+    puzzles = _table(layout, manifest, "puzzles", split, columns)
+    listed = _table(layout, manifest, "augmentations", split, ["split", "group_index", "augmentation", "k"])
+    return _groups(manifest, split, puzzles, listed)
+
+
+def _groups(manifest: Manifest, split: Split, puzzles: pa.Table, listed: pa.Table) -> Groups:
+    count = puzzles.num_rows
+    indices = _integers(puzzles, "group_index")
+    if not np.array_equal(indices, np.arange(count)):
+        raise CorruptDatasetError(f"{split}: the catalog's puzzles are not in group order")
+    counts = _integers(puzzles, "num_augmentations").astype(np.int32)
+    # Datasets of format 1 have neither column; their puzzles have one example and are keyed by their group.
+    known = puzzles.column_names
+    examples = _integers(puzzles, "num_examples") if "num_examples" in known else np.ones(count, np.int64)
+    keys = _integers(puzzles, "puzzle_key") if "puzzle_key" in known else np.arange(count, dtype=np.int64)
+    names = "canonical_hash" in known
+    first_examples = np.concatenate([[0], np.cumsum(examples)]).astype(np.int64)
+    return Groups(
+        inputs=np.empty((int(first_examples[-1]), 0), np.uint8),
+        labels=np.empty((int(first_examples[-1]), 0), np.uint8),
+        first_examples=first_examples,
+        augmentations=_augmentations(manifest, split, counts, listed),
+        keys=keys,
+        first_identifiers=_integers(puzzles, "first_identifier").astype(np.int32),
+        canonical_hashes=puzzles.column("canonical_hash").to_pylist() if names else [],
+        source_files=puzzles.column("source_file").to_pylist() if names else [],
+        source_rows=_integers(puzzles, "source_row") if names else np.zeros(count, np.int64),
+    )
+
+
+def _augmentations(
+    manifest: Manifest, split: Split, counts: NDArray[np.int32], listed: pa.Table
+) -> Augmentations:
+    """The k of every group, from the rows of the table `augmentations`."""
+    groups, positions = _integers(listed, "group_index"), _integers(listed, "augmentation")
+    ks = _integers(listed, "k")
+    offsets = np.full(len(counts), -1, np.int64)
+    if not len(ks):
+        if not manifest.virtual:
+            raise CorruptDatasetError(f"{split}: the catalog has no augmentations")
+        return Augmentations(counts, offsets, np.empty(0, np.int32))
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(groups) != 0]))
+    sizes = np.diff(np.append(starts, len(groups)))
+    of_group = groups[starts]
+    whole = (
+        groups.min() >= 0
+        and groups.max() < len(counts)
+        and len(np.unique(of_group)) == len(of_group)
+        and np.array_equal(sizes, counts[of_group])
+        and np.array_equal(positions, np.arange(len(groups)) - np.repeat(starts, sizes))
+        and (manifest.virtual or len(of_group) == len(counts))
+        and not ks[starts].any()
+    )
+    if not whole:
+        raise CorruptDatasetError(f"{split}: the catalog's augmentations are not those of its puzzles")
+    irregular = np.zeros(len(starts), np.bool_)
+    np.logical_or.at(irregular, np.repeat(np.arange(len(starts)), sizes), ks != positions)
+    if not irregular.any():
+        return Augmentations(counts, offsets, np.empty(0, np.int32))
+    offsets[of_group[irregular]] = starts[irregular]
+    return Augmentations(counts, offsets, ks.astype(np.int32))
+
+
+def _table(
+    layout: Layout, manifest: Manifest, table: str, split: Split, columns: list[str] | None = None
+) -> pa.Table:
+    """The rows of a split in one of the catalog files."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    for file in manifest.catalog:
+        if file.file == f"catalog/{table}.parquet":
+            break
+    else:
+        raise CorruptDatasetError(f"{manifest.name}: the manifest names no catalog/{table}.parquet")
+    path = open_file(layout, manifest.name, file)
+    try:
+        if columns is not None:
+            columns = [name for name in columns if name in pq.read_schema(path).names]
+        read = pq.read_table(path, columns=columns)
+        return read.filter(pc.equal(read.column("split"), split))
+    except (pa.ArrowInvalid, OSError, KeyError) as error:
+        raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
+
+
+def _integers(table: pa.Table, column: str) -> NDArray[np.int64]:
+    try:
+        return np.asarray(table.column(column).to_numpy(), np.int64)
+    except KeyError as error:
+        raise CorruptDatasetError(f"the catalog has no column {column}") from error

@@ -1,0 +1,95 @@
+"""Mazes as text: one character a cell, row by row; `#` wall, space free, `S` start, `G` goal, `o` path.
+
+`decode_maze` and `encode_maze` are inverses; the tokens are those of `encode.vocab`.
+Neighbours: `sources.maze` reads text with them; `solve`, `generate` and `canonical` check sizes here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
+
+CELLS = "# SGo"
+"""The characters of the tokens from `MAZE_WALL` on."""
+MIN_SIDE = 3
+MAX_SIDE = 64
+_OTHER = 255
+
+
+def check_maze_size(rows: int, columns: int) -> None:
+    """Raises a ValueError unless both sides are 3 to 64."""
+    if not (MIN_SIDE <= rows <= MAX_SIDE and MIN_SIDE <= columns <= MAX_SIDE):
+        raise ValueError(
+            f"maze of {rows}x{columns} cells: allowed are {MIN_SIDE} to {MAX_SIDE} rows and columns"
+        )
+
+
+def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
+    """Returns tokens [N, S] of mazes, contiguous.
+
+    Raises:
+        ValueError: a size that is not allowed, another shape or dtype, or a value that is no token of a cell.
+    """
+    check_maze_size(rows, columns)
+    if tokens.ndim != 2 or tokens.shape[1] != rows * columns or tokens.dtype != np.uint8:
+        raise ValueError(
+            f"{name}: got {tokens.dtype}{list(tokens.shape)}, expected uint8 [N, {rows * columns}] for {rows}x{columns}"
+        )
+    if tokens.size and not (int(tokens.min()) >= MAZE_WALL and int(tokens.max()) < MAZE_VOCABULARY_SIZE):
+        raise ValueError(
+            f"{name}: got tokens {tokens.min()} to {tokens.max()}, allowed are {MAZE_WALL} to {MAZE_PATH}"
+        )
+    return np.ascontiguousarray(tokens)
+
+
+def check_inputs(inputs: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
+    """Returns inputs [N, S], contiguous, each with one start, one goal and no path.
+
+    Raises:
+        ValueError: as `check_tokens`, or a row with another number of them.
+    """
+    inputs = check_tokens("inputs", inputs, rows, columns)
+    for token, name, expected in ((MAZE_START, "S", 1), (MAZE_GOAL, "G", 1), (MAZE_PATH, "o", 0)):
+        counts = np.count_nonzero(inputs == token, axis=1)
+        if (counts != expected).any():
+            row = int(np.argmax(counts != expected))
+            raise ValueError(f"inputs: row {row} has {counts[row]} cells {name!r}, expected {expected}")
+    return inputs
+
+
+def encode_maze(tokens: NDArray[np.uint8]) -> str:
+    """Text of tokens [S]."""
+    return "".join(CELLS[token - MAZE_WALL] for token in tokens.tolist())
+
+
+def decode_maze(text: str, rows: int, columns: int) -> NDArray[np.uint8]:
+    """Tokens, uint8 [S], of one line of text.
+
+    Raises:
+        ValueError: Wrong length, or a character that is no cell; says which and where.
+    """
+    if len(text) != rows * columns:
+        raise ValueError(f"expected {rows * columns} characters, got {len(text)}")
+    values = np.frombuffer(text.translate(_TRANSLATION).encode("latin-1"), dtype=np.uint8)
+    if values.max() == _OTHER:
+        position = int(np.argmax(values == _OTHER))
+        raise ValueError(
+            f"character {text[position]!r} at position {position + 1}: "
+            "allowed are '#' (wall), ' ' (free), 'S' (start), 'G' (goal) and 'o' (path)"
+        )
+    return values
+
+
+class _CellTokens(dict[int, int]):
+    """A translation table that maps the characters of cells to tokens, all others to 255."""
+
+    def __init__(self) -> None:
+        super().__init__({ord(c): token for token, c in enumerate(CELLS, start=MAZE_WALL)})
+
+    def __missing__(self, key: int) -> int:
+        return _OTHER
+
+
+_TRANSLATION = _CellTokens()

@@ -1,0 +1,35 @@
+"""What runs the tasks of a build: threads of this machine (`engine.local`) or a Ray cluster (`engine.ray`).
+
+A task is a picklable callable and an item; results come back in the order of the items, whatever ran where. So
+the rows of a dataset do not depend on the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """Runs tasks."""
+
+    workers: int
+    """Tasks that run at a time."""
+
+    def run(
+        self, task: Callable[[T], R], items: Sequence[T], done: Callable[[R], None] | None = None
+    ) -> list[R]:
+        """`task` of every item, in the order of `items`; `done` is told of each result as it comes.
+
+        The first error ends the run: tasks that have not started are dropped, then it is raised.
+        """
+        ...
+
+
+def slices(count: int, workers: int, *, smallest: int = 32) -> list[tuple[int, int]]:
+    """Cut `count` items into even ranges, a few for each worker, none smaller than `smallest` but the last."""
+    size = max(smallest, -(-count // (4 * workers)))
+    return [(start, min(start + size, count)) for start in range(0, count, size)]

@@ -1,0 +1,171 @@
+"""Generates mazes whose shortest path is long.
+
+Input: seed, stream, a range of maze numbers, size, least path, range of wall shares. Output: inputs
+uint8 [N, S] as tokens, without labels (`solve.maze` makes them).
+Neighbours: `generate.maze_kernels` has the algorithm; the build splits a range over threads (no state is
+shared, the interpreter lock is released).
+
+What is drawn: a number of walls, uniformly between two shares of the cells; that many walls, uniformly; a
+start and a goal, uniformly among the ordered pairs of free cells; all of it anew until the shortest path has
+at least `min_path` steps. Maze i depends on (seed, stream, i) and the options alone.
+
+How: of 30x30 mazes one in 50,000 would pass, so the pair is not drawn blindly. A layout is accepted with
+probability min(1, scale * share of its pairs that are long), then one of its long pairs is drawn uniformly:
+the same distribution, as long as scale * share stays below 1. Whether a layout is accepted is drawn before
+its pairs are counted, so an upper bound of the count (two cells are no farther apart than by way of a cell in
+the middle) settles nearly all layouts after one search; what is left is counted exactly.
+
+Where scale * share exceeds 1, a layout comes up too rarely, by that factor. `choose_scale` therefore keeps a
+wide margin: at 30x30 and 109 steps scale * share is above 1 for fewer than 1 maze in 10,000.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.encode.maze import check_maze_size
+from trm_data.errors import SpecError
+from trm_data.seeds import check_word
+
+PUBLISHED_MIN_PATH = 109
+PUBLISHED_WALLS = (0.3, 0.5)
+MOST_LAYOUTS = 4_000_000
+"""Layouts tried for one maze before an error: with published options a few thousand are enough."""
+
+_PILOT_LAYOUTS = 100_000
+_PILOT_STREAM = (1 << 64) - 1
+_MARGIN = 2
+_LARGEST_SCALE = 20
+
+
+def default_min_path(rows: int, columns: int) -> int:
+    """Returns the least path that makes mazes of a size about as rare as 109 steps makes those of 30x30.
+
+    About 2e-5 of random pairs are as far apart, at the published wall shares: 12 steps for 5x5, 27 for 9x9,
+    70 for 20x20, 109 for 30x30, 187 for 50x50, 242 for 64x64; sides of 3 to 64 measured, linear in the root of
+    the number of cells.
+    """
+    check_maze_size(rows, columns)
+    return max(1, round(3.9 * math.sqrt(rows * columns)) - 8)
+
+
+def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tuple[int, int]:
+    """Returns the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5.
+
+    Raises:
+        SpecError: shares that are not allowed, or no whole number of walls between them.
+    """
+    if not 0 <= wall_low <= wall_high < 1:
+        raise SpecError(f"wall shares: got {wall_low} to {wall_high}, allowed is 0 <= low <= high < 1")
+    cells = rows * columns
+    low, high = math.ceil(round(wall_low * cells, 6)), math.floor(round(wall_high * cells, 6))
+    if low > high or cells - high < 2:
+        raise SpecError(
+            f"wall shares: got {wall_low} to {wall_high}, which for {rows}x{columns} cells is {low} to {high} "
+            "walls; allowed is a range with a whole number in it that leaves two cells free"
+        )
+    return low, high
+
+
+@functools.lru_cache(maxsize=64)
+def choose_scale(rows: int, columns: int, min_path: int, low: int, high: int) -> int:
+    """Returns the scale of the generator: how many times its share of long pairs a layout is accepted.
+
+    A pilot finds the largest share among 100,000 layouts, the same ones for the same options whatever the
+    seed. Twice that, at least 1/20 and at most 1, is taken to be beyond the shares that matter.
+    """
+    from trm_data.generate import maze_kernels  # imports numba
+
+    largest = _MARGIN * maze_kernels.find_largest_share(
+        np.uint64(0),
+        np.uint64(_PILOT_STREAM),
+        _PILOT_LAYOUTS,
+        rows,
+        columns,
+        min_path,
+        low,
+        high,
+        0.5 / _MARGIN,
+    )
+    return _LARGEST_SCALE if largest * _LARGEST_SCALE <= 1 else max(1, math.floor(1 / largest))
+
+
+def generate_mazes(
+    seed: int,
+    stream: int,
+    start: int,
+    count: int,
+    rows: int,
+    columns: int,
+    min_path: int,
+    wall_low: float,
+    wall_high: float,
+    *,
+    most_layouts: int = MOST_LAYOUTS,
+) -> NDArray[np.uint8]:
+    """Returns inputs number `start` to `start + count - 1`, uint8 [count, S].
+
+    Args:
+        seed: unsigned 64-bit.
+        stream: keeps series apart that share a seed, as training and test.
+        start: first maze number.
+        count: N.
+        rows: 3 to 64.
+        columns: 3 to 64.
+        min_path: least number of steps from S to G.
+        wall_low: least share of the cells that are walls.
+        wall_high: largest share of the cells that are walls.
+        most_layouts: layouts tried for one maze.
+
+    Raises:
+        SpecError: options that are not allowed, or that no maze was found for.
+        ValueError: a size or number that is not allowed.
+    """
+    return _generate(seed, stream, start, count, rows, columns, min_path, wall_low, wall_high, most_layouts)[
+        0
+    ]
+
+
+def _generate(
+    seed: int,
+    stream: int,
+    start: int,
+    count: int,
+    rows: int,
+    columns: int,
+    min_path: int,
+    wall_low: float,
+    wall_high: float,
+    most_layouts: int,
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """`generate_mazes`, and for each layout the share of its pairs that are long."""
+    from trm_data.generate import maze_kernels  # imports numba
+
+    check_maze_size(rows, columns)
+    low, high = wall_range(rows, columns, wall_low, wall_high)
+    if not 1 <= min_path < rows * columns - low:
+        raise SpecError(
+            f"least path: got {min_path} steps, allowed is 1 to {rows * columns - low - 1} in a maze of "
+            f"{rows}x{columns} cells with at least {low} walls"
+        )
+    if count < 0 or start < 0 or start + count > 1 << 62:
+        raise ValueError(f"start, count: got {start}, {count}, allowed are numbers from 0 to 2**62")
+    mazes = np.empty((count, rows * columns), np.uint8)
+    shares = np.empty(count, np.float64)
+    if count == 0:
+        return mazes, shares
+    written = maze_kernels.generate_many(
+        np.uint64(check_word("seed", seed)), np.uint64(check_word("stream", stream)), start, rows, columns,
+        min_path, low, high, choose_scale(rows, columns, min_path, low, high), most_layouts, mazes, shares,
+    )  # fmt: skip
+    if written < count:
+        raise SpecError(
+            f"no maze of {rows}x{columns} cells with {low} to {high} walls and a path of at least {min_path} "
+            f"steps among {most_layouts:,} random layouts: ask for a shorter path (default at this size: "
+            f"{default_min_path(rows, columns)}) or another range of walls"
+        )
+    return mazes, shares

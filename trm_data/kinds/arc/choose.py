@@ -1,0 +1,180 @@
+"""Chooses ARC tasks and lays their pairs out in splits.
+
+Every chosen task has its demonstrations in training, because its identifiers must be learned. The test pairs of the
+evaluation subset are the test split; the test pairs of other tasks are training examples too, but those of the
+validation tasks. Tasks come in a keyed order, so a smaller set is the beginning of a larger one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.arc import GROUP_ORDER, distinct_augmentations, puzzle_key
+from trm_data.augment.elements import keyed_elements
+from trm_data.canonical.arc import pair_hashes
+from trm_data.encode.arc import Pair, encode_pairs
+from trm_data.errors import SpecError
+from trm_data.kinds.choosing import keyed_order
+from trm_data.progress import Progress
+from trm_data.records import Augmentations, Groups, Selection
+from trm_data.sources.arc import ArcTasks, Task
+from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES
+from trm_data.specs import SPLITS, ArcOptions, DatasetSpec, Split, canonical_json
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A task with what it gives to each split, and its augmentations."""
+
+    task: Task
+    pairs: dict[Split, list[Pair]]
+    ks: NDArray[np.int32]
+    first_identifier: int
+
+
+def choose_tasks(
+    spec: DatasetSpec, options: ArcOptions, read: ArcTasks, source_name: str, progress: Progress
+) -> Selection:
+    """The groups of every split.
+
+    Raises:
+        SpecError: There are fewer tasks than asked for.
+    """
+    warnings: list[str] = []
+    tasks = _in_order(spec, options, read.tasks, warnings)
+    progress.start("choose tasks", len(tasks), "tasks")
+    validation = _validation_tasks(spec, options, tasks)
+    keys = np.array([puzzle_key(task.name) for task in tasks], np.int64)
+    all_pairs = [[*task.train, *task.test] for task in tasks]
+    kept = distinct_augmentations(all_pairs, keys, spec.seed, spec.aug)
+    chosen: list[_Chosen] = []
+    identifier = 1
+    for task, ks in zip(tasks, kept, strict=True):
+        pairs = _pairs_of_splits(task, options, held_out=task.name in validation)
+        chosen.append(_Chosen(task, pairs, ks, identifier))
+        identifier += len(ks)
+        progress.advance(1)
+    splits = {split: _groups(chosen, split, source_name) for split in SPLITS}
+    unscored = sum(not _scored(task.pairs["test"]) for task in chosen if task.pairs["test"])
+    if unscored:
+        warnings.append(f"{unscored} test tasks have no solutions: they are built, and marked unscored")
+    if splits["test"] is None:
+        warnings.append(f"no task of {options.evaluation!r} was chosen: there is no test split")
+    return Selection(
+        {split: groups for split, groups in splits.items() if groups is not None},
+        sources=read.files,
+        num_identifiers=identifier,
+        identifiers_digest=_identifiers_digest(spec.seed, chosen),
+        warnings=warnings,
+    )
+
+
+def _in_order(spec: DatasetSpec, options: ArcOptions, tasks: list[Task], warnings: list[str]) -> list[Task]:
+    """The tasks to use, in the keyed order."""
+    if options.drop_duplicates:
+        names = {task.name for task in tasks}
+        dropped = {
+            known.train_task
+            for known in KNOWN_DUPLICATES
+            if not known.within_task and {known.train_task, known.test_task} <= names
+        }
+        tasks = [task for task in tasks if task.name not in dropped]
+        warnings += [f"left out {name}: a known duplicate" for name in sorted(dropped)]
+    tasks = [tasks[i] for i in keyed_order(spec.seed, len(tasks)).tolist()]
+    if spec.size is None:
+        return tasks
+    if spec.size > len(tasks):
+        raise SpecError(f"--size {spec.size}: {', '.join(options.subsets)} have {len(tasks)} tasks")
+    return tasks[: spec.size]
+
+
+def _validation_tasks(spec: DatasetSpec, options: ArcOptions, tasks: list[Task]) -> set[str]:
+    """Names of the tasks whose test pairs are held out: none of these pairs is trained on through another task."""
+    if not spec.val_size:
+        return set()
+    pairs = [pair for task in tasks for pair in [*task.train, *task.test]]
+    owners = [task.name for task in tasks for _ in [*task.train, *task.test]]
+    known: dict[str, set[str]] = {}
+    hashes = pair_hashes(pairs)
+    for hash_, owner in zip(hashes, owners, strict=True):
+        known.setdefault(hash_, set()).add(owner)
+    own = iter(hashes)
+    names: list[str] = []
+    for task in tasks:
+        train = [next(own) for _ in task.train]
+        test = [next(own) for _ in task.test]
+        apart = all(known[hash_] == {task.name} and hash_ not in train for hash_ in test)
+        if task.subset != options.evaluation and apart and _scored(task.test):
+            names.append(task.name)
+    if len(names) < spec.val_size:
+        raise SpecError(
+            f"--val-size {spec.val_size}: only {len(names)} tasks outside {options.evaluation!r} have test pairs "
+            "that are in no other task"
+        )
+    return set(names[: spec.val_size])
+
+
+def _pairs_of_splits(task: Task, options: ArcOptions, *, held_out: bool) -> dict[Split, list[Pair]]:
+    if task.subset == options.evaluation:
+        return {"train": task.train, "validation": [], "test": task.test}
+    if held_out:
+        return {"train": task.train, "validation": task.test, "test": []}
+    known = [pair for pair in task.test if pair.output is not None]
+    return {"train": [*task.train, *known], "validation": [], "test": []}
+
+
+def _scored(pairs: Sequence[Pair]) -> bool:
+    return all(pair.output is not None for pair in pairs)
+
+
+def _groups(chosen: list[_Chosen], split: Split, source_name: str) -> Groups | None:
+    mine = [task for task in chosen if task.pairs[split]]
+    if not mine:
+        return None
+    pairs = [pair for task in mine for pair in task.pairs[split]]
+    inputs, labels, _ = encode_pairs(pairs)
+    counts = [len(task.pairs[split]) for task in mine]
+    hashes = iter(pair_hashes(pairs))
+    return Groups(
+        inputs=inputs,
+        labels=labels,
+        first_examples=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        augmentations=Augmentations.of_lists([task.ks for task in mine]),
+        keys=np.array([puzzle_key(task.task.name) for task in mine], np.int64),
+        first_identifiers=np.array([task.first_identifier for task in mine], np.int32),
+        canonical_hashes=[group_hash([next(hashes) for _ in range(count)]) for count in counts],
+        source_files=[source_name] * len(mine),
+        source_rows=np.arange(len(mine), dtype=np.int64),
+        facts={
+            "task": [task.task.name for task in mine],
+            "subset": [task.task.subset for task in mine],
+            "grid_sizes": [" ".join(map(_sizes, task.pairs[split])) for task in mine],
+            "scored": [_scored(task.pairs[split]) for task in mine],
+        },
+    )
+
+
+def group_hash(hashes: Sequence[str]) -> str:
+    """Hash of a task's examples, whatever their order, from those of its pairs."""
+    return hashlib.blake2b("".join(sorted(hashes)).encode(), digest_size=16).hexdigest()
+
+
+def _sizes(pair: Pair) -> str:
+    output = "?" if pair.output is None else "x".join(map(str, pair.output.shape))
+    return f"{'x'.join(map(str, pair.input.shape))}>{output}"
+
+
+def _identifiers_digest(seed: int, chosen: list[_Chosen]) -> str:
+    """sha256 over what every identifier stands for: the task and the symmetry, in the order of the identifiers."""
+    digest = hashlib.sha256(canonical_json([[task.task.name, len(task.ks)] for task in chosen]))
+    keys = np.array([puzzle_key(task.task.name) for task in chosen], np.int64)
+    groups = np.repeat(np.arange(len(chosen)), [len(task.ks) for task in chosen])
+    ks = np.concatenate([task.ks for task in chosen]).astype(np.int64)
+    elements = keyed_elements(seed, keys, groups, ks, GROUP_ORDER)
+    digest.update(elements.astype("<i8").tobytes())
+    return digest.hexdigest()

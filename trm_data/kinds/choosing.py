@@ -1,0 +1,327 @@
+"""Chooses the puzzles of each split from streams of candidates, never two of one symmetry class.
+
+Test puzzles are chosen first, then validation, then training. So nothing that is trained on is equivalent to
+anything held out, and for the same held-out sizes a smaller training set is the beginning of a larger one.
+
+Candidates come from a generator (each split has a stream of its own) or from a file (brought into a keyed
+order once; the splits that read it take from it one after the other). Which puzzles are chosen depends on
+neither the engine nor the size of chunks. Used by the kinds `sudoku`, `maze` and `table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.engine.base import Engine, slices
+from trm_data.errors import BadRowError, SpecError
+from trm_data.progress import Progress
+from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
+from trm_data.seeds import Purpose
+from trm_data.seeds_kernels import shuffled
+from trm_data.specs import SPLITS, DatasetSpec, Split
+
+CHOOSING_ORDER: tuple[Split, ...] = ("test", "validation", "train")
+SIZE_OPTIONS: dict[Split, str] = {"train": "--size", "validation": "--val-size", "test": "--test-size"}
+STREAMS: dict[Split, int] = {"train": 0, "validation": 1, "test": 2}
+CHUNK_PUZZLES = 4_096
+MISSES_ALLOWED = 20_000
+"""Generated puzzles in a row that may be unusable before a build gives up; ten times as many where only some are
+wanted."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Valid puzzles with what a choice needs to know. N of S cells.
+
+    Attributes:
+        inputs: Tokens, uint8 [N, S].
+        labels: Tokens, uint8 [N, S].
+        source_rows: Where each is in its source, int64 [N].
+        hashes: Of the canonical forms, text [N].
+        automorphisms: Symmetries that map each puzzle to itself, int64 [N].
+        facts: Columns of the catalog, each of N.
+    """
+
+    inputs: NDArray[np.uint8]
+    labels: NDArray[np.uint8]
+    source_rows: NDArray[np.int64]
+    hashes: NDArray[np.str_]
+    automorphisms: NDArray[np.int64]
+    facts: dict[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, keep: NDArray[np.int64] | list[int]) -> Candidates:
+        """Those at the positions `keep`."""
+        columns = (self.inputs, self.labels, self.source_rows, self.hashes, self.automorphisms)
+        facts = {name: values[keep] for name, values in self.facts.items()}
+        return Candidates(*(column[keep] for column in columns), facts)
+
+    @staticmethod
+    def concatenate(parts: list[Candidates]) -> Candidates:
+        """All of `parts` in order."""
+        names = ("inputs", "labels", "source_rows", "hashes", "automorphisms")
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        facts = {name: np.concatenate([part.facts[name] for part in parts]) for name in parts[0].facts}
+        return Candidates(*columns, facts)
+
+
+Checked = tuple[Candidates, list[Reject]]
+
+
+class Stream(Protocol):
+    """Candidates in an order of their own."""
+
+    name: str
+    """What the catalog says they come from."""
+    shown: str
+    """What messages say."""
+    ends: bool
+    """Whether it runs out, so that it is never asked for more than is wanted."""
+    left: int | None
+    """Candidates that it still has at most; None where it has no end."""
+
+    def next_chunk(self, split: Split, count: int) -> Checked | None:
+        """At most `count` valid candidates and the rows that are none; None when there are no more."""
+        ...
+
+
+class GeneratedStream:
+    """Candidates from a generator. Puzzle i of a stream depends on the seed, the stream and i alone.
+
+    Args:
+        make: `make(stream, (start, stop))` makes the puzzles of these numbers; picklable.
+        engine: Runs it.
+        smallest: Puzzles of one task at least.
+    """
+
+    name = "generated"
+    shown = "the generator"
+    ends = False
+    left = None
+
+    def __init__(
+        self, make: Callable[[int, tuple[int, int]], Candidates], engine: Engine, *, smallest: int = 32
+    ) -> None:
+        self._make, self._engine, self._smallest = make, engine, smallest
+        self._next: dict[Split, int] = {}
+
+    def next_chunk(self, split: Split, count: int) -> Checked | None:
+        """The next puzzles of the split's stream."""
+        first = self._next.get(split, 0)
+        self._next[split] = first + count
+        bounds = [
+            (first + a, first + b) for a, b in slices(count, self._engine.workers, smallest=self._smallest)
+        ]
+        made = self._engine.run(partial(self._make, STREAMS[split]), bounds)
+        return Candidates.concatenate(made), []
+
+
+class FileStream:
+    """Candidates from the rows of a file, in an order keyed by the seed.
+
+    Args:
+        name: What the catalog says.
+        shown: What messages say.
+        check: `check(positions)` looks at these rows of the file; picklable.
+        order: Positions of the rows that may be taken, in order.
+        engine: Runs it.
+    """
+
+    ends = True
+
+    def __init__(
+        self,
+        name: str,
+        shown: str,
+        check: Callable[[NDArray[np.int64]], Checked],
+        order: NDArray[np.int64],
+        engine: Engine,
+    ) -> None:
+        self.name, self.shown = name, shown
+        self._check, self._order, self._engine = check, order, engine
+        self._next = 0
+
+    @property
+    def left(self) -> int | None:
+        """Rows that were not taken yet."""
+        return len(self._order) - self._next
+
+    def next_chunk(self, split: Split, count: int) -> Checked | None:
+        """The next rows, checked."""
+        taken = self._order[self._next : self._next + count]
+        self._next += len(taken)
+        if not len(taken):
+            return None
+        parts = [taken[slice(*bounds)] for bounds in slices(len(taken), self._engine.workers)]
+        made = self._engine.run(self._check, parts)
+        rejects = [reject for _, found in made for reject in found]
+        return Candidates.concatenate([candidates for candidates, _ in made]), rejects
+
+
+def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
+    """The order in which the rows of a file are taken."""
+    return shuffled(seed, Purpose.SELECT, 0, 0, count)
+
+
+def one_bucket(candidates: Candidates) -> NDArray[np.int64]:
+    """Every candidate fits, in the one bucket there is."""
+    return np.zeros(len(candidates), np.int64)
+
+
+class Chooser:
+    """Takes puzzles from streams and remembers the symmetry classes that are taken.
+
+    Args:
+        spec: What is built.
+        progress: Told of every split.
+        bucket: For each candidate the bucket it belongs to, -1 where it does not fit.
+        num_buckets: Every split takes as many puzzles from each bucket, in turn.
+        selective: Whether most candidates may not fit.
+    """
+
+    def __init__(
+        self,
+        spec: DatasetSpec,
+        progress: Progress,
+        *,
+        bucket: Callable[[Candidates], NDArray[np.int64]] = one_bucket,
+        num_buckets: int = 1,
+        selective: bool = False,
+    ) -> None:
+        self.sources: list[SourceFile] = []
+        self.rejects: list[Reject] = []
+        self._spec = spec
+        self._progress = progress
+        self._bucket = bucket
+        self._num_buckets = num_buckets
+        self._patience = MISSES_ALLOWED * (10 if selective else 1)
+        self._taken: dict[str, str] = {}
+
+    def reject(self, rejects: list[Reject]) -> None:
+        """Stop the build at the first bad row, or note them all, as the specification says."""
+        if rejects and self._spec.on_bad_row == "stop":
+            first = min(rejects, key=lambda reject: reject.line)
+            raise BadRowError(first.file, first.line, f"{first.reason} (--on-bad-row skip leaves it out)")
+        self.rejects.extend(rejects)
+
+    def choose(
+        self,
+        main: Stream,
+        test: Stream,
+        groups: Callable[[Split, Candidates], Groups],
+    ) -> Selection:
+        """The puzzles of every split.
+
+        Args:
+            main: Where training and validation puzzles come from.
+            test: Where test puzzles come from; it may be `main`.
+            groups: Makes the groups of a split from what was chosen for it.
+
+        Raises:
+            BadRowError: A row is no valid puzzle, and the specification says to stop.
+            SpecError: A source has fewer usable puzzles than asked for.
+        """
+        wanted: dict[Split, tuple[Stream, int | None]] = {
+            "train": (main, self._spec.size),
+            "validation": (main, self._spec.val_size),
+            "test": (test, self._spec.test_size),
+        }
+        chosen = {
+            split: groups(split, self._take(*wanted[split], split))
+            for split in CHOOSING_ORDER
+            if wanted[split][1] != 0
+        }
+        ordered: dict[Split, Groups] = {split: chosen[split] for split in SPLITS if split in chosen}
+        return Selection(ordered, self.sources, self.rejects)
+
+    def _take(self, stream: Stream, count: int | None, split: Split) -> Candidates:
+        """The next `count` usable puzzles of a stream, all that are left if None."""
+        wanted_all = count is None
+        if count is None:
+            count = stream.left or 0
+        quotas = [-(-(count - bucket) // self._num_buckets) for bucket in range(self._num_buckets)]
+        kept: list[list[Candidates]] = [[] for _ in quotas]
+        self._progress.start(f"choose {split} puzzles", count, "puzzles")
+        misses = 0
+        while any(quota > 0 for quota in quotas):
+            left = sum(quotas)
+            asked = left if stream.ends else max(left, 2 * misses, 64)
+            chunk = stream.next_chunk(split, min(asked, CHUNK_PUZZLES))
+            if chunk is None and wanted_all:
+                break
+            if chunk is None or misses > self._patience:
+                raise self._too_few(stream, split, count, quotas)
+            candidates, rejects = chunk
+            self.reject(rejects)
+            usable = self._usable(candidates, stream, quotas)
+            for bucket, positions in enumerate(usable):
+                if positions:
+                    kept[bucket].append(candidates.take(positions))
+            found = sum(map(len, usable))
+            misses = 0 if found else misses + len(candidates)
+            self._progress.advance(found)
+        if not any(kept):
+            raise self._too_few(stream, split, count, quotas)
+        return _interleaved([Candidates.concatenate(parts) for parts in kept if parts])
+
+    def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> SpecError:
+        found = count - sum(quotas)
+        missing = f" (bins that lack puzzles: {[i for i, quota in enumerate(quotas) if quota]})"
+        return SpecError(
+            f"{SIZE_OPTIONS[split]} {count}: {stream.shown} has only {found} usable, inequivalent "
+            f"puzzles for the {split} split{missing if len(quotas) > 1 else ''}; ask for fewer"
+        )
+
+    def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:
+        """Positions of the first candidates that fit and whose class is new, by bucket; lowers the quotas."""
+        keep: list[list[int]] = [[] for _ in quotas]
+        buckets = self._bucket(chunk).tolist()
+        for position, (bucket, row, hash_) in enumerate(
+            zip(buckets, chunk.source_rows.tolist(), chunk.hashes.tolist(), strict=True)
+        ):
+            if bucket < 0 or quotas[bucket] <= 0:
+                continue
+            if hash_ not in self._taken:
+                self._taken[hash_] = f"{stream.shown}:{row}"
+                keep[bucket].append(position)
+                quotas[bucket] -= 1
+            elif stream.ends:
+                reason = f"equivalent under symmetry to {self._taken[hash_]}"
+                self.reject([Reject(stream.shown, row, reason)])
+        return keep
+
+
+def _interleaved(buckets: list[Candidates]) -> Candidates:
+    """The first of every bucket, then the second of every bucket, and so on."""
+    if len(buckets) == 1:
+        return buckets[0]
+    places = np.concatenate([np.arange(len(bucket)) for bucket in buckets])
+    numbers = np.concatenate([np.full(len(bucket), i) for i, bucket in enumerate(buckets)])
+    return Candidates.concatenate(buckets).take(np.lexsort((numbers, places)))
+
+
+def chosen_groups(
+    chosen: Candidates, stream: Stream, augmentations: Augmentations, facts: Mapping[str, Any]
+) -> Groups:
+    """Groups of one example each, keyed by their place in the split, all with the blank identifier."""
+    count = len(chosen)
+    return Groups(
+        inputs=chosen.inputs,
+        labels=chosen.labels,
+        first_examples=single_examples(count),
+        augmentations=augmentations,
+        keys=np.arange(count, dtype=np.int64),
+        first_identifiers=np.zeros(count, np.int32),
+        canonical_hashes=chosen.hashes.tolist(),
+        source_files=[stream.name] * count,
+        source_rows=chosen.source_rows,
+        facts=dict(facts),
+    )

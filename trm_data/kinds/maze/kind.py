@@ -1,0 +1,212 @@
+"""The Maze kind: limits of its specification, choice of mazes, and the check of base mazes.
+
+Mazes are told apart by their layout, whatever S and G: no two of a dataset are equal under the symmetries of the grid.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.base import Augmenter
+from trm_data.augment.grid import GridAugmenter, distinct_dihedral_ks, grid_dihedrals, grid_elements
+from trm_data.canonical.maze import layout_hashes
+from trm_data.drawing import Drawing
+from trm_data.encode.maze import check_maze_size
+from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
+from trm_data.engine.base import Engine
+from trm_data.errors import SpecError
+from trm_data.generate.maze import generate_mazes, wall_range
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
+from trm_data.kinds.choosing import (
+    Candidates,
+    Checked,
+    Chooser,
+    FileStream,
+    GeneratedStream,
+    Stream,
+    chosen_groups,
+    keyed_order,
+)
+from trm_data.kinds.sizes import check_sizes
+from trm_data.progress import Progress
+from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile
+from trm_data.solve.maze import label_mazes, path_problems
+from trm_data.sources.base import LocalSource, Sources
+from trm_data.sources.maze import MazeRows, read_mazes
+from trm_data.specs import DatasetSpec, MazeOptions, Split
+
+PALETTE = ("#ffffff", "#1f2937", "#16a34a", "#dc2626", "#60a5fa")
+"""Free, wall, start, goal, path."""
+_SYMBOLS = "?# SGo"
+_COLOURS = np.array([0, 1, 0, 2, 3, 4], np.uint8)
+
+
+def _options(spec: DatasetSpec) -> MazeOptions:
+    assert isinstance(spec.options, MazeOptions)
+    return spec.options
+
+
+class MazeKind(KindDefaults):
+    """The Maze kind."""
+
+    name = "maze"
+
+    def check_spec(self, spec: DatasetSpec) -> None:
+        """Refuse grids, paths and wall shares that cannot be."""
+        options = _options(spec)
+        check_maze_size(options.rows, options.columns)
+        most = len(grid_dihedrals(options.rows, options.columns)) - 1
+        check_sizes(spec, most, f"a {options.rows}x{options.columns} maze")
+        if spec.source.kind == "generated":
+            wall_range(options.rows, options.columns, options.wall_low, options.wall_high)
+            if not 1 <= options.min_path < options.rows * options.columns:
+                raise SpecError(
+                    f"--min-path {options.min_path}: from 1 to {options.rows * options.columns - 1} steps"
+                )
+
+    def geometry(self, spec: DatasetSpec) -> Geometry:
+        """The grid, six tokens, one identifier for all mazes."""
+        options = _options(spec)
+        return Geometry(
+            grid_rows=options.rows, grid_columns=options.columns, vocabulary_size=MAZE_VOCABULARY_SIZE
+        )
+
+    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+        """Choose the mazes of every split."""
+        options = _options(spec)
+        chooser = Chooser(spec, progress)
+        main = _open(spec, sources.main, chooser, engine)
+        test = main if sources.test is None else _open(spec, sources.test, chooser, engine)
+
+        def groups(split: Split, chosen: Candidates) -> Groups:
+            aug = spec.aug if split == "train" else 0
+            augmentations = Augmentations.regular(len(chosen), 0)
+            if aug:
+                keys = np.arange(len(chosen), dtype=np.int64)
+                shape = options.rows, options.columns
+                lists = distinct_dihedral_ks(chosen.inputs, chosen.labels, keys, spec.seed, *shape, aug)
+                augmentations = Augmentations.of_lists(lists)
+            return chosen_groups(chosen, test if split == "test" else main, augmentations, chosen.facts)
+
+        return chooser.choose(main, test, groups)
+
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        """Images under the symmetries of the grid."""
+        options = _options(spec)
+        return GridAugmenter(
+            groups.inputs, groups.labels, groups.keys, spec.seed, options.rows, options.columns
+        )
+
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Dihedral ids, keyed by the maze."""
+        options = _options(spec)
+        return grid_elements(spec.seed, groups.keys, rows, ks, options.rows, options.columns)
+
+    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, NDArray[np.int8]]:
+        """The dihedral id."""
+        return {"dihedral": elements.astype(np.int8)}
+
+    def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
+        """Every label marks a shortest path; generated ones follow the published rule."""
+        options, first = _options(spec), puzzles.first_group
+        shape = options.rows, options.columns
+        inputs = puzzles.inputs
+        cells = (inputs >= MAZE_WALL) & (inputs <= MAZE_GOAL)
+        ends = [(inputs == token).sum(axis=1) == 1 for token in (MAZE_START, MAZE_GOAL)]
+        wrong = first + np.flatnonzero(~(cells.all(axis=1) & ends[0] & ends[1]))
+        problems = named_problems(split, "group", wrong, "is no maze with one S and one G")
+        if problems:
+            return CheckedPuzzles(problems)
+        found = path_problems(inputs, puzzles.labels, *shape)
+        problems = [f"{split} group {first + i}: {problem}" for i, problem in enumerate(found) if problem]
+        ruled = label_mazes(inputs, *shape)
+        other = (ruled.labels != puzzles.labels).any(axis=1)
+        # A file may state another shortest path than the rule's; what is labelled here follows it.
+        if spec.source.kind == "generated":
+            wrong = first + np.flatnonzero(other)
+            problems += named_problems(split, "group", wrong, "its label does not follow the published rule")
+        lengths = np.array(puzzles.facts["path_length"])
+        wrong = first + np.flatnonzero(lengths != ruled.path_steps)
+        problems += named_problems(split, "group", wrong, "has another path length than its catalog row")
+        hashes = layout_hashes(inputs, *shape)
+        classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
+        return CheckedPuzzles(
+            problems, hashes, classes, {"labels by the published rule": int((~other).sum())}
+        )
+
+    def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
+        """Walls, S, G and the path."""
+        options = _options(spec)
+        grid = np.minimum(tokens, MAZE_PATH).reshape(options.rows, options.columns)
+        symbols = tuple("".join(_SYMBOLS[token] for token in row) for row in grid.tolist())
+        return Drawing(symbols, _COLOURS[grid], PALETTE, spaced=False)
+
+
+def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+    """A stream of candidates; a file is read whole."""
+    options = _options(spec)
+    if source.spec.kind == "generated":
+        return GeneratedStream(partial(_generated, spec.seed, options), engine, smallest=4)
+    rows, rejects = read_mazes(source, options.rows, options.columns)
+    chooser.reject(rejects)
+    chooser.sources.append(
+        SourceFile(source.spec.name, source.spec.sha256, len(rows) + len(rejects), source.licence)
+    )
+    check = partial(_checked, options, source.shown, rows)
+    return FileStream(source.spec.name, source.shown, check, keyed_order(spec.seed, len(rows)), engine)
+
+
+def _generated(seed: int, options: MazeOptions, stream: int, bounds: tuple[int, int]) -> Candidates:
+    start, stop = bounds
+    inputs = generate_mazes(
+        seed,
+        stream,
+        start,
+        stop - start,
+        options.rows,
+        options.columns,
+        options.min_path,
+        options.wall_low,
+        options.wall_high,
+    )
+    labelled = label_mazes(inputs, options.rows, options.columns)
+    return _candidates(options, inputs, labelled.labels, np.arange(start, stop))
+
+
+def _checked(options: MazeOptions, shown: str, rows: MazeRows, positions: NDArray[np.int64]) -> Checked:
+    """The rows that have a path, which their label shows, and the others with the reason."""
+    inputs, stated, lines = rows.inputs[positions], rows.labels[positions], rows.lines[positions]
+    ruled = label_mazes(inputs, options.rows, options.columns)
+    has_label = stated.any(axis=1)
+    labels = np.where(has_label[:, None], stated, ruled.labels)
+    problems: list[str | None] = ["there is no path from S to G"] * len(inputs)
+    solvable = ruled.path_steps >= 0
+    found = path_problems(inputs[solvable], labels[solvable], options.rows, options.columns)
+    for position, problem in zip(np.flatnonzero(solvable).tolist(), found, strict=True):
+        problems[position] = problem
+    good = np.array([problem is None for problem in problems], np.bool_)
+    rejects = [
+        Reject(shown, int(line), problem)
+        for line, problem in zip(lines.tolist(), problems, strict=True)
+        if problem is not None
+    ]
+    candidates = _candidates(options, inputs[good], labels[good], lines[good])
+    candidates.facts["rating"] = rows.ratings[positions][good]
+    candidates.facts["rating_source"] = np.full(int(good.sum()), "file")
+    return candidates, rejects
+
+
+def _candidates(
+    options: MazeOptions, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: NDArray[np.int64]
+) -> Candidates:
+    hashes = np.array(layout_hashes(inputs, options.rows, options.columns), np.str_)
+    facts = {
+        "path_length": ((labels == MAZE_PATH).sum(axis=1) + 1).astype(np.int32),
+        "walls": (inputs == MAZE_WALL).sum(axis=1).astype(np.int32),
+    }
+    return Candidates(inputs, labels, rows, hashes, np.ones(len(inputs), np.int64), facts)

@@ -1,0 +1,65 @@
+"""Rows of groups in their stored order: each original, then its augmentations, each with all its examples.
+
+Input: base puzzles and their augmenter. Output: `Rows` for the shard writer, or for `verify` to compare with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trm_data.augment.base import Augmenter, Made
+from trm_data.records import Groups, Rows
+
+
+def make_rows(
+    augmenter: Augmenter, groups: Groups, start: int, stop: int, *, first_group: int, identifier_each: bool
+) -> tuple[Rows, Made]:
+    """All rows of the groups `start` to `stop`.
+
+    Args:
+        augmenter: The augmenter of `groups`.
+        groups: Base puzzles.
+        start: First group, within `groups`.
+        stop: Group after the last.
+        first_group: Number that the first of `groups` has in its split.
+        identifier_each: Whether every augmentation has an identifier of its own.
+    """
+    counts = groups.augmentations.counts[start:stop].astype(np.int64)
+    examples = groups.examples_per_augmentation[start:stop]
+    puzzle_groups = np.repeat(np.arange(start, stop, dtype=np.int64), counts)
+    positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    ks = groups.augmentations.ks(puzzle_groups, positions)
+    per_puzzle = np.repeat(examples, counts)
+    row_groups = np.repeat(puzzle_groups, per_puzzle)
+    row_positions = np.repeat(positions, per_puzzle)
+    row_examples = np.arange(len(row_groups)) - np.repeat(np.cumsum(per_puzzle) - per_puzzle, per_puzzle)
+    shape = (len(row_groups), groups.inputs.shape[1])
+    inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
+    made = augmenter.fill(row_groups, np.repeat(ks, per_puzzle), row_examples, inputs, labels)
+    identifiers = groups.first_identifiers[row_groups]
+    if identifier_each:
+        identifiers = identifiers + row_positions.astype(np.int32)
+    rows = Rows(
+        inputs=inputs,
+        labels=labels,
+        puzzle_identifiers=identifiers.astype(np.int32),
+        groups=(row_groups + first_group).astype(np.int32),
+        augmentations=row_positions.astype(np.int32),
+        examples=row_examples.astype(np.int32),
+    )
+    return rows, made
+
+
+def base_rows(groups: Groups, start: int, stop: int, *, first_group: int) -> Rows:
+    """The base examples themselves, as a virtual dataset stores them."""
+    first, last = int(groups.first_examples[start]), int(groups.first_examples[stop])
+    examples = groups.examples_per_augmentation[start:stop]
+    row_groups = np.repeat(np.arange(start, stop, dtype=np.int64), examples)
+    return Rows(
+        inputs=groups.inputs[first:last],
+        labels=groups.labels[first:last],
+        puzzle_identifiers=groups.first_identifiers[row_groups],
+        groups=(row_groups + first_group).astype(np.int32),
+        augmentations=np.zeros(last - first, np.int32),
+        examples=(np.arange(first, last) - groups.first_examples[row_groups]).astype(np.int32),
+    )

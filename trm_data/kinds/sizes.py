@@ -1,0 +1,28 @@
+"""Limits of the numbers that every kind's specification has."""
+
+from __future__ import annotations
+
+from trm_data.errors import SpecError
+from trm_data.specs import DatasetSpec
+
+
+def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
+    """Refuse sizes, augmentations and seeds that cannot be.
+
+    Args:
+        spec: A specification.
+        most_augmentations: Augmentations that a puzzle has besides the original.
+        what: Which puzzles have them, for the message.
+
+    Raises:
+        SpecError: Which option, what it got, what is allowed.
+    """
+    if spec.size is not None and spec.size < 1:
+        raise SpecError(f"--size {spec.size}: at least 1")
+    for option, value in (("aug", spec.aug), ("val-size", spec.val_size), ("test-size", spec.test_size)):
+        if value is not None and value < 0:
+            raise SpecError(f"--{option} {value}: at least 0")
+    if spec.aug > most_augmentations:
+        raise SpecError(f"--aug {spec.aug}: {what} has {most_augmentations:,} besides the original")
+    if not 0 <= spec.seed < 2**63:
+        raise SpecError(f"--seed {spec.seed}: from 0 to 2^63 - 1")

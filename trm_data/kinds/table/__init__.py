@@ -1,0 +1,1 @@
+"""The kind of a user's own tables of puzzles."""

@@ -1,0 +1,185 @@
+"""The rows of a stored dataset: in memory while they fit a budget, else mapped from decoded files.
+
+The decoded files lie under the root's cache, named by the split's digest; the first process writes them, the others
+of the machine share them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trm_data.errors import CorruptDatasetError
+from trm_data.layout import Layout
+from trm_data.loader.dataset import Batch, GroupTable, Picks
+from trm_data.manifest import Manifest, SplitEntry
+from trm_data.records import Rows
+from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
+from trm_data.shards.files import file_sha256, write_json
+from trm_data.shards.reader import read_blocks
+from trm_data.specs import Split
+from trm_data.store import open_file
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Decoded rows. N rows of S cells.
+
+    Attributes:
+        rows: All of them, in memory or mapped.
+        groups: Where each group's rows are.
+    """
+
+    rows: Rows
+    groups: GroupTable
+
+    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
+        """See `RowReader.gather`."""
+        if rows is None:
+            rows = self.groups.rows(picks)
+        shape = (len(rows), self.rows.inputs.shape[1])
+        inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
+        identifiers = np.empty(len(rows), np.int32)
+        stored = self.rows
+        _gather(stored.inputs, stored.labels, stored.puzzle_identifiers, rows, inputs, labels, identifiers)
+        return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers}
+
+
+@njit(cache=True, nogil=True)
+def _gather(
+    all_inputs: NDArray[np.uint8],
+    all_labels: NDArray[np.uint8],
+    all_identifiers: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    inputs: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    identifiers: NDArray[np.int32],
+) -> None:
+    for slot in range(rows.shape[0]):
+        row = rows[slot]
+        for cell in range(inputs.shape[1]):
+            inputs[slot, cell] = all_inputs[row, cell]
+        for cell in range(inputs.shape[1]):
+            labels[slot, cell] = all_labels[row, cell]
+        identifiers[slot] = all_identifiers[row]
+
+
+def open_stored(
+    layout: Layout, manifest: Manifest, split: Split, budget_bytes: int
+) -> tuple[GroupTable, StoredRows]:
+    """The rows of a split, checked against the manifest.
+
+    Raises:
+        CorruptDatasetError: A file is missing or changed; the message says which.
+    """
+    entry = manifest.splits[split]
+    row_bytes = 2 * manifest.sequence_length + 16
+    if entry.num_examples * row_bytes <= budget_bytes:
+        rows = Rows.concatenate(list(_read_shards(layout, manifest, entry)))
+        _check_digest(layout, manifest, entry, group_digests(rows), split)
+    else:
+        rows = _mapped_rows(layout, manifest, entry, split)
+    groups = _group_table(rows, f"{manifest.name} {split}")
+    return groups, StoredRows(rows, groups)
+
+
+def _read_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
+    """Rows of each shard, whose file is checked before."""
+    for shard in entry.shards:
+        yield Rows.concatenate(
+            read_blocks(
+                open_file(layout, manifest.name, shard),
+                sequence_length=manifest.sequence_length,
+                num_records=shard.num_records,
+                num_examples=shard.num_examples,
+            )
+        )
+
+
+def _check_digest(layout: Layout, manifest: Manifest, entry: SplitEntry, digests: bytes, split: str) -> None:
+    found = split_digest(manifest.sequence_length, [digests])
+    if found != entry.digest or len(digests) != GROUP_DIGEST_BYTES * entry.num_groups:
+        raise CorruptDatasetError(
+            f"{layout.dataset(manifest.name)}: the rows of {split} are not those of the manifest (digest {found[:12]})"
+        )
+
+
+def _group_table(rows: Rows, what: str) -> GroupTable:
+    """Where each group lies; checks that every augmentation of a group has as many examples."""
+    new_group = np.concatenate([[True], np.diff(rows.groups) != 0])
+    first_rows = np.flatnonzero(new_group)
+    sizes = np.diff(np.append(first_rows, len(rows)))
+    last_rows = first_rows + sizes - 1
+    num_augmentations = rows.augmentations[last_rows].astype(np.int64) + 1
+    num_examples = sizes // num_augmentations
+    offsets = np.arange(len(rows)) - np.repeat(first_rows, sizes)
+    per_row = np.repeat(num_examples, sizes)
+    if not (
+        np.array_equal(sizes, num_augmentations * num_examples)
+        and np.array_equal(rows.augmentations, offsets // per_row)
+        and np.array_equal(rows.examples, offsets % per_row)
+    ):
+        raise CorruptDatasetError(f"{what}: the augmentations of a group differ in their number of examples")
+    return GroupTable(first_rows.astype(np.int64), num_augmentations, num_examples.astype(np.int64))
+
+
+_CELLS = ("inputs", "labels")
+_COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples")
+
+
+def _mapped_rows(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
+    """Rows mapped from decoded files named by the split's digest, which the first process writes.
+
+    The shards are checked at every opening, as for resident rows; decoded files whose bytes are not those that
+    were written are decoded again.
+    """
+    for shard in entry.shards:
+        open_file(layout, manifest.name, shard)
+    folder = layout.cache / "rows" / entry.digest
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        complete = folder / "complete.json"
+        if not complete.is_file() or json.loads(complete.read_text()) != _file_digests(folder):
+            complete.unlink(missing_ok=True)
+            _decode_to_files(layout, manifest, entry, split, folder)
+            write_json(complete, _file_digests(folder))
+    return Rows(**{column: np.load(folder / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
+
+
+def _file_digests(folder: Path) -> dict[str, str]:
+    """sha256 of each decoded file that is there."""
+    paths = [folder / f"{column}.npy" for column in _COLUMNS]
+    return {path.name: file_sha256(path) for path in paths if path.is_file()}
+
+
+def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str, folder: Path) -> None:
+    """Decode shard by shard, so that memory holds one shard at a time."""
+    count = entry.num_examples
+    cells = (count, manifest.sequence_length)
+    files = {
+        column: np.lib.format.open_memmap(
+            folder / f"{column}.npy",
+            mode="w+",
+            dtype=np.uint8 if column in _CELLS else np.int32,
+            shape=cells if column in _CELLS else (count,),
+        )
+        for column in _COLUMNS
+    }
+    start = 0
+    digests: list[bytes] = []
+    for rows in _read_shards(layout, manifest, entry):
+        digests.append(group_digests(rows))
+        for column, file in files.items():
+            file[start : start + len(rows)] = getattr(rows, column)
+        start += len(rows)
+    for file in files.values():
+        file.flush()
+    _check_digest(layout, manifest, entry, b"".join(digests), split)

@@ -1,0 +1,98 @@
+"""Labels mazes with a shortest path, and checks stated labels.
+
+Input: mazes as tokens uint8 [N, S]. Output: `MazeLabels`, or what is wrong with each stated label.
+Neighbours: `solve.maze_kernels` has the search; builds label what is generated or stated without an answer,
+`verify` checks labels by rule or by `path_problems`.
+
+A maze has up to millions of shortest paths. The published rule marks one: breadth-first from S, neighbours
+in the order down, left, right, up, the first parent wins. A label of another rule can be right as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.encode.maze import CELLS, check_inputs, check_tokens
+from trm_data.encode.vocab import MAZE_FREE, MAZE_PATH, MAZE_WALL
+
+
+@dataclass(frozen=True)
+class MazeLabels:
+    """What a search found, one entry for each maze."""
+
+    labels: NDArray[np.uint8]
+    """[N, S], the input with the cells between S and G marked; the input itself where there is no path."""
+    path_steps: NDArray[np.int32]
+    """[N], steps from S to G on a shortest path, -1 where there is none."""
+
+
+def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabels:
+    """Returns the labels of the published rule.
+
+    Raises:
+        ValueError: sizes, shapes or tokens that are not allowed, or a row without exactly one S and one G.
+    """
+    from trm_data.solve import maze_kernels  # imports numba
+
+    inputs = check_inputs(inputs, rows, columns)
+    labels = np.empty_like(inputs)
+    steps = np.empty(len(inputs), np.int32)
+    maze_kernels.label_many(inputs, rows, columns, labels, steps)
+    return MazeLabels(labels=labels, path_steps=steps)
+
+
+def path_problems(
+    inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: int, columns: int
+) -> list[str | None]:
+    """Says what is wrong with each label, whichever of the shortest paths it marks; None if nothing.
+
+    Raises:
+        ValueError: as `label_mazes`, or labels that are no tokens of cells.
+    """
+    from trm_data.solve import maze_kernels  # imports numba
+
+    inputs = check_inputs(inputs, rows, columns)
+    labels = check_tokens("labels", labels, rows, columns)
+    if len(inputs) != len(labels):
+        raise ValueError(f"got {len(inputs)} inputs and {len(labels)} labels: not the same")
+    steps = label_mazes(inputs, rows, columns).path_steps
+    differs = (labels != inputs) & ~((inputs == MAZE_FREE) & (labels == MAZE_PATH))
+    marked = np.count_nonzero(labels == MAZE_PATH, axis=1)
+    marked_steps = np.full(len(inputs), maze_kernels.NO_PATH, np.int32)
+    same = np.flatnonzero(~differs.any(axis=1))
+    found = np.empty(len(same), np.int32)
+    maze_kernels.marked_many(labels[same], rows, columns, found)
+    marked_steps[same] = found
+    problems: list[str | None] = []
+    for i in range(len(inputs)):
+        if differs[i].any():
+            cell = int(np.argmax(differs[i]))
+            problems.append(
+                f"{_show(labels[i, cell])} at position {cell + 1} where the maze has {_show(inputs[i, cell])}"
+            )
+        elif steps[i] < 0:
+            problems.append("the maze has no path from S to G")
+        else:
+            problems.append(_path_problem(int(steps[i]), int(marked_steps[i]), int(marked[i]) + 1))
+    return problems
+
+
+def _path_problem(shortest: int, through_marked: int, steps: int) -> str | None:
+    """What is wrong with marked cells, one fewer than `steps`, through which the way has `through_marked` steps."""
+    if through_marked < 0:
+        return "the marked cells are no path from S to G"
+    if steps == shortest:
+        return None
+    if steps == through_marked:
+        return f"the marked path has {steps} steps, a shortest one has {shortest}"
+    return (
+        f"{steps - 1} cells are marked, {steps - shortest} more than a shortest path of {shortest} steps has"
+    )
+
+
+def _show(token: np.uint8) -> str:
+    """A cell's character, quoted."""
+    return repr(CELLS[int(token) - MAZE_WALL])

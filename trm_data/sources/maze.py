@@ -1,0 +1,89 @@
+"""Mazes from files: the Maze-Hard CSV columns.
+
+Input: an open `LocalSource`. Output: `MazeRows`, the rows whose form is right, and a `Reject` for each of the
+others. Whether there is a path and the answer marks a shortest one is for `solve.maze`.
+Neighbours: `sources.rows` reads the columns; spaces are free cells, so nothing is stripped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.encode.maze import check_maze_size, decode_maze
+from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START
+from trm_data.errors import SourceError
+from trm_data.records import Reject
+from trm_data.sources.base import LocalSource
+from trm_data.sources.rows import TextRow, read_csv, read_rows
+
+
+@dataclass(frozen=True)
+class MazeRows:
+    """Rows of a source, N of S cells.
+
+    Attributes:
+        inputs: Tokens, uint8 [N, S].
+        labels: Tokens as stated, all 0 where none is, uint8 [N, S].
+        ratings: As stated, NaN where none is, float32 [N].
+        lines: Line in the file, from 1, int64 [N].
+    """
+
+    inputs: NDArray[np.uint8]
+    labels: NDArray[np.uint8]
+    ratings: NDArray[np.float32]
+    lines: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, list[Reject]]:
+    """All rows of a file.
+
+    Args:
+        source: A `csv` source.
+        rows: R.
+        columns: C.
+
+    Returns:
+        The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
+
+    Raises:
+        SourceError: The file as a whole is no such source (not CSV, no rows, a missing column, not text).
+        ValueError: A size that is not allowed.
+    """
+    check_maze_size(rows, columns)
+    if source.spec.kind != "csv":
+        raise SourceError(f"{source.shown}: mazes are read from CSV files; write csv:{source.shown}")
+
+    def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
+        maze = decode_maze(row.question, rows, columns)
+        _check_one_each(maze)
+        if np.any(maze == MAZE_PATH):
+            position = int(np.argmax(maze == MAZE_PATH)) + 1
+            raise ValueError(f"question: path cell 'o' at position {position}: only an answer has them")
+        return maze, _decode_answer(row.answer, rows, columns) if row.answer else None
+
+    found, rejects = read_rows(source, read_csv, decode, rows * columns, "maze")
+    return MazeRows(found.questions, found.answers, found.ratings, found.lines), rejects
+
+
+def _decode_answer(text: str, rows: int, columns: int) -> NDArray[np.uint8]:
+    try:
+        answer = decode_maze(text, rows, columns)
+        _check_one_each(answer)
+    except ValueError as error:
+        raise ValueError(f"answer: {error}") from error
+    return answer
+
+
+def _check_one_each(maze: NDArray[np.uint8]) -> None:
+    for token, name in ((MAZE_START, "start 'S'"), (MAZE_GOAL, "goal 'G'")):
+        places = np.flatnonzero(maze == token) + 1
+        if not len(places):
+            raise ValueError(f"no {name}: expected one")
+        if len(places) > 1:
+            raise ValueError(f"{len(places)} cells are a {name}: expected one, got positions {places[0]}, {places[1]}")

@@ -1,0 +1,155 @@
+"""Rows of a source that states a puzzle a line: the published CSV columns, as text and as cells.
+
+Input: an open `LocalSource` and what decodes a row's texts. Output: `StatedRows`, the rows whose form is
+right, and a `Reject` for each of the others.
+Neighbours: `sources.sudoku` and `sources.maze` read their puzzles with it.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.errors import SourceError
+from trm_data.records import Reject
+from trm_data.sources.base import LocalSource
+
+CSV_COLUMNS = ("source", "question", "answer", "rating")
+REQUIRED_COLUMNS = ("question",)
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """One row as it stands in the file: spaces may be cells."""
+
+    line: int
+    question: str
+    answer: str = ""
+    rating: str = ""
+
+
+@dataclass(frozen=True)
+class StatedRows:
+    """Rows of a source, N of S cells.
+
+    Attributes:
+        questions: Cells, uint8 [N, S].
+        answers: Cells as stated, all 0 where none is, uint8 [N, S].
+        ratings: As stated, NaN where none is, float32 [N].
+        lines: Line in the file, from 1, int64 [N].
+    """
+
+    questions: NDArray[np.uint8]
+    answers: NDArray[np.uint8]
+    ratings: NDArray[np.float32]
+    lines: NDArray[np.int64]
+
+
+def read_rows(
+    source: LocalSource,
+    read: Callable[[Iterator[str], str], Iterator[TextRow]],
+    decode: Callable[[TextRow], tuple[NDArray[np.uint8], NDArray[np.uint8] | None]],
+    cells: int,
+    noun: str,
+) -> tuple[StatedRows, list[Reject]]:
+    """All rows of a file.
+
+    Args:
+        source: A source that is a file.
+        read: Makes rows from the lines and from the name that messages give the file.
+        decode: Makes cells [S] of a question and its answer, or None; a ValueError rejects the row.
+        cells: S.
+        noun: What a question is, in messages.
+
+    Returns:
+        The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
+
+    Raises:
+        SourceError: The file as a whole is no such source (no rows, a missing column, not text).
+    """
+    questions: list[NDArray[np.uint8]] = []
+    answers: list[NDArray[np.uint8]] = []
+    ratings: list[float] = []
+    lines: list[int] = []
+    rejects: list[Reject] = []
+    seen: dict[bytes, int] = {}
+    not_stated = np.zeros(cells, np.uint8)
+    with source.open_text() as text:
+        try:
+            for row in read(text, source.shown):
+                try:
+                    question, answer = decode(row)
+                    rating = _decode_rating(row.rating.strip())
+                except ValueError as error:
+                    rejects.append(Reject(source.shown, row.line, str(error)))
+                    continue
+                first = seen.setdefault(question.tobytes(), row.line)
+                if first != row.line:
+                    rejects.append(Reject(source.shown, row.line, f"the same {noun} as line {first}"))
+                    continue
+                questions.append(question)
+                answers.append(not_stated if answer is None else answer)
+                ratings.append(rating)
+                lines.append(row.line)
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{source.shown}: is not UTF-8 text ({error.reason} at byte {error.start})"
+            ) from error
+        except csv.Error as error:
+            raise SourceError(f"{source.shown}: is not CSV ({error})") from error
+    if not questions and not rejects:
+        raise SourceError(f"{source.shown}: has no rows")
+    rows = StatedRows(
+        np.array(questions, np.uint8).reshape(-1, cells),
+        np.array(answers, np.uint8).reshape(-1, cells),
+        np.array(ratings, np.float32),
+        np.array(lines, np.int64),
+    )
+    return rows, rejects
+
+
+def read_csv(text: Iterator[str], shown: str) -> Iterator[TextRow]:
+    """Rows of a CSV file with a header; columns may stand in any order, others are passed over.
+
+    Raises:
+        SourceError: No header, a required column is missing, or one stands there twice.
+    """
+    reader = csv.reader(text)
+    header = next(reader, None)
+    if header is None:
+        raise SourceError(f"{shown}: the file is empty")
+    columns = [name.strip() for name in header]
+    missing = [name for name in REQUIRED_COLUMNS if name not in columns]
+    if missing:
+        raise SourceError(
+            f"{shown}:1: has no column {missing[0]!r}; found {', '.join(columns)}; expected {', '.join(CSV_COLUMNS)}"
+        )
+    twice = [name for name in CSV_COLUMNS if columns.count(name) > 1]
+    if twice:
+        raise SourceError(f"{shown}:1: has the column {twice[0]!r} twice")
+    at = {name: columns.index(name) for name in CSV_COLUMNS if name in columns}
+    for fields in reader:
+        if not fields:
+            continue
+        padded = [*fields, *[""] * (len(columns) - len(fields))]
+        values = {name: padded[position] for name, position in at.items()}
+        yield TextRow(
+            reader.line_num, values["question"], values.get("answer", ""), values.get("rating", "")
+        )
+
+
+def _decode_rating(text: str) -> float:
+    if not text:
+        return math.nan
+    try:
+        rating = float(text)
+    except ValueError:
+        raise ValueError(f"rating {text!r}: expected a number of 0 or more") from None
+    if not 0 <= rating < math.inf:
+        raise ValueError(f"rating {text!r}: expected a number of 0 or more")
+    return rating
