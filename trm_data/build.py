@@ -6,11 +6,9 @@ the same command goes on where it stopped, with the shards that are already whol
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -32,7 +30,7 @@ from trm_data.shards.digest import content_digest, split_digest
 from trm_data.shards.naming import is_temporary, shard_name, sidecar_path
 from trm_data.shards.writer import ShardInfo
 from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
-from trm_data.store import open_file, withdraw_manifest
+from trm_data.store import open_file, withdraw_manifest, writing
 
 DEFAULT_SHARD_EXAMPLES = 131_072
 BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
@@ -89,7 +87,7 @@ def build_dataset(
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
-        stack.enter_context(_writing(layout, name))
+        stack.enter_context(writing(layout, name))
         found = _already_built(layout, name, spec)
         if found is not None:
             return BuildResult(found, folder, unchanged=True, seconds=time.perf_counter() - begun)
@@ -109,18 +107,6 @@ def build_dataset(
         seconds=time.perf_counter() - begun,
         warnings=tuple(warnings),
     )
-
-
-@contextmanager
-def _writing(layout: Layout, name: str) -> Generator[None, None, None]:
-    """Hold the dataset's lock; a second build of the same name stops with a clear message."""
-    layout.locks.mkdir(parents=True, exist_ok=True)
-    with (layout.locks / f"{name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BuildError(f"{name}: another build of this dataset is running; wait for it") from None
-        yield
 
 
 def _refresh_index(layout: Layout, name: str) -> list[str]:

@@ -81,4 +81,5 @@ def _stem(request: BuildRequest) -> list[str]:
         return [*parts, "generated"]
     if source.kind == "hf":
         return [*parts, "extreme" if request.kind == "sudoku" else "hard"]
-    return [*parts, source.stem.removeprefix(f"{request.kind}-")]
+    stem = source.stem.removeprefix(f"{request.kind}-")
+    return [*parts, stem.removeprefix(f"{parts[-1]}-")]

@@ -34,6 +34,7 @@ class Purpose(enum.IntEnum):
     MIXTURE = 7
     RATE = 8
     TRANSLATE = 9
+    HARDEN = 10
 
 
 def check_word(name: str, value: int) -> int:

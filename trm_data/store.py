@@ -6,11 +6,14 @@ that is not what its manifest says is never read.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from trm_data.errors import DatasetNotFoundError
+from trm_data.errors import BuildError, DatasetNotFoundError
 from trm_data.layout import Layout
 from trm_data.shards.files import check_file, write_bytes
 
@@ -82,3 +85,15 @@ def remove_dataset(layout: Layout, name: str) -> None:
     """Remove a dataset, its manifest first, so that no half of it looks like one."""
     withdraw_manifest(layout, name)
     shutil.rmtree(layout.dataset(name), ignore_errors=True)
+
+
+@contextmanager
+def writing(layout: Layout, name: str) -> Generator[None, None, None]:
+    """Hold the dataset's lock; a second build of the same name stops with a clear message."""
+    layout.locks.mkdir(parents=True, exist_ok=True)
+    with (layout.locks / f"{name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BuildError(f"{name}: another build of this dataset is running; wait for it") from None
+        yield

@@ -8,7 +8,7 @@ that a step in all directions is a few operations on whole rows. A pair is long 
 least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two.
 """
 
-# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
+# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false, reportAssignmentType=false
 # (numba decides the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _weigh_component(
     `total` bounds the long pairs of all components, of which `bound` belong to this one. A long pair has at
     least one cell not less than half of min_path away from the centre, a rim cell: only these are sources. A
     pair of rim cells is met from each of the two, so it counts once; with another cell a pair counts for both
-    orders. Lists (cell, count) for each source; returns the new total and the length of the list.
+    orders. Adds to RIM, lists (cell, count) for each source; returns the new total and the length of the list.
     """
     row, bit = _first(boards, COMPONENT, rows)
     row, bit = _find_middle(boards, row, bit, rows, sizes)
@@ -239,7 +239,6 @@ def _weigh_component(
     if total < needed or last < rim:
         return total, listed
     for r in range(1, rows + 1):
-        boards[RIM, r] = U0
         for level in range(rim, last + 1):
             boards[RIM, r] |= levels[level, r]
     for level in range(last, rim - 1, -1):
@@ -284,11 +283,12 @@ def _weigh(
 
     Returns it and the number of sources listed, whose counts add up to it.
     """
-    total, components = 0, 0
+    total, components, left = 0, 0, free
     for row in range(1, rows + 1):
         boards[REST, row] = boards[FREE, row]
+        boards[RIM, row] = U0
     # From a cell of a component of n cells, at least min_path of them (itself too) are nearer than min_path.
-    while free > min_path and total + free * (free - min_path) >= needed:
+    while left > min_path and total + left * (left - min_path) >= needed:
         row, bit = _find_central(boards, REST, rows, columns)
         last, _ = _count_levels(boards, sizes, REST, row, bit, rows)
         bound = _bound_pairs(sizes, last, min_path)
@@ -298,10 +298,9 @@ def _weigh(
             centres[components, 2] = bound
             components += 1
             total += bound
-        rest = _size(boards, OPEN, rows)
         for r in range(1, rows + 1):
             boards[REST, r] = boards[OPEN, r]
-        free = rest
+        left = _size(boards, OPEN, rows)
     listed = 0
     for i in range(components):
         if total < needed:

@@ -11,6 +11,7 @@ from pathlib import Path
 from trm_data.errors import SourceError
 
 SUDOKU_EXTREME = "sapientinc/sudoku-extreme"
+MAZE_HARD = "sapientinc/maze-30x30-hard-1k"
 
 
 @dataclass(frozen=True)

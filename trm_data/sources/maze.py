@@ -73,11 +73,9 @@ def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, 
 
 def _decode_answer(text: str, rows: int, columns: int) -> NDArray[np.uint8]:
     try:
-        answer = decode_maze(text, rows, columns)
-        _check_one_each(answer)
+        return decode_maze(text, rows, columns)
     except ValueError as error:
         raise ValueError(f"answer: {error}") from error
-    return answer
 
 
 def _check_one_each(maze: NDArray[np.uint8]) -> None:
@@ -86,4 +84,6 @@ def _check_one_each(maze: NDArray[np.uint8]) -> None:
         if not len(places):
             raise ValueError(f"no {name}: expected one")
         if len(places) > 1:
-            raise ValueError(f"{len(places)} cells are a {name}: expected one, got positions {places[0]}, {places[1]}")
+            raise ValueError(
+                f"{len(places)} cells are a {name}: expected one, got positions {places[0]}, {places[1]}"
+            )

@@ -138,9 +138,7 @@ def read_csv(text: Iterator[str], shown: str) -> Iterator[TextRow]:
             continue
         padded = [*fields, *[""] * (len(columns) - len(fields))]
         values = {name: padded[position] for name, position in at.items()}
-        yield TextRow(
-            reader.line_num, values["question"], values.get("answer", ""), values.get("rating", "")
-        )
+        yield TextRow(reader.line_num, values["question"], values.get("answer", ""), values.get("rating", ""))
 
 
 def _decode_rating(text: str) -> float:

@@ -1,0 +1,94 @@
+"""Hashes are equal for images of one maze, and different for others."""
+
+import time
+
+import numpy as np
+import pytest
+
+from trm_data.augment.dihedral import Dihedral
+from trm_data.canonical.maze import distinct_dihedrals, layout_hashes, maze_automorphisms, maze_hashes
+from trm_data.encode.maze import decode_maze
+
+SIZES = [(3, 3), (5, 5), (4, 6), (6, 4)]
+
+
+def random_mazes(count: int, rows: int, columns: int) -> np.ndarray:
+    return np.random.default_rng(5).integers(1, 5, (count, rows * columns)).astype(np.uint8)
+
+
+def images(maze: np.ndarray, rows: int, columns: int) -> dict[int, np.ndarray]:
+    grids = {d: Dihedral(d).apply(maze.reshape(rows, columns)) for d in range(8)}
+    return {d: grid.reshape(-1) for d, grid in grids.items() if grid.shape == (rows, columns)}
+
+
+@pytest.mark.parametrize(("rows", "columns"), SIZES)
+def test_images_have_one_hash_and_others_another(rows: int, columns: int) -> None:
+    mazes = random_mazes(200, rows, columns)
+    names = maze_hashes(mazes, rows, columns)
+    classes = {frozenset(image.tobytes() for image in images(maze, rows, columns).values()) for maze in mazes}
+    assert len(set(names)) == len(classes)
+    for maze, name in zip(mazes[:20], names, strict=False):
+        same = np.stack(list(images(maze, rows, columns).values()))
+        assert len(same) == (8 if rows == columns else 4)
+        assert set(maze_hashes(same, rows, columns)) == {name}
+    assert all(len(name) == 32 for name in names)
+
+
+def test_shape_and_marks_are_part_of_the_name() -> None:
+    maze = random_mazes(1, 4, 6)
+    assert maze_hashes(maze, 4, 6) != maze_hashes(maze, 6, 4)
+    swapped = np.array([0, 1, 2, 4, 3], np.uint8)[maze]
+    assert maze_hashes(maze, 4, 6) != maze_hashes(swapped, 4, 6)
+    assert layout_hashes(maze, 4, 6) == layout_hashes(swapped, 4, 6)
+    walls = maze.copy()
+    walls[0, 0] = 3 - min(walls[0, 0], 2)
+    assert layout_hashes(maze, 4, 6) != layout_hashes(walls, 4, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "automorphisms", "distinct"),
+    [
+        ("S#  #   G", 3, 1, [0, 1, 2, 3, 4, 5, 6, 7]),
+        ("S #   # G", 3, 2, [0, 1, 2, 3]),  # its own transpose
+        ("         ", 3, 8, [0]),
+        (" # # # # ", 3, 8, [0]),
+        ("    S  G    ", 3, 2, [0, 2]),
+        ("S  G#       ", 3, 1, [0, 2, 4, 5]),
+    ],
+)  # fmt: skip
+def test_symmetric_mazes(text: str, rows: int, automorphisms: int, distinct: list[int]) -> None:
+    columns = len(text) // rows
+    maze = decode_maze(text, rows, columns)[None]
+    grids = images(maze[0], rows, columns)
+    assert sum(image.tobytes() == maze.tobytes() for image in grids.values()) == automorphisms
+    assert maze_automorphisms(maze, rows, columns).tolist() == [automorphisms]
+    (ids,) = distinct_dihedrals(maze, rows, columns)
+    assert ids.dtype == np.int32
+    assert ids.tolist() == distinct
+
+
+@pytest.mark.parametrize(("rows", "columns"), SIZES)
+def test_orbits_have_the_size_of_the_group_over_the_automorphisms(rows: int, columns: int) -> None:
+    mazes = np.random.default_rng(1).integers(1, 3, (300, rows * columns)).astype(np.uint8)
+    counts = maze_automorphisms(mazes, rows, columns)
+    for maze, count, ids in zip(mazes, counts, distinct_dihedrals(mazes, rows, columns), strict=True):
+        grids = images(maze, rows, columns)
+        assert len({grids[int(d)].tobytes() for d in ids}) == len(ids) == len(grids) // count
+        assert ids[0] == 0
+
+
+def test_a_thousand_take_milliseconds() -> None:
+    mazes = random_mazes(1000, 30, 30)
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        maze_hashes(mazes, 30, 30)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.2
+
+
+def test_none_and_wrong_tokens() -> None:
+    assert maze_hashes(np.empty((0, 9), np.uint8), 3, 3) == []
+    assert distinct_dihedrals(np.empty((0, 9), np.uint8), 3, 3) == []
+    with pytest.raises(ValueError, match="tokens 0 to 0"):
+        maze_hashes(np.zeros((1, 9), np.uint8), 3, 3)

@@ -1,0 +1,100 @@
+"""Maze files: what is read, and what every kind of bad row says."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trm_data.errors import SourceError
+from trm_data.sources.base import fetch_source, parse_source
+from trm_data.sources.maze import MazeRows, read_mazes
+
+MAZE = "  # S #   G "
+LABEL = "  # So#  oG "
+OTHER = " G# S #     "
+
+
+def read(path: Path, kind: str = "csv") -> tuple[MazeRows, list[tuple[int, str]]]:
+    with fetch_source(parse_source(f"{kind}:{path}")) as source:
+        rows, rejects = read_mazes(source, 3, 4)
+    assert all(reject.file == str(path) for reject in rejects)
+    return rows, [(reject.line, reject.reason) for reject in rejects]
+
+
+@pytest.fixture
+def csv_file(tmp_path: Path):
+    def write(*lines: str, header: str = "source,question,answer,rating") -> Path:
+        path = tmp_path / "mazes.csv"
+        path.write_text("\n".join([header, *lines]) + "\n")
+        return path
+
+    return write
+
+
+def test_rows_come_with_line_numbers_and_what_they_state(csv_file) -> None:
+    rows, rejects = read(csv_file(f"a,{MAZE},{LABEL}, 4 ", "", f"b,{OTHER},,"))
+    assert not rejects
+    np.testing.assert_array_equal(rows.lines, [2, 4])
+    assert rows.inputs[0].tolist() == [2, 2, 1, 2, 3, 2, 1, 2, 2, 2, 4, 2]  # spaces at both ends are cells
+    assert rows.labels[0].tolist() == [2, 2, 1, 2, 3, 5, 1, 2, 2, 5, 4, 2]
+    assert rows.ratings[0] == 4
+    assert not rows.labels[1].any()
+    assert np.isnan(rows.ratings[1])
+    assert rows.inputs.dtype == rows.labels.dtype == np.uint8
+    assert rows.ratings.dtype == np.float32
+
+
+def test_only_the_question_is_needed(csv_file) -> None:
+    rows, _ = read(csv_file(f"3,{MAZE}", f"4,{OTHER}", header="x,question"))
+    assert len(rows) == 2
+    assert not rows.labels.any()
+
+
+def test_compressed_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "mazes.csv.gz"
+    path.write_bytes(gzip.compress(f"question\r\n{MAZE}\r\n".encode()))
+    rows, rejects = read(path)
+    assert len(rows) == 1
+    assert not rejects
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (f"a,{MAZE[:-1]},,", "expected 12 characters, got 11"),
+        (f"a,{MAZE[:-1]}x,,", "character 'x' at position 12"),
+        (f"a,{MAZE.replace('S', ' ')},,", "no start 'S': expected one"),
+        (f"a,{MAZE.replace('G', '#')},,", "no goal 'G': expected one"),
+        (f"a,S{MAZE[1:]},,", "2 cells are a start 'S': expected one, got positions 1, 5"),
+        (f"a,GG{MAZE[2:]},,", "3 cells are a goal 'G': expected one, got positions 1, 2"),
+        (f"a,{LABEL},,", "path cell 'o' at position 6"),
+        (f"a,{MAZE},{LABEL[:-1]},", "answer: expected 12 characters, got 11"),
+        (f"a,{MAZE},{LABEL[:-1]}.,", "answer: character '.' at position 12"),
+        (f"a,{MAZE},,long", "rating 'long': expected a number of 0 or more"),
+        (f"a,{MAZE},,-1", "rating '-1'"),
+        ("a", "expected 12 characters, got 0"),
+    ],
+)
+def test_bad_rows_are_named_by_line_and_reason(csv_file, row: str, reason: str) -> None:
+    rows, rejects = read(csv_file(f"a,{OTHER},,", row))
+    assert len(rows) == 1
+    assert rejects[0][0] == 3
+    assert reason in rejects[0][1]
+
+
+def test_an_exact_duplicate_names_the_first(csv_file) -> None:
+    _, rejects = read(csv_file(f"a,{MAZE},,", f"b,{OTHER},,", f"c,{MAZE},{LABEL},"))
+    assert rejects == [(4, "the same maze as line 2")]
+
+
+def test_files_that_are_no_source(tmp_path: Path, csv_file) -> None:
+    with pytest.raises(SourceError, match=r"mazes.csv:1: has no column 'question'; found source, maze"):
+        read(csv_file(f"a,{MAZE}", header="source,maze"))
+    with pytest.raises(SourceError, match="has no rows"):
+        read(csv_file())
+    with pytest.raises(SourceError, match="mazes are read from CSV files"):
+        read(csv_file(f"a,{MAZE},,"), "txt")
+    (tmp_path / "binary.csv").write_bytes(b"question\n\xff\xfe\x00\x81\n")
+    with pytest.raises(SourceError, match="not UTF-8"):
+        read(tmp_path / "binary.csv")

@@ -1,0 +1,159 @@
+"""The commands that read datasets: `list`, `describe`, `show`, `sql`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Root
+from trm_data.commands.common import Json, Name, SplitName, megabytes
+from trm_data.layout import resolve_root
+from trm_data.render import print_drawings, print_result, print_table
+
+if TYPE_CHECKING:
+    from trm_data.describe import Example
+
+
+@dataclass(frozen=True, kw_only=True)
+class List:
+    """List the datasets under the root."""
+
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Print a table."""
+        from trm_data.describe import list_datasets
+
+        layout = resolve_root(self.root)
+        summaries = list_datasets(layout)
+        if self.json:
+            print(json.dumps([asdict(summary) for summary in summaries], indent=1))
+            return 0
+        if not summaries:
+            print(
+                f"no datasets under {layout.root} yet; build one: trm-data build sudoku --size 500 --aug 1000"
+            )
+            return 0
+        rows = [
+            (
+                s.name,
+                s.problem or s.kind,
+                *(_count(s.splits.get(split)) for split in ("train", "validation", "test")),
+                megabytes(s.size_bytes),
+                s.digest[:12],
+            )
+            for s in summaries
+        ]
+        print_table(["dataset", "kind", "train", "validation", "test", "size", "digest"], rows)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Describe:
+    """Say what a dataset is: specification, splits, counts, sizes, digest, one example."""
+
+    name: Name
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Print the description."""
+        from trm_data.describe import describe_dataset, read_example
+
+        layout = resolve_root(self.root)
+        described = describe_dataset(layout, self.name)
+        if self.json:
+            print(json.dumps(described, indent=1))
+            return 0
+        spec = described.pop("spec")
+        splits = described.pop("splits")
+        libraries = described.pop("libraries")
+        described["size_bytes"] = f"{described['size_bytes']:,}"
+        described["libraries"] = ", ".join(f"{name} {version}" for name, version in libraries.items())
+        print_table(["", ""], list(described.items()))
+        print_table(["specification", ""], list(_flat(spec)))
+        columns = ["groups", "puzzles", "examples", "shards", "bytes", "digest"]
+        keys = ["num_groups", "num_puzzles", "num_examples", "shards", "size_bytes"]
+        print_table(
+            ["split", *columns],
+            [(name, *(f"{s[key]:,}" for key in keys), s["digest"][:12]) for name, s in splits.items()],
+        )
+        _print_example(read_example(layout, self.name, next(iter(splits)), 0))
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sql:
+    """Ask the dataset catalog in SQL, read-only.
+
+    Tables: datasets, sources, splits, shards, puzzles, augmentations, rejects. duckdb_columns()
+    gives every column with its unit.
+
+    For example:
+
+      trm-data sql "SELECT * FROM splits"
+      trm-data sql "SELECT split, round(rating) r, count(*) FROM puzzles GROUP BY ALL ORDER BY ALL" --format csv
+    """
+
+    query: Annotated[Positional[str], arg(metavar="QUERY")]
+    format: Literal["table", "csv", "json"] = "table"
+    root: Root = None
+
+    def run(self) -> int:
+        """Run the query and print the result."""
+        from trm_data.catalog.query import query_catalog
+
+        print_result(query_catalog(resolve_root(self.root), self.query), self.format)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Draw one example of a dataset in the terminal.
+
+    For example:
+
+      trm-data show sudoku-generated-500-aug-1000 --split train --index 3
+    """
+
+    name: Name
+    split: SplitName = "train"
+    index: int = 0
+    """Row of the split, from 0."""
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Draw it."""
+        from trm_data.describe import read_example
+
+        example = read_example(resolve_root(self.root), self.name, self.split, self.index)
+        if self.json:
+            print(json.dumps(example.to_json(), indent=1))
+        else:
+            _print_example(example)
+        return 0
+
+
+def _print_example(example: Example) -> None:
+    what = f"augmentation {example.augmentation}" if example.augmentation else "the original"
+    print(f"{example.split} {example.index}: {what} of group {example.group}")
+    print_drawings([example.puzzle, example.solution])
+
+
+def _flat(value: dict[str, object], prefix: str = "") -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for key, item in value.items():
+        if isinstance(item, dict):
+            rows += _flat(item, f"{prefix}{key}.")
+        else:
+            rows.append((prefix + key, "" if item is None else item))
+    return rows
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
