@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trm_data.loader.dataset import Dataset, open_dataset
+    from trm_data.loader.mixture import Mixture, open_mixture
     from trm_data.loader.pipeline import BatchLoader, make_loader
 
-__all__ = ["BatchLoader", "Dataset", "make_loader", "open_dataset"]
+__all__ = ["BatchLoader", "Dataset", "Mixture", "make_loader", "open_dataset", "open_mixture"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Dataset": "trm_data.loader.dataset",
     "open_dataset": "trm_data.loader.dataset",
+    "Mixture": "trm_data.loader.mixture",
+    "open_mixture": "trm_data.loader.mixture",
     "BatchLoader": "trm_data.loader.pipeline",
     "make_loader": "trm_data.loader.pipeline",
 }

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables
 from trm_data.catalog.write import refresh_catalog, write_catalog_files
 from trm_data.engine.base import Engine
@@ -191,7 +192,7 @@ def _finish(
     progress: Progress,
 ) -> Manifest:
     """Write the catalog files and, last of all, the manifest."""
-    progress.start("write catalog", None, "tables")
+    progress.start("write catalog", len(TABLES), "tables")
     geometry = kind.geometry(spec)
     folder = layout.dataset(name)
     splits: dict[str, SplitEntry] = {}
@@ -235,6 +236,7 @@ def _finish(
         catalog = write_catalog_files(folder, catalog_tables(kind, manifest, selection, offsets))
         manifest = replace(manifest, catalog=tuple(catalog))
         write_manifest(layout, manifest)
+        progress.advance(len(TABLES))
     except OSError as error:
         raise BuildError(
             f"{folder}: could not be written ({error}); free some space and build again"

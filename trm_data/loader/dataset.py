@@ -22,7 +22,7 @@ from trm_data.specs import Split
 RESIDENT_BUDGET_BYTES = 1_000_000_000
 
 Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
-"""`inputs` uint8 [b, S], `labels` uint8 [b, S], `puzzle_identifiers` int32 [b]."""
+"""`inputs` uint8 [b, S], `labels` uint8 [b, S], `puzzle_identifiers` int32 [b]; of a mixture also `tasks` int32 [b]."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class Picks:
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    def take(self, keep: NDArray[np.int64]) -> Picks:
+        """Those at the positions `keep`."""
+        return Picks(self.groups[keep], self.augmentations[keep], self.examples[keep])
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import grain
 import numpy as np
 
 from trm_data.loader.dataset import Batch, Dataset
+from trm_data.loader.mixture import Mixture
 from trm_data.loader.source import BatchSource
 
 READ_THREADS = 1
@@ -61,7 +62,7 @@ class BatchLoader:
 
 
 def make_loader(
-    dataset: Dataset,
+    dataset: Dataset | Mixture,
     *,
     global_batch_size: int,
     seed: int,
@@ -75,7 +76,7 @@ def make_loader(
     The slices of all hosts, put together in order, are the batch that one host would see.
 
     Args:
-        dataset: An opened split.
+        dataset: An opened split, or a mixture of several (`open_mixture`).
         global_batch_size: Slots of a batch, over all hosts; a multiple of `process_count`.
         seed: Decides order and augmentations.
         process_index: This host.
@@ -85,7 +86,7 @@ def make_loader(
 
     Returns:
         An iterator over dicts of `inputs` uint8 [b, S], `labels` uint8 [b, S] and `puzzle_identifiers` int32
-        [b], with b = global_batch_size / process_count.
+        [b], with b = global_batch_size / process_count; of a mixture also `tasks` int32 [b].
 
     Raises:
         SpecError: A batch size, host or step that cannot be.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trm_data.errors import SpecError
 from trm_data.loader.dataset import Batch, Dataset
+from trm_data.loader.mixture import Mixture, MixturePlan
 from trm_data.loader.plan import BatchPlan
 
 MOST_STEPS = 2**40
@@ -14,7 +15,7 @@ MOST_STEPS = 2**40
 
 
 class BatchSource:
-    """Random access to the batches of a dataset, for one host.
+    """Random access to the batches of a dataset or a mixture of datasets, for one host.
 
     Raises:
         SpecError: A batch size, host or step that cannot be.
@@ -22,7 +23,7 @@ class BatchSource:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | Mixture,
         *,
         global_batch_size: int,
         seed: int,
@@ -43,8 +44,12 @@ class BatchSource:
         if not 0 <= seed < 2**63:
             raise SpecError(f"seed {seed}: from 0 to 2^63 - 1")
         self.dataset = dataset
-        self.plan = BatchPlan(dataset.groups, seed, global_batch_size)
-        self.start_step = start_step
+        self.seed, self.global_batch_size, self.start_step = seed, global_batch_size, start_step
+        if isinstance(dataset, Mixture):
+            self._batch = MixturePlan(dataset, seed, global_batch_size).batch
+        else:
+            plan = BatchPlan(dataset.groups, seed, global_batch_size)
+            self._batch = lambda step, start, stop: dataset.gather(plan.picks(step, start, stop))
         local = global_batch_size // process_count
         self._slots = (process_index * local, (process_index + 1) * local)
 
@@ -54,8 +59,8 @@ class BatchSource:
     def __repr__(self) -> str:
         return (
             f"BatchSource({self.dataset!r}, slots={self._slots[0]}..{self._slots[1]} of "
-            f"{self.plan.global_batch_size}, seed={self.plan.seed}, start_step={self.start_step})"
+            f"{self.global_batch_size}, seed={self.seed}, start_step={self.start_step})"
         )
 
     def __getitem__(self, index: int) -> Batch:
-        return self.dataset.gather(self.plan.picks(self.start_step + int(index), *self._slots))
+        return self._batch(self.start_step + int(index), *self._slots)

@@ -1,0 +1,128 @@
+"""A mixture: exact proportions in any window, one token space, the same batches for any hosts and any start."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trm_data
+from trm_data.build import build_dataset
+from trm_data.errors import SpecError
+from trm_data.layout import Layout
+from trm_data.loader.mixture import Mixture, make_mixture, open_mixture
+from trm_data.specs import SudokuOptions
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory):
+    from tests.conftest import small_request
+
+    layout = Layout(tmp_path_factory.mktemp("mixture"))
+    build_dataset(small_request(), layout)
+    four = SudokuOptions(box_rows=2, box_columns=2)
+    build_dataset(small_request(name="four", size=5, aug=20, val_size=0, test_size=0, options=four), layout)
+    build_dataset(small_request(name="virtual", augment="virtual", seed=9), layout)
+    return layout.root
+
+
+@pytest.fixture(scope="module")
+def mixture(root) -> Mixture:
+    return open_mixture({"small": 5, "four": 2.5, "virtual": 1}, root)
+
+
+def batches(mixture: Mixture, count: int, **options) -> list[dict]:
+    with trm_data.make_loader(mixture, **{"global_batch_size": 24, "seed": 3, **options}) as loader:
+        return [next(loader) for _ in range(count)]
+
+
+def assert_equal(left: list[dict], right: list[dict]) -> None:
+    for mine, theirs in zip(left, right, strict=True):
+        assert set(mine) == set(theirs) == {"inputs", "labels", "puzzle_identifiers", "tasks"}
+        for name in mine:
+            np.testing.assert_array_equal(mine[name], theirs[name])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    weights=st.lists(st.floats(0.01, 100), min_size=1, max_size=6),
+    first=st.integers(0, 10**9),
+    length=st.integers(1, 10**5),
+)
+def test_any_window_holds_every_share_within_two_slots(weights, first: int, length: int) -> None:
+    total = sum(weights)
+    mixed = Mixture((), tuple(map(_exact, weights)), (), (), 0, 0)
+    mixed = dataclasses.replace(mixed, weights=tuple(w / sum(mixed.weights) for w in mixed.weights))
+    counts = mixed.filled(first + length) - mixed.filled(first)
+    assert counts.sum() == length
+    assert (counts >= 0).all()
+    shares = np.array(weights) / total * length
+    assert (np.abs(counts - shares) <= 2 + 1e-3 * length / 100).all()
+
+
+def _exact(weight: float):
+    from fractions import Fraction
+
+    return Fraction(weight).limit_denominator(10**6)
+
+
+def test_a_hundred_batches_hold_the_weights_exactly(mixture: Mixture) -> None:
+    every = batches(mixture, 130)
+    for start in (0, 7, 30):
+        window = np.concatenate([batch["tasks"] for batch in every[start : start + 100]])
+        counts = np.bincount(window, minlength=3)
+        assert np.abs(counts - 2400 * np.array([5, 2.5, 1]) / 8.5).max() <= 2
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4, 8])
+def test_the_slices_of_all_hosts_are_the_batch_of_one(mixture: Mixture, hosts: int) -> None:
+    slices = [batches(mixture, 5, process_index=i, process_count=hosts) for i in range(hosts)]
+    joined = [
+        {name: np.concatenate([host[step][name] for host in slices]) for name in slices[0][step]}
+        for step in range(5)
+    ]
+    assert_equal(joined, batches(mixture, 5))
+
+
+@pytest.mark.parametrize("start", [1, 2, 50])
+def test_starting_at_a_step_continues_exactly(mixture: Mixture, start: int) -> None:
+    assert_equal(batches(mixture, 3, start_step=start), batches(mixture, start + 3)[start:])
+
+
+def test_every_row_is_the_next_one_of_its_dataset(mixture: Mixture, root) -> None:
+    """Without the mixing, the rows of a task are those of training on its dataset alone."""
+    every = batches(mixture, 40)
+    for task, dataset in enumerate(mixture.datasets):
+        mine = np.concatenate([batch["inputs"][batch["tasks"] == task] for batch in every])
+        with trm_data.make_loader(dataset, global_batch_size=len(mine), seed=3) as loader:
+            alone = next(loader)["inputs"]
+        cells = dataset.sequence_length
+        assert not mine[:, cells:].any()
+        back = np.where(mine[:, :cells] > 0, mine[:, :cells] - mixture.token_offsets[task], 0)
+        rows = sorted(row.tobytes() for row in back)
+        assert rows == sorted(row.tobytes() for row in alone.astype(back.dtype))
+
+
+def test_tokens_and_identifiers_have_ranges_of_their_own(mixture: Mixture) -> None:
+    assert mixture.sequence_length == 36
+    assert mixture.token_offsets == (0, 7, 0)  # 6x6 has tokens 1 to 7, 4x4 then 8 to 12
+    assert mixture.vocabulary_size == 13
+    assert mixture.identifier_offsets == (0, 1, 2)
+    assert mixture.num_identifiers == 3
+    for batch in batches(mixture, 10):
+        np.testing.assert_array_equal(batch["puzzle_identifiers"], batch["tasks"])
+        four = batch["inputs"][batch["tasks"] == 1][:, :16]
+        assert four.min() >= 8
+        assert four.max() <= 12
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf"), 1e-9])
+def test_weights_that_cannot_be(mixture: Mixture, weight: float) -> None:
+    with pytest.raises(SpecError, match="weight"):
+        make_mixture([(mixture.datasets[0], 1.0), (mixture.datasets[1], weight)])
+
+
+def test_a_mixture_of_nothing() -> None:
+    with pytest.raises(SpecError, match="at least one"):
+        make_mixture([])

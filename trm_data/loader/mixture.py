@@ -1,0 +1,191 @@
+"""Several datasets as one, for multi-task training: one token space, one sequence length, exact proportions.
+
+Input: opened datasets and weights. Output: batches with a column `tasks`, through the same `make_loader`.
+
+Tokens: PAD is 0 for all; behind it every kind has a range of its own (datasets of one kind and vocabulary share it),
+so a token means the same in every batch. Rows are padded with PAD to the longest sequence. Identifiers: every dataset
+has a range of its own, its blank identifier included. Tasks: the position of the dataset in the mixture.
+
+Order: of the first n slots of the endless stream, dataset i fills round(n * W_i) - round(n * W_(i-1)), where W are
+the cumulated shares; so any window of slots holds each dataset's share within 2, whatever its length. Which slots of a
+batch those are is a keyed shuffle. Each dataset's own stream is that of training on it alone. So a batch is a pure
+function of (datasets, weights, seed, batch size, step), for any number of hosts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.errors import SpecError
+from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Batch, Dataset, open_dataset
+from trm_data.loader.plan import BatchPlan
+from trm_data.seeds import Purpose
+from trm_data.seeds_kernels import shuffled
+
+_FINEST_WEIGHT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several opened datasets with weights.
+
+    Attributes:
+        datasets: The datasets; their position is the task id.
+        weights: Share of the slots of each, adding up to 1.
+        token_offsets: What is added to the tokens of each dataset, PAD aside.
+        identifier_offsets: What is added to the puzzle identifiers of each.
+        vocabulary_size: Tokens of all, PAD included.
+        num_identifiers: Rows of the puzzle-embedding table of all.
+    """
+
+    datasets: tuple[Dataset, ...]
+    weights: tuple[Fraction, ...]
+    token_offsets: tuple[int, ...] = field(repr=False)
+    identifier_offsets: tuple[int, ...] = field(repr=False)
+    vocabulary_size: int
+    num_identifiers: int
+
+    @property
+    def sequence_length(self) -> int:
+        """Cells S of a row: those of the longest."""
+        return max(dataset.sequence_length for dataset in self.datasets)
+
+    @property
+    def epoch_examples(self) -> int:
+        """Slots in which every dataset has gone through at least one epoch of its own."""
+        pairs = zip(self.datasets, self.weights, strict=True)
+        return max(math.ceil(dataset.epoch_examples / weight) for dataset, weight in pairs)
+
+    def filled(self, slots: int) -> NDArray[np.int64]:
+        """How many of the first `slots` slots of the stream each dataset fills, int64 [D]."""
+        counts: list[int] = []
+        cumulated, before = Fraction(0), 0
+        for weight in self.weights:
+            cumulated += weight
+            upto = math.floor(slots * cumulated + Fraction(1, 2))
+            counts.append(upto - before)
+            before = upto
+        return np.array(counts, np.int64)
+
+
+def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]) -> Mixture:
+    """A mixture of opened datasets.
+
+    Args:
+        datasets: Datasets and their weights, any positive numbers.
+
+    Raises:
+        SpecError: No dataset, a weight that is not positive, or more than 256 tokens.
+    """
+    pairs = list(datasets.items()) if isinstance(datasets, Mapping) else list(datasets)
+    if not pairs:
+        raise SpecError("a mixture needs at least one dataset")
+    for dataset, weight in pairs:
+        if not 0 < weight < math.inf:
+            raise SpecError(f"weight {weight} of {dataset.name}: a positive number")
+    exact = [Fraction(weight).limit_denominator(_FINEST_WEIGHT) for _, weight in pairs]
+    if not all(exact):
+        raise SpecError(f"weights {[weight for _, weight in pairs]}: the smallest is below 1e-6")
+    total = sum(exact, Fraction(0))
+    token_offsets: list[int] = []
+    ranges: dict[tuple[str, int], int] = {}
+    vocabulary = 1
+    for dataset, _ in pairs:
+        key = dataset.manifest.kind, dataset.vocabulary_size
+        if key not in ranges:
+            ranges[key] = vocabulary - 1
+            vocabulary += dataset.vocabulary_size - 1
+        token_offsets.append(ranges[key])
+    if vocabulary > 256:
+        raise SpecError(f"the mixture has {vocabulary} tokens; rows of bytes hold 256")
+    sizes = [dataset.num_identifiers for dataset, _ in pairs]
+    return Mixture(
+        tuple(dataset for dataset, _ in pairs),
+        tuple(weight / total for weight in exact),
+        tuple(token_offsets),
+        tuple(sum(sizes[:position]) for position in range(len(sizes))),
+        vocabulary,
+        sum(sizes),
+    )
+
+
+def open_mixture(
+    weights: Mapping[str, float],
+    root: str | os.PathLike[str] | None = None,
+    split: str = "train",
+    *,
+    budget_bytes: int = RESIDENT_BUDGET_BYTES,
+) -> Mixture:
+    """Open datasets by name and mix them.
+
+    Args:
+        weights: Names of built datasets and their weights.
+        root: Folder of everything; else `$TRM_ROOT`, else `./trm`.
+        split: `train`, `validation` or `test`.
+        budget_bytes: Memory for decoded rows of all of them together.
+
+    Raises:
+        DatasetNotFoundError: There is no such dataset.
+        SpecError: A weight that is not positive, or a split that a dataset does not have.
+        CorruptDatasetError: A file is missing or changed.
+    """
+    share = budget_bytes // max(1, len(weights))
+    return make_mixture(
+        [(open_dataset(name, root, split, budget_bytes=share), weight) for name, weight in weights.items()]
+    )
+
+
+@dataclass
+class MixturePlan:
+    """The batches of a mixture, slot by slot.
+
+    Args:
+        mixture: What is mixed.
+        seed: Any number from 0 to 2^63 - 1.
+        global_batch_size: Slots of a batch, over all hosts.
+    """
+
+    mixture: Mixture
+    seed: int
+    global_batch_size: int
+
+    def __post_init__(self) -> None:
+        self._plans = [
+            BatchPlan(dataset.groups, self.seed, self.global_batch_size) for dataset in self.mixture.datasets
+        ]
+
+    def batch(self, step: int, start: int, stop: int) -> Batch:
+        """The slots `start` to `stop` of the global batch at `step`."""
+        mixture = self.mixture
+        size = self.global_batch_size
+        before, after = mixture.filled(step * size), mixture.filled((step + 1) * size)
+        counts = after - before
+        # Slot order[j] holds the j-th example, counted through the datasets one after the other.
+        order = shuffled(self.seed, Purpose.MIXTURE, step, 0, size)
+        place = np.empty(size, np.int64)
+        place[order] = np.arange(size)
+        wanted = place[start:stop]
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        tasks = (np.searchsorted(bounds, wanted, side="right") - 1).astype(np.int32)
+        shape = (stop - start, mixture.sequence_length)
+        inputs, labels = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
+        identifiers = np.empty(stop - start, np.int32)
+        for task, dataset in enumerate(mixture.datasets):
+            slots = np.flatnonzero(tasks == task)
+            if not len(slots):
+                continue
+            picks = self._plans[task].stream(int(before[task]), int(counts[task]))
+            batch = dataset.gather(picks.take(wanted[slots] - bounds[task]))
+            for name, out in (("inputs", inputs), ("labels", labels)):
+                tokens = batch[name]
+                moved = np.where(tokens > 0, tokens + mixture.token_offsets[task], 0)
+                out[slots, : dataset.sequence_length] = moved
+            identifiers[slots] = batch["puzzle_identifiers"] + mixture.identifier_offsets[task]
+        return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers, "tasks": tasks}
