@@ -8,8 +8,7 @@ that a step in all directions is a few operations on whole rows. A pair is long 
 least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two.
 """
 
-# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# pyright: reportAssignmentType=false
+# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false, reportAssignmentType=false
 # (numba decides the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
@@ -37,16 +36,16 @@ FREE, REST, OPEN, FRONT, NEXT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
 
 @njit(cache=True, nogil=True)
 def _step(boards: NDArray[np.uint64], front: int, into: int, rows: int) -> np.uint64:
-    """Sets boards[into] to the open cells next to boards[front] and closes them; returns their number."""
+    """Sets boards[into] to the open cells next to boards[front] and closes them; 0 if there are none."""
     old, new, still = boards[front], boards[into], boards[OPEN]
-    count = U0
+    some = U0
     for above in range(rows):  # in this form the compiler works on several rows at once
         here = old[above + 1]
         found = (old[above] | old[above + 2] | (here << U1) | (here >> U1)) & still[above + 1]
         new[above + 1] = found
         still[above + 1] ^= found
-        count += count_bits(found)
-    return count
+        some |= found
+    return some
 
 
 @njit(cache=True, nogil=True)
@@ -150,12 +149,10 @@ def _count_levels(
     _place(boards, source, row, bit, rows)
     front, into, level = FRONT, NEXT, 0
     sizes[0] = 1
-    found = _step(boards, front, into, rows)
-    while found != U0:
+    while _step(boards, front, into, rows) != U0:
         front, into = into, front
         level += 1
-        sizes[level] = np.int64(found)
-        found = _step(boards, front, into, rows)
+        sizes[level] = _size(boards, front, rows)
     return level, front
 
 
@@ -231,14 +228,12 @@ def _weigh_component(
     sizes[0] = 1
     for r in range(1, rows + 1):
         levels[0, r] = boards[FRONT, r]
-    found = _step(boards, front, into, rows)
-    while found != U0:
+    while _step(boards, front, into, rows) != U0:
         front, into = into, front
         last += 1
-        sizes[last] = np.int64(found)
+        sizes[last] = _size(boards, front, rows)
         for r in range(1, rows + 1):
             levels[last, r] = boards[front, r]
-        found = _step(boards, front, into, rows)
     total += _bound_pairs(sizes, last, min_path) - bound
     rim = (min_path + 1) // 2
     if total < needed or last < rim:
