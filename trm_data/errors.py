@@ -30,6 +30,10 @@ class BadRowError(DataError):
         self.line = line
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[BadRowError], tuple[str, int, str]]:
+        """From its parts, so that it comes back from another process."""
+        return type(self), (self.file, self.line, self.reason)
+
 
 class BuildError(DataError):
     """A build that could not finish; what is on disk is never taken for a dataset."""

@@ -222,7 +222,11 @@ class BuildMaze(PuzzleOptions):
             test_source = SourceRef("hf", MAZE_HARD)
         generated = source.kind == "generated"
         low, high = _parse_range("--walls", self.walls) if generated else (0.3, 0.5)
-        min_path = self.min_path or (default_min_path(rows, columns) if generated else 0)
+        try:
+            default = default_min_path(rows, columns) if generated else 0
+        except ValueError as error:
+            raise SpecError(f"--grid {self.grid}: {error}") from error
+        min_path = default if self.min_path is None else self.min_path
         symmetries = 8 if rows == columns else 4
         return BuildRequest(
             kind="maze",

@@ -16,7 +16,9 @@ its pairs are counted, so an upper bound of the count (two cells are no farther 
 the middle) settles nearly all layouts after one search; what is left is counted exactly.
 
 Where scale * share exceeds 1, a layout comes up too rarely, by that factor. `choose_scale` therefore keeps a
-wide margin: at 30x30 and 109 steps scale * share is above 1 for fewer than 1 maze in 10,000.
+margin. At 30x30 and 109 steps the limit is a share of 1/6: of 2,000 mazes half come from layouts with a share
+above 0.011, 1 in 100 above 0.072, 1 in 1,000 above 0.105, none above 0.124. Carried on, 1 in 10,000 lies
+beyond it, mostly by little: about 1e-5 of the distribution is missing.
 """
 
 from __future__ import annotations

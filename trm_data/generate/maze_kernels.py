@@ -8,7 +8,8 @@ that a step in all directions is a few operations on whole rows. A pair is long 
 least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two.
 """
 
-# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false, reportAssignmentType=false
+# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
+# pyright: reportAssignmentType=false
 # (numba decides the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
@@ -36,16 +37,16 @@ FREE, REST, OPEN, FRONT, NEXT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
 
 @njit(cache=True, nogil=True)
 def _step(boards: NDArray[np.uint64], front: int, into: int, rows: int) -> np.uint64:
-    """Sets boards[into] to the open cells next to boards[front] and closes them; 0 if there are none."""
+    """Sets boards[into] to the open cells next to boards[front] and closes them; returns their number."""
     old, new, still = boards[front], boards[into], boards[OPEN]
-    some = U0
+    count = U0
     for above in range(rows):  # in this form the compiler works on several rows at once
         here = old[above + 1]
         found = (old[above] | old[above + 2] | (here << U1) | (here >> U1)) & still[above + 1]
         new[above + 1] = found
         still[above + 1] ^= found
-        some |= found
-    return some
+        count += count_bits(found)
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -149,10 +150,12 @@ def _count_levels(
     _place(boards, source, row, bit, rows)
     front, into, level = FRONT, NEXT, 0
     sizes[0] = 1
-    while _step(boards, front, into, rows) != U0:
+    found = _step(boards, front, into, rows)
+    while found != U0:
         front, into = into, front
         level += 1
-        sizes[level] = _size(boards, front, rows)
+        sizes[level] = np.int64(found)
+        found = _step(boards, front, into, rows)
     return level, front
 
 
@@ -228,12 +231,14 @@ def _weigh_component(
     sizes[0] = 1
     for r in range(1, rows + 1):
         levels[0, r] = boards[FRONT, r]
-    while _step(boards, front, into, rows) != U0:
+    found = _step(boards, front, into, rows)
+    while found != U0:
         front, into = into, front
         last += 1
-        sizes[last] = _size(boards, front, rows)
+        sizes[last] = np.int64(found)
         for r in range(1, rows + 1):
             levels[last, r] = boards[front, r]
+        found = _step(boards, front, into, rows)
     total += _bound_pairs(sizes, last, min_path) - bound
     rim = (min_path + 1) // 2
     if total < needed or last < rim:

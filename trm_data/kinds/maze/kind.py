@@ -57,7 +57,10 @@ class MazeKind(KindDefaults):
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse grids, paths and wall shares that cannot be."""
         options = _options(spec)
-        check_maze_size(options.rows, options.columns)
+        try:
+            check_maze_size(options.rows, options.columns)
+        except ValueError as error:
+            raise SpecError(f"--grid {options.rows}x{options.columns}: {error}") from error
         most = len(grid_dihedrals(options.rows, options.columns)) - 1
         check_sizes(spec, most, f"a {options.rows}x{options.columns} maze")
         if spec.source.kind == "generated":

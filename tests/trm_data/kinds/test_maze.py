@@ -1,0 +1,155 @@
+"""Maze datasets: generated and read, every bad row named, the published file whole."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from trm_data.build import build_dataset
+from trm_data.catalog.query import query_catalog
+from trm_data.errors import BadRowError, SpecError
+from trm_data.layout import Layout
+from trm_data.loader.dataset import open_dataset
+from trm_data.request import BuildRequest
+from trm_data.sources.base import parse_source
+from trm_data.specs import MazeOptions
+from trm_data.verify import verify_dataset
+
+OPTIONS = MazeOptions(rows=5, columns=5, min_path=6)
+MAZES = [  # question, answer; the shortest paths have 6 steps
+    ("S    ####       ####    G", None),
+    ("S ## # #  #    ## # ##  G", "Soo### #  #    ## # ##  G"),
+]
+
+
+def request(**changes) -> BuildRequest:
+    fields = {"size": 12, "aug": 7, "val_size": 3, "test_size": 4, "seed": 2, "name": "mazes", **changes}
+    source = fields.pop("source", parse_source("generated"))
+    return BuildRequest(kind="maze", source=source, **{"options": OPTIONS, **fields})
+
+
+@pytest.fixture
+def layout(tmp_path) -> Layout:
+    return Layout(tmp_path / "root")
+
+
+def csv_request(tmp_path, rows: list[str], **changes) -> BuildRequest:
+    path = tmp_path / "mazes.csv"
+    path.write_text("source,question,answer,rating\n" + "\n".join(rows) + "\n")
+    fields = {"size": len(rows), "aug": 0, "val_size": 0, "test_size": 0, **changes}
+    options = dataclasses.replace(OPTIONS, min_path=0)
+    return request(source=parse_source(f"csv:{path}", allowed=("csv",)), options=options, **fields)
+
+
+def test_generated_mazes(layout: Layout) -> None:
+    manifest = build_dataset(request(), layout).manifest
+    assert manifest.splits["train"].num_puzzles <= 12 * 8
+    assert manifest.vocabulary_size == 6
+    found = verify_dataset(layout, "mazes")
+    assert found.problems == []
+    assert found.counts["labels by the published rule"] == 19
+    lengths = query_catalog(
+        layout, "SELECT min(path_length), count(DISTINCT canonical_hash) FROM puzzles"
+    ).rows
+    assert lengths[0][0] >= 6
+    assert lengths[0][1] == 19
+
+
+def test_smaller_sets_are_the_beginning_of_larger_ones(layout: Layout) -> None:
+    build_dataset(request(name="large"), layout)
+    build_dataset(request(name="part", size=5, aug=3), layout)
+    query = "SELECT canonical_hash FROM puzzles WHERE split = 'train' AND dataset = '{}' ORDER BY group_index"
+    large, part = (query_catalog(layout, query.format(name)).rows for name in ("large", "part"))
+    assert part == large[:5]
+    images = (
+        "SELECT group_index, augmentation, dihedral FROM augmentations WHERE split = 'train' AND dataset = '{}' "
+        "AND group_index < 5 AND augmentation <= 3 ORDER BY ALL"
+    )
+    more, fewer = (query_catalog(layout, images.format(name)).rows for name in ("large", "part"))
+    assert fewer == more
+
+
+def test_a_dihedral_of_the_catalog_undoes_its_row(layout: Layout) -> None:
+    from trm_data.augment.dihedral import Dihedral
+
+    build_dataset(request(), layout)
+    dataset = open_dataset("mazes", layout.root)
+    inputs = dataset.read(np.arange(len(dataset)))["inputs"]
+    found = query_catalog(
+        layout,
+        "SELECT group_index, dihedral FROM augmentations WHERE split = 'train' ORDER BY group_index, augmentation",
+    ).rows
+    for row, (group, dihedral) in enumerate(found):
+        original = inputs[dataset.groups.first_rows[group]].reshape(5, 5)
+        image = inputs[row].reshape(5, 5)
+        np.testing.assert_array_equal(Dihedral(dihedral).inverse().apply(image), original)
+    assert len({dihedral for _, dihedral in found}) == 8
+
+
+GOOD = "S    #### ##### ##### ####G"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("x,S   G,,", r"mazes.csv:2: .*expected 25 characters, got 5"),
+        (f"x,{'S' * 2 + ' ' * 22 + 'G'},,", r"mazes.csv:2: .*S"),
+        (f"x,{'S' + ' ' * 24},,", r"mazes.csv:2: .*G"),
+        (f"x,{'S#' + ' ' * 3 + '##' + ' ' * 17 + 'G'},,", r"mazes.csv:2: there is no path from S to G"),
+        (f"x,{'S' + ' ' * 22 + '?G'},,", r"mazes.csv:2: .*'\?'"),
+        (f"x,{'S' + ' ' * 23 + 'G'},{'Sooooo   o   oo   o    ooG'[:25]},,", r"mazes.csv:2: "),
+        (f"x,{'S  G' + ' ' * 21},{'S  GoooooooooooooooooooooX'[:25]},", r"mazes.csv:2: "),
+        (f"x,{'S  G' + ' ' * 21},{'So Goo   oooo            '[:25]},", r"mazes.csv:2: "),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, layout: Layout, row: str, message: str) -> None:
+    with pytest.raises(BadRowError, match=message):
+        build_dataset(csv_request(tmp_path, [row]), layout)
+    skipped = csv_request(tmp_path, [row, f"x,{'S ##G' + ' ' * 20},,"], size=1, on_bad_row="skip")
+    assert build_dataset(skipped, layout).rejects == 1
+
+
+def test_a_label_that_is_longer_than_the_shortest_path(tmp_path, layout: Layout) -> None:
+    question = "S  G" + " " * 21
+    detour = "S  Goooooo" + " " * 15
+    around = list(question)
+    for cell in (5, 6, 7, 8):
+        around[cell] = "o"
+    assert detour
+    with pytest.raises(BadRowError, match="shortest"):
+        build_dataset(csv_request(tmp_path, [f"x,{question},{''.join(around)},"]), layout)
+
+
+def test_another_shortest_path_than_the_rules_is_kept(tmp_path, layout: Layout) -> None:
+    question = "S " + " " * 4 + "G" + " " * 18  # S at (0, 0), G at (1, 1): two shortest paths
+    labels = ["S " + " " * 3 + "oG" + " " * 18, "So" + " " * 4 + "G" + " " * 18]
+    for number, label in enumerate(labels):
+        made = csv_request(tmp_path, [f"x,{question},{label},"], name=f"maze{number}")
+        build_dataset(made, layout)
+        assert verify_dataset(layout, f"maze{number}").problems == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"aug": 8}, "--aug 8: a 5x5 maze has 7"),
+        ({"options": MazeOptions(rows=5, columns=4, min_path=3), "aug": 4}, "--aug 4: a 5x4 maze has 3"),
+        ({"options": MazeOptions(rows=65, columns=5, min_path=3)}, "65"),
+        ({"options": MazeOptions(rows=5, columns=5, min_path=25)}, "--min-path 25"),
+        ({"options": MazeOptions(rows=5, columns=5, min_path=3, wall_low=0.9, wall_high=0.2)}, "wall"),
+    ],
+)
+def test_options_that_cannot_be(layout: Layout, changes: dict, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        build_dataset(request(**changes), layout)
+
+
+def test_the_published_file(shared_data, layout: Layout) -> None:
+    path = shared_data / "maze" / "maze_30x30_hard_1k_train.csv"
+    source = parse_source(f"csv:{path}", allowed=("csv",))
+    made = request(source=source, size=1000, val_size=0, test_size=0, options=MazeOptions())
+    manifest = build_dataset(made, layout).manifest
+    assert manifest.splits["train"].num_examples == 8000
+    found = verify_dataset(layout, "mazes")
+    assert found.problems == []
+    assert found.counts["labels by the published rule"] == 1000

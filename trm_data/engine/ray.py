@@ -1,0 +1,86 @@
+"""Runs the tasks of a build on a Ray cluster (the extra `ray`): every node must reach the root.
+
+Joins the cluster at `RAY_ADDRESS`, or starts one on this machine. A task that a lost node had is run again
+elsewhere; tasks write whole files under final names or nothing, so running one twice does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from trm_data.errors import BuildError, DataError, SpecError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+RETRIES = 10
+"""Times a task is run again because its node was lost."""
+IN_FLIGHT = 4
+"""Tasks that are submitted for each one that can run."""
+
+
+class RayEngine:
+    """A Ray cluster.
+
+    Args:
+        workers: Tasks at a time; all cores of the cluster if None.
+
+    Raises:
+        SpecError: The extra is missing, no cluster can be joined, or fewer than one worker.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise SpecError(f"--workers {workers}: at least 1")
+        try:
+            import ray
+        except ImportError as error:
+            raise SpecError("--engine ray needs the extra: pip install 'trm-lab[ray]'") from error
+        address = os.environ.get("RAY_ADDRESS")
+        if not ray.is_initialized():
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level="error")
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise SpecError(f"--engine ray: no cluster at RAY_ADDRESS={address} ({error})") from error
+        self._ray = ray
+        self._limit = workers
+        self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def run(
+        self, task: Callable[[T], R], items: Sequence[T], done: Callable[[R], None] | None = None
+    ) -> list[R]:
+        """See `Engine.run`."""
+        ray = self._ray
+        remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_apply)
+        shared = ray.put(task)
+        results: dict[int, Any] = {}
+        running: dict[Any, int] = {}
+        most = self._limit or self.workers * IN_FLIGHT
+        waiting = iter(enumerate(items))
+        try:
+            while len(results) < len(items):
+                while len(running) < most and (item := next(waiting, None)) is not None:
+                    running[remote.remote(shared, item[1])] = item[0]
+                ready, _ = ray.wait(list(running), num_returns=1)
+                for reference in ready:
+                    position = running.pop(reference)
+                    results[position] = ray.get(reference)
+                    if done is not None:
+                        done(results[position])
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, (DataError, OSError)):
+                raise cause from error
+            raise
+        except ray.exceptions.RayError as error:
+            raise BuildError(f"the Ray cluster lost a task for good ({error}); build again") from error
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=False)
+        return [cast(R, results[position]) for position in range(len(items))]
+
+
+def _apply(task: Callable[[T], R], item: T) -> R:
+    return task(item)
