@@ -310,6 +310,122 @@ class BuildArc(BuildOptions):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BuildTable(BuildOptions):
+    """Build a dataset from your own puzzles (docs/own-puzzles.md).
+
+    A table is a Parquet, CSV or npz file with `inputs` and `labels`: grids of one size, tokens 0 to 255, of which 0
+    is PAD and ignored as a label. Grid and vocabulary are read from the training table where they are not given.
+
+    For example:
+
+      trm-data build table --train queens.npz --test queens-test.npz --name queens
+      trm-data build table --train puzzles.parquet --val-size 100 --test-size 500 --dihedral --aug 7
+      trm-data build table --train puzzles.csv --grid 8x8
+    """
+
+    train: Annotated[str, arg(metavar="FILE")]
+    """Table of the training puzzles: .parquet, .csv or .npz, local or a URL."""
+    test: Annotated[str | None, arg(metavar="FILE", **Optional)] = None
+    """Table of the test puzzles (default: taken from the training table)."""
+    size: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    """Training puzzles (default: all that validation and test leave)."""
+    aug: Annotated[int, arg(metavar="N")] = 0
+    """Augmentations of each training puzzle besides the original; needs --dihedral."""
+    val_size: Annotated[int, arg(metavar="N")] = 0
+    """Validation puzzles."""
+    test_size: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    """Test puzzles (default: all of --test; 0 without it)."""
+    grid: Annotated[str | None, arg(metavar="RxC", **Optional)] = None
+    """Rows x columns (default: from the table, or 1 row)."""
+    vocabulary: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    """Tokens, PAD included (default: the largest token of the tables plus 1)."""
+    dihedral: bool = False
+    """The images under the symmetries of the grid are augmentations, and count as the same puzzle."""
+    on_bad_row: Literal["stop", "skip"] = "stop"
+    """stop at a row that is no such puzzle, or skip it and note it in the table `rejects`."""
+
+    def request(self) -> BuildRequest:
+        """What is asked for; reads the tables to know their size."""
+        from trm_data.request import BuildRequest
+        from trm_data.sources.base import SourceRef, open_sources
+        from trm_data.sources.table import read_table
+        from trm_data.specs import TableOptions
+
+        train = SourceRef("table", self.train)
+        test = None if self.test is None else SourceRef("table", self.test)
+        with open_sources(train, test) as sources:
+            tables = [read_table(source)[0] for source in (sources.main, sources.test) if source is not None]
+        rows, columns = tables[0].shape or (1, tables[0].inputs.shape[1])
+        if self.grid is not None:
+            rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 8x8")
+        largest = max(int(max(t.inputs.max(initial=0), t.labels.max(initial=0))) for t in tables)
+        return BuildRequest(
+            kind="table",
+            source=train,
+            test_source=test,
+            size=self.size,
+            aug=self.aug,
+            val_size=self.val_size,
+            test_size=(None if test is not None else 0) if self.test_size is None else self.test_size,
+            seed=self.seed,
+            on_bad_row=self.on_bad_row,
+            augment=self.augment,
+            options=TableOptions(
+                rows=rows,
+                columns=columns,
+                vocabulary_size=self.vocabulary or max(2, largest + 1),
+                dihedral=self.dihedral,
+            ),
+            name=self.name,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOther(PuzzleOptions):
+    """Build a dataset of a kind that another package provides (docs/own-puzzles.md).
+
+    For example:
+
+      trm-data build other nqueens --size 1000 --aug 7 --option side=8
+    """
+
+    kind: Annotated[Positional[str], arg(metavar="KIND")]
+    """Name of the kind: an entry point of the group trm_data.kinds."""
+    option: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
+    """Options of the kind."""
+
+    def request(self) -> BuildRequest:
+        """What is asked for."""
+        from trm_data.kinds.base import load_kind
+        from trm_data.request import BuildRequest
+        from trm_data.sources.base import FORMS
+        from trm_data.specs import OtherOptions
+
+        load_kind(self.kind)
+        values: list[tuple[str, str]] = []
+        for text in self.option:
+            name, separator, value = text.partition("=")
+            if not (name and separator):
+                raise SpecError(f"--option {text}: a name and a value, like side=8")
+            values.append((name, value))
+        source, test_source, val_size, test_size = self._sources(tuple(FORMS))
+        return BuildRequest(
+            kind=self.kind,
+            source=source,
+            test_source=test_source,
+            size=self.size,
+            aug=self.aug,
+            val_size=val_size,
+            test_size=test_size,
+            seed=self.seed,
+            on_bad_row=self.on_bad_row,
+            augment=self.augment,
+            options=OtherOptions(values=tuple(sorted(values))),
+            name=self.name,
+        )
+
+
 ARC_SUBSETS: dict[int, tuple[str, ...]] = {
     1: ("training", "evaluation", "concept"),
     2: ("training2", "evaluation2", "concept"),
@@ -415,6 +531,8 @@ class Build:
         Annotated[BuildSudoku, subcommand("sudoku")]
         | Annotated[BuildMaze, subcommand("maze")]
         | Annotated[BuildArc, subcommand("arc")]
+        | Annotated[BuildTable, subcommand("table")]
+        | Annotated[BuildOther, subcommand("other")]
         | Annotated[BuildNamed, subcommand("named")]
     )
 
@@ -423,7 +541,7 @@ class Build:
         return self.kind.run()
 
 
-SUBCOMMANDS = ("sudoku", "maze", "arc", "named")
+SUBCOMMANDS = ("sudoku", "maze", "arc", "table", "other", "named")
 
 
 def name_subcommand(arguments: list[str]) -> list[str]:

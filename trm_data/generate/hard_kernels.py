@@ -1,11 +1,12 @@
-"""The walk of the hard Sudoku generator, compiled: swaps clues of a minimal puzzle until its rating fits.
+"""The walk of the hard Sudoku generator, compiled: exchanges clues until a puzzle's rating is the wanted one.
 
-Input: seed, stream, puzzle numbers, the wanted ratings' quantiles, the images that `solve.sudoku.rate` counts
-over. Output: puzzles and solutions, written in place.
-Neighbours: wrapped by `generate.hard`; starts from `generate.kernels`, searches with `solve.kernels`.
+Input: seed, stream, puzzle numbers, the quantiles of the wanted ratings, the images that a rating counts over.
+Output: puzzles, solutions and guess counts, written in place.
+Neighbours: wrapped by `generate.hard`; starts from a puzzle of `generate.kernels`, searches with `solve.kernels`.
 
-A set of cells in which another grid differs from the solution has to hold a clue. Every search that shows a
-clue to be needed finds one such set; a walk keeps them, so most clues are known to be needed without a search.
+A walk stays on one solution. The cells in which any other grid differs from it must hold a clue. Every search
+that shows a clue to be needed finds such a grid; its cells are kept, so most later tests need no search.
+Numbers are integers throughout: the walk is the same on every machine.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
@@ -28,75 +29,83 @@ from trm_data.solve.tables import Tables
 
 _HARDEN = int(Purpose.HARDEN)
 _R = 3
-_S = 81
+_CELLS = 81
 _ALL_DIGITS = np.uint64(511)
-_MOST_ADDED = 3
-_SETS = 1024
-_FRACTION = float(1 << 53)
+_MOST_ADDED = 4  # clues that a step adds
+_NEAR = 10  # a walk ends within 1 / 10 of the wanted rating
+_WORST_LOSS = 30  # percent of the way that a step may give up again
+_GRIDS = 4
+_STEPS = 4000
+_SETS = 512
+_ANY = 1 << 40
+
+
+class Images(NamedTuple):
+    """The images of a puzzle that its rating counts over: image i has digits[i, puzzle[cells[i, j]]] in cell j.
+
+    cells: int64[8, 81]. digits: uint8[8, 10], 0 for a blank. guess_limit: where the count of an image ends.
+    """
+
+    cells: NDArray[np.int64]
+    digits: NDArray[np.uint8]
+    guess_limit: int
 
 
 class Work(NamedTuple):
-    """Arrays that the steps of a walk share.
+    """The arrays of a walk: those of `search`, and its own.
 
-    stack, scratch, first, info: of `search`.
-    stream: of the puzzle's draw.
-    order: int64[81], cells in the order in which clues are tried.
-    grid: uint8[81], for other grids and images.
-    sets: uint64[_SETS, 2], cells 0..63 and 64..80 of sets that must hold a clue.
-    sets_made: int64[1], how many were ever written; the oldest are overwritten.
+    order: int64[81], the cells, in the order in which clues are tried.
+    grid: uint8[81], an image, or another grid.
+    sets: uint64[_SETS, 2], sets of cells of which one must be a clue; cell c is bit c % 64 of word c // 64.
+    sets_found: int64[1], how many sets were written, the newest over the oldest.
     """
 
     stack: NDArray[np.uint64]
     scratch: NDArray[np.uint64]
+    stream: NDArray[np.uint64]
     first: NDArray[np.uint64]
     info: NDArray[np.int64]
-    stream: NDArray[np.uint64]
     order: NDArray[np.int64]
     grid: NDArray[np.uint8]
     sets: NDArray[np.uint64]
-    sets_made: NDArray[np.int64]
+    sets_found: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def _search(work: Work, tables: Tables, guesses: int, branching: int) -> None:
-    """`search` for one solution of what is loaded in work.stack[0]."""
+def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) -> None:
+    """Searches one solution of the state work.stack[0]."""
     search(
         work.stack, _ALL_DIGITS, tables.shrink, tables.row_cells, tables.column_pairs, tables.row_matchings,
-        tables.column_matchings, work.scratch, _R, _R, 1, guesses, branching, work.stream, work.first, work.info,
+        tables.column_matchings, work.scratch, _R, _R, 1, guess_limit, branching, work.stream, work.first, work.info,
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def count_guesses(
-    puzzle: NDArray[np.uint8],
-    cells: NDArray[np.int64],
-    digits: NDArray[np.uint8],
-    guess_limit: int,
-    most: int,
-    work: Work,
-    tables: Tables,
+def _count_guesses(
+    puzzle: NDArray[np.uint8], least: int, most: int, images: Images, work: Work, tables: Tables
 ) -> int:
-    """The guesses of all images of a puzzle, or some number above `most` if they are more.
+    """The guesses over all images: the rating, not divided.
 
-    Image i has digits[i, puzzle[cells[i, j]]] in cell j.
+    If they are above `most`, some number above it. If some first images have less than half of their share of
+    `least`, some number below that.
     """
-    total = 0
-    for i in range(cells.shape[0]):
-        for j in range(_S):
-            work.grid[j] = digits[i, puzzle[cells[i, j]]]
+    total, count = 0, images.cells.shape[0]
+    for i in range(count):
+        for j in range(_CELLS):
+            work.grid[j] = images.digits[i, puzzle[images.cells[i, j]]]
         load_clues(work.stack[0], work.grid, _R, _R)
-        _search(work, tables, guess_limit, PAIR)
+        _search_one(PAIR, images.guess_limit, work, tables)
         total += work.info[GUESSES]
-        if total > most:
+        if total > most or 2 * count * total < least * (i + 1):
             break
     return total
 
 
 @njit(cache=True, nogil=True)
 def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uint64, np.uint64]:
-    """The clues that are the only one in some known set."""
+    """The clues that are the only one of a known set; cells as bits of two words."""
     low, high = U0, U0
-    for i in range(min(work.sets_made[0], _SETS)):
+    for i in range(min(work.sets_found[0], _SETS)):
         in_low, in_high = work.sets[i, 0] & clues[0], work.sets[i, 1] & clues[1]
         if in_high == U0 and in_low & (in_low - U1) == U0:
             low |= in_low
@@ -109,35 +118,46 @@ def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uin
 def _is_needed(
     puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], cell: int, work: Work, tables: Tables
 ) -> bool:
-    """Whether a puzzle, blank in `cell`, has a solution with another digit there; its set is then kept."""
+    """Whether the puzzle, with `cell` blank, has a solution with another digit there; its set is kept."""
     load_clues(work.stack[0], puzzle, _R, _R)
     word = (np.int64(solution[cell]) - 1) * _R + cell // 27
     work.stack[0, word] &= ~(U1 << np.uint64(cell % 27))
-    _search(work, tables, 0, FIRST_CELL)
+    _search_one(FIRST_CELL, 0, work, tables)
     if work.info[FOUND] == 0:
         return False
     store_solution(work.first, work.grid, _R, _R)
-    place = work.sets_made[0] % _SETS
-    work.sets_made[0] += 1
+    place = work.sets_found[0] % _SETS
+    work.sets_found[0] += 1
     work.sets[place] = U0
-    for i in range(_S):
+    for i in range(_CELLS):
         if work.grid[i] != solution[i]:
             work.sets[place, i // 64] |= U1 << np.uint64(i % 64)
     return True
 
 
 @njit(cache=True, nogil=True)
-def _minimise(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work, tables: Tables) -> None:
-    """Blanks each clue, in the order of work.order, without which the solution stays the only one."""
+def _exchange(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work, tables: Tables) -> None:
+    """Adds random clues to a minimal puzzle, then removes clues in random order, the added ones last.
+
+    Each is removed if the solution stays the only one, so the puzzle is minimal again.
+    """
+    order = work.order
+    shuffle(work.stream, order)
+    added, first_added = 1 + np.int64(next_bounded(work.stream, np.uint64(_MOST_ADDED))), _CELLS
     low, high = U0, U0
-    for i in range(_S):
-        if puzzle[i] != 0 and i < 64:
-            low |= U1 << np.uint64(i)
-        elif puzzle[i] != 0:
-            high |= U1 << np.uint64(i - 64)
+    for i in range(_CELLS - 1, -1, -1):
+        cell = order[i]
+        if puzzle[cell] == 0 and _CELLS - first_added < added:
+            puzzle[cell] = solution[cell]
+            first_added -= 1
+            order[i], order[first_added] = order[first_added], cell
+        if puzzle[cell] != 0 and cell < 64:
+            low |= U1 << np.uint64(cell)
+        elif puzzle[cell] != 0:
+            high |= U1 << np.uint64(cell - 64)
     needed = _find_needed((low, high), work)
-    for i in range(_S):
-        cell = work.order[i]
+    for i in range(_CELLS):
+        cell = order[i]
         if puzzle[cell] == 0 or (needed[cell // 64] >> np.uint64(cell % 64)) & U1 != U0:
             continue
         puzzle[cell] = 0
@@ -145,27 +165,46 @@ def _minimise(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work
             puzzle[cell] = solution[cell]
             continue
         if cell < 64:
-            low &= ~(U1 << np.uint64(cell))
+            low ^= U1 << np.uint64(cell)
         else:
-            high &= ~(U1 << np.uint64(cell - 64))
+            high ^= U1 << np.uint64(cell - 64)
         needed = _find_needed((low, high), work)
 
 
 @njit(cache=True, nogil=True)
-def _swap_clues(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work, tables: Tables) -> None:
-    """Adds one to three random clues to a minimal puzzle and minimises it, trying the added clues last."""
-    shuffle(work.stream, work.order)
-    left = 1 + np.int64(next_bounded(work.stream, np.uint64(_MOST_ADDED)))
-    last = _S - 1
-    for i in range(_S - 1, -1, -1):
-        cell = work.order[i]
-        if puzzle[cell] == 0 and left > 0:
-            puzzle[cell] = solution[cell]
-            work.order[i] = work.order[last]
-            work.order[last] = cell
-            last -= 1
-            left -= 1
-    _minimise(puzzle, solution, work, tables)
+def _walk(
+    puzzle: NDArray[np.uint8],
+    solution: NDArray[np.uint8],
+    wanted: int,
+    images: Images,
+    work: Work,
+    tables: Tables,
+) -> int:
+    """Changes a minimal puzzle in place until it has about `wanted` guesses; returns how many it has.
+
+    A step that leads away from `wanted` is taken if it loses no more than a share, drawn anew each time, of
+    what there is. (The first guesses are as far as they are; a step from more than twice `wanted` loses none.)
+    """
+    trial = np.empty(_CELLS, np.uint8)
+    for i in range(_CELLS):
+        work.order[i] = i
+    work.sets_found[0] = 0
+    guesses = _count_guesses(puzzle, 0, _ANY, images, work, tables)
+    for _ in range(_STEPS):
+        score = wanted - abs(guesses - wanted)
+        if wanted - score <= wanted // _NEAR:
+            break
+        trial[:] = puzzle
+        _exchange(trial, solution, work, tables)
+        if (trial == puzzle).all() or np.count_nonzero(trial) < min(24, np.count_nonzero(puzzle)):
+            continue
+        percent = np.int64(next_bounded(work.stream, np.uint64(_WORST_LOSS + 1)))
+        least = score - max(score, 0) * percent // 100
+        count = _count_guesses(trial, least, 2 * wanted - least, images, work, tables)
+        if least <= count <= 2 * wanted - least:
+            guesses = count
+            puzzle[:] = trial
+    return guesses
 
 
 @njit(cache=True, nogil=True)
@@ -173,66 +212,38 @@ def harden_many(
     seed: np.uint64,
     stream_number: np.uint64,
     start: int,
+    quantiles: NDArray[np.int64],
+    images: Images,
     tables: Tables,
-    quantiles: NDArray[np.float64],
-    cells: NDArray[np.int64],
-    digits: NDArray[np.uint8],
-    guess_limit: int,
-    tolerance: float,
-    grids: int,
-    steps: int,
     puzzles: NDArray[np.uint8],
     solutions: NDArray[np.uint8],
-    log: NDArray[np.int64],
+    guesses: NDArray[np.int64],
 ) -> None:
+    """Fills puzzles and solutions [N, 81] with those numbered from `start`, and guesses [N] over all images.
+
+    `quantiles` are of the wanted guesses over all images, at equal distances of probability from 0 to 1. If
+    no walk on `_GRIDS` grids of `_STEPS` steps comes near what was drawn, the puzzle is the nearest of them.
+    """
     work = Work(
-        np.empty((_S + 1, 31), np.uint64), np.empty(_R * (PLANES + 2), np.uint64), np.empty(27, np.uint64),
-        np.empty(3, np.int64), np.empty(STREAM_WORDS, np.uint64), np.arange(_S), np.empty(_S, np.uint8),
-        np.empty((_SETS, 2), np.uint64), np.empty(1, np.int64),
+        np.empty((_CELLS + 1, 31), np.uint64), np.empty(_R * (PLANES + 2), np.uint64),
+        np.empty(STREAM_WORDS, np.uint64), np.empty(27, np.uint64), np.empty(3, np.int64),
+        np.empty(_CELLS, np.int64), np.empty(_CELLS, np.uint8), np.empty((_SETS, 2), np.uint64),
+        np.empty(1, np.int64),
     )  # fmt: skip
-    current, trial = np.empty((1, _S), np.uint8), np.empty(_S, np.uint8)
-    solution = np.empty((1, _S), np.uint8)
-    images = cells.shape[0]
+    puzzle, solution = np.empty((1, _CELLS), np.uint8), np.empty((1, _CELLS), np.uint8)
     for i in range(puzzles.shape[0]):
         open_stream(work.stream, seed, _HARDEN, start + i, stream_number)
-        place = np.float64(next_word(work.stream) >> np.uint64(11)) / _FRACTION * (quantiles.shape[0] - 1)
-        below = np.int64(place)
-        wanted = quantiles[below] + (quantiles[below + 1] - quantiles[below]) * (place - below)
-        wanted = np.int64(np.round(wanted * images))
-        near = np.int64(np.round(wanted * tolerance))
-        best = 1 << 40
-        taken = 0
-        log[i, 3] = wanted
-        for walk in range(grids):
-            generate_many(
+        part = np.int64(next_bounded(work.stream, np.uint64(quantiles.shape[0] - 1)))
+        width = quantiles[part + 1] - quantiles[part] + 1
+        wanted = quantiles[part] + np.int64(next_bounded(work.stream, np.uint64(width)))
+        guesses[i] = _ANY
+        for _ in range(_GRIDS):
+            generate_many(  # a seed and a stream number of its own for each grid, drawn from this puzzle's stream
                 next_word(work.stream), next_word(work.stream), 0, tables.shrink, tables.row_cells,
-                tables.column_pairs, tables.row_matchings, tables.column_matchings, _R, _R, 0, current, solution,
+                tables.column_pairs, tables.row_matchings, tables.column_matchings, _R, _R, 0, puzzle, solution,
             )  # fmt: skip
-            for j in range(_S):
-                work.order[j] = j
-            work.sets_made[0] = 0
-            off = abs(count_guesses(current[0], cells, digits, guess_limit, 1 << 40, work, tables) - wanted)
-            step = 0
-            while off > near and step < steps:
-                step += 1
-                trial[:] = current[0]
-                _swap_clues(trial, solution[0], work, tables)
-                same = True
-                for j in range(_S):
-                    same = same and trial[j] == current[0, j]
-                if same:
-                    continue
-                guesses = count_guesses(trial, cells, digits, guess_limit, wanted + off, work, tables)
-                if abs(guesses - wanted) <= off:
-                    off = abs(guesses - wanted)
-                    current[0] = trial
-            taken += step
-            if off < best:
-                best = off
-                puzzles[i] = current[0]
-                solutions[i] = solution[0]
-            if off <= near:
+            count = _walk(puzzle[0], solution[0], wanted, images, work, tables)
+            if abs(count - wanted) < abs(guesses[i] - wanted):
+                puzzles[i], solutions[i], guesses[i] = puzzle[0], solution[0], count
+            if abs(count - wanted) <= wanted // _NEAR:
                 break
-        log[i, 0] = walk
-        log[i, 1] = taken
-        log[i, 2] = best

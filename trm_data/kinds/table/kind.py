@@ -1,0 +1,172 @@
+"""The kind of a user's own tables: grids of one size and any vocabulary, optionally with the symmetries of the grid."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.base import Augmenter
+from trm_data.augment.dihedral import source_cells
+from trm_data.augment.grid import GridAugmenter, distinct_dihedral_ks, grid_dihedrals, grid_elements
+from trm_data.drawing import Drawing
+from trm_data.engine.base import Engine
+from trm_data.errors import SpecError
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
+from trm_data.kinds.choosing import (
+    Candidates,
+    Checked,
+    Chooser,
+    FileStream,
+    Stream,
+    chosen_groups,
+    keyed_order,
+)
+from trm_data.kinds.sizes import check_sizes
+from trm_data.progress import Progress
+from trm_data.records import Augmentations, Groups, Selection, SourceFile
+from trm_data.sources.base import LocalSource, Sources
+from trm_data.sources.table import TableRows, read_table
+from trm_data.specs import DatasetSpec, Split, TableOptions
+
+SYMBOLS = ".0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""PAD, then the tokens from 1; tokens beyond are `?`."""
+
+
+def _options(spec: DatasetSpec) -> TableOptions:
+    assert isinstance(spec.options, TableOptions)
+    return spec.options
+
+
+class TableKind(KindDefaults):
+    """A user's own tables."""
+
+    name = "table"
+
+    def check_spec(self, spec: DatasetSpec) -> None:
+        """Refuse grids and vocabularies that cannot be."""
+        options = _options(spec)
+        if options.rows < 1 or options.columns < 1:
+            raise SpecError(f"--grid {options.rows}x{options.columns}: at least 1x1")
+        if not 2 <= options.vocabulary_size <= 256:
+            raise SpecError(f"--vocabulary {options.vocabulary_size}: from 2 to 256 tokens, PAD (0) included")
+        most = len(grid_dihedrals(options.rows, options.columns)) - 1 if options.dihedral else 0
+        check_sizes(spec, most, "such a table" if options.dihedral else "a table without --dihedral")
+
+    def geometry(self, spec: DatasetSpec) -> Geometry:
+        """As the options say."""
+        options = _options(spec)
+        return Geometry(
+            grid_rows=options.rows, grid_columns=options.columns, vocabulary_size=options.vocabulary_size
+        )
+
+    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+        """Take the rows of both tables; none is in two splits, up to symmetry."""
+        options = _options(spec)
+        chooser = Chooser(spec, progress)
+        main = _open(spec, sources.main, chooser, engine)
+        test = main if sources.test is None else _open(spec, sources.test, chooser, engine)
+
+        def groups(split: Split, chosen: Candidates) -> Groups:
+            aug = spec.aug if split == "train" else 0
+            augmentations = Augmentations.regular(len(chosen), 0)
+            if aug:
+                keys = np.arange(len(chosen), dtype=np.int64)
+                shape = options.rows, options.columns
+                lists = distinct_dihedral_ks(chosen.inputs, chosen.labels, keys, spec.seed, *shape, aug)
+                augmentations = Augmentations.of_lists(lists)
+            return chosen_groups(chosen, test if split == "test" else main, augmentations, chosen.facts)
+
+        return chooser.choose(main, test, groups)
+
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        """Images under the symmetries of the grid."""
+        options = _options(spec)
+        return GridAugmenter(
+            groups.inputs, groups.labels, groups.keys, spec.seed, options.rows, options.columns
+        )
+
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Dihedral ids, keyed by the puzzle."""
+        options = _options(spec)
+        return grid_elements(spec.seed, groups.keys, rows, ks, options.rows, options.columns)
+
+    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, NDArray[np.int8]]:
+        """The dihedral id."""
+        return {"dihedral": elements.astype(np.int8)}
+
+    def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
+        """Tokens of the vocabulary, and something to learn in every row."""
+        options, first = _options(spec), puzzles.first_group
+        beyond = (puzzles.inputs >= options.vocabulary_size).any(axis=1)
+        beyond |= (puzzles.labels >= options.vocabulary_size).any(axis=1)
+        wrong = first + np.flatnonzero(beyond)
+        problems = named_problems(split, "group", wrong, "has a token beyond the vocabulary")
+        wrong = first + np.flatnonzero(~puzzles.labels.any(axis=1))
+        problems += named_problems(split, "group", wrong, "has no labels")
+        hashes = grid_hashes(options, puzzles.inputs)
+        classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
+        return CheckedPuzzles(problems, hashes, classes)
+
+    def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
+        """Tokens as digits and letters, in colours."""
+        options = _options(spec)
+        grid = tokens.reshape(options.rows, options.columns)
+        symbols = tuple(
+            "".join(SYMBOLS[token] if token < len(SYMBOLS) else "?" for token in row) for row in grid.tolist()
+        )
+        return Drawing(symbols, (grid % len(PALETTE)).astype(np.uint8), PALETTE)
+
+
+PALETTE = (
+    "#ffffff",
+    "#dbeafe",
+    "#fde68a",
+    "#bbf7d0",
+    "#fecaca",
+    "#ddd6fe",
+    "#fbcfe8",
+    "#cffafe",
+    "#e5e7eb",
+)
+
+
+def grid_hashes(options: TableOptions, inputs: NDArray[np.uint8]) -> list[str]:
+    """Of each input, the same for its images where the grid's symmetries are augmentations."""
+    ids = grid_dihedrals(options.rows, options.columns) if options.dihedral else (0,)
+    images = [inputs[:, source_cells(d, options.rows, options.columns)] for d in ids]
+    return [
+        hashlib.blake2b(min(image[row].tobytes() for image in images), digest_size=16).hexdigest()
+        for row in range(len(inputs))
+    ]
+
+
+def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+    options = _options(spec)
+    rows, rejects = read_table(source)
+    if rows.inputs.shape[1] != options.rows * options.columns:
+        raise SpecError(
+            f"{source.shown}: rows have {rows.inputs.shape[1]} cells, the grid is {options.rows}x{options.columns}"
+        )
+    largest = max(int(rows.inputs.max(initial=0)), int(rows.labels.max(initial=0)))
+    if largest >= options.vocabulary_size:
+        raise SpecError(
+            f"{source.shown}: has token {largest}; the vocabulary has {options.vocabulary_size} (0 to "
+            f"{options.vocabulary_size - 1})"
+        )
+    chooser.reject(rejects)
+    count = len(rows) + len(rejects)
+    chooser.sources.append(SourceFile(source.spec.name, source.spec.sha256, count, source.licence))
+    order = keyed_order(spec.seed, len(rows))
+    return FileStream(source.spec.name, source.shown, partial(_take, options, rows), order, engine)
+
+
+def _take(options: TableOptions, rows: TableRows, positions: NDArray[np.int64]) -> Checked:
+    inputs = rows.inputs[positions]
+    hashes = np.array(grid_hashes(options, inputs), np.str_)
+    ones = np.ones(len(inputs), np.int64)
+    return Candidates(inputs, rows.labels[positions], rows.lines[positions], hashes, ones), []

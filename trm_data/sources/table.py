@@ -1,0 +1,224 @@
+"""A user's own puzzles from a table: Parquet, CSV or npz with `inputs` and `labels`.
+
+Input: a file of N puzzles. Output: `TableRows`, tokens uint8 [N, S], and a `Reject` for each row of a wrong form.
+Tokens: 0 is PAD and is ignored as a label; all others up to 255 are the user's own.
+
+- npz: arrays `inputs` and `labels` of integers, [N, R, C] or [N, S].
+- Parquet: columns `inputs` and `labels`, lists of integers, or lists of lists (the rows of a grid).
+- CSV: columns `inputs` and `labels`, numbers separated by spaces.
+
+Nothing is unpickled: arrays of objects are refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.errors import SourceError
+from trm_data.records import Reject
+from trm_data.sources.base import LocalSource
+
+COLUMNS = ("inputs", "labels")
+LARGEST_TOKEN = 255
+MAX_CELLS = 65_536
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table, N of S cells.
+
+    Attributes:
+        inputs: Tokens, uint8 [N, S].
+        labels: Tokens, uint8 [N, S].
+        lines: Row in the file, from 1 (CSV: its line), int64 [N].
+        shape: Rows and columns of the grid where the file says them, else None.
+    """
+
+    inputs: NDArray[np.uint8]
+    labels: NDArray[np.uint8]
+    lines: NDArray[np.int64]
+    shape: tuple[int, int] | None
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
+    """All rows of a table.
+
+    Raises:
+        SourceError: The file as a whole is no such table.
+    """
+    assert source.path is not None
+    name = source.spec.name.lower().removesuffix(".gz")
+    if name.endswith(".npz"):
+        return _read_npz(source)
+    if name.endswith((".parquet", ".pq")):
+        return _read_parquet(source)
+    if name.endswith(".csv"):
+        return _read_csv(source)
+    raise SourceError(f"{source.shown}: a table is a .parquet, .csv or .npz file")
+
+
+def _read_npz(source: LocalSource) -> tuple[TableRows, list[Reject]]:
+    assert source.path is not None
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        with np.load(source.path, allow_pickle=False) as file:
+            missing = [name for name in COLUMNS if name not in file.files]
+            if missing:
+                raise SourceError(
+                    f"{source.shown}: has no array {missing[0]!r}; found {', '.join(file.files)}"
+                )
+            for name in COLUMNS:
+                arrays[name] = file[name]
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, MemoryError, SyntaxError) as error:
+        raise SourceError(
+            f"{source.shown}: is no npz file that can be read without pickle ({error})"
+        ) from error
+    for name, array in arrays.items():
+        if not np.issubdtype(array.dtype, np.integer):
+            raise SourceError(f"{source.shown}: {name} has type {array.dtype}, allowed are integers")
+        if array.ndim not in (2, 3) or array.shape != arrays["inputs"].shape or not array.size:
+            raise SourceError(
+                f"{source.shown}: {name} has shape {array.shape}; allowed is [N, R, C] or [N, S], the same for both"
+            )
+    shape = arrays["inputs"].shape[1:]
+    grid = (int(shape[0]), int(shape[1])) if len(shape) == 2 else None
+    count = len(arrays["inputs"])
+    flat = [arrays[name].reshape(count, -1) for name in COLUMNS]
+    return _checked(source.shown, flat[0], flat[1], np.arange(1, count + 1), grid)
+
+
+def _read_parquet(source: LocalSource) -> tuple[TableRows, list[Reject]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    assert source.path is not None
+    try:
+        names = pq.read_schema(source.path).names
+        missing = [name for name in COLUMNS if name not in names]
+        if missing:
+            raise SourceError(f"{source.shown}: has no column {missing[0]!r}; found {', '.join(names)}")
+        columns = pq.read_table(source.path, columns=list(COLUMNS)).to_pydict()
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{source.shown}: is no Parquet file ({error})") from error
+    return _from_lists(source.shown, columns["inputs"], columns["labels"], None)
+
+
+def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
+    inputs: list[Any] = []
+    labels: list[Any] = []
+    lines: list[int] = []
+    rejects: list[Reject] = []
+    with source.open_text() as text:
+        try:
+            reader = csv.DictReader(text)
+            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+            if missing:
+                found = ", ".join(reader.fieldnames or ()) or "no columns"
+                raise SourceError(f"{source.shown}:1: has no column {missing[0]!r}; found {found}")
+            for row in reader:
+                try:
+                    cells = [[int(cell) for cell in (row[name] or "").split()] for name in COLUMNS]
+                except ValueError as error:
+                    rejects.append(Reject(source.shown, reader.line_num, f"a cell is no number ({error})"))
+                    continue
+                inputs.append(cells[0])
+                labels.append(cells[1])
+                lines.append(reader.line_num)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise SourceError(f"{source.shown}: is not CSV text ({error})") from error
+    rows, others = _from_lists(source.shown, inputs, labels, lines) if inputs else (None, [])
+    if rows is None:
+        if not rejects:
+            raise SourceError(f"{source.shown}: has no rows")
+        empty = np.empty((0, 0), np.uint8)
+        rows = TableRows(empty, empty, np.empty(0, np.int64), None)
+    return rows, [*rejects, *others]
+
+
+def _from_lists(
+    shown: str, inputs: list[Any], labels: list[Any], lines: list[int] | None
+) -> tuple[TableRows, list[Reject]]:
+    """Rows of lists; all must have the size of the first."""
+    if not inputs:
+        raise SourceError(f"{shown}: has no rows")
+    lines = lines or list(range(1, len(inputs) + 1))
+    rejects: list[Reject] = []
+    kept: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    kept_lines: list[int] = []
+    shape: tuple[int, ...] | None = None
+    for line, *cells in zip(lines, inputs, labels, strict=True):
+        arrays: list[NDArray[np.int64]] = []
+        for name, value in zip(COLUMNS, cells, strict=True):
+            try:
+                array = np.asarray(value)
+            except ValueError:
+                rejects.append(Reject(shown, line, f"{name}: the rows of the grid differ in length"))
+                break
+            if array.ndim not in (1, 2) or not array.size or not np.issubdtype(array.dtype, np.integer):
+                rejects.append(Reject(shown, line, f"{name}: is no list of integers"))
+                break
+            shape = shape or array.shape
+            if array.shape != shape:
+                rejects.append(Reject(shown, line, f"{name}: has shape {array.shape}, the first row {shape}"))
+                break
+            arrays.append(array.astype(np.int64).reshape(-1))
+        else:
+            kept.append((arrays[0], arrays[1]))
+            kept_lines.append(line)
+    if not kept:
+        first = rejects[0]
+        raise SourceError(f"{shown}:{first.line}: {first.reason}")
+    assert shape is not None
+    grid = (shape[0], shape[1]) if len(shape) == 2 else None
+    stacked = [np.stack(column) for column in zip(*kept, strict=True)]
+    rows, others = _checked(shown, stacked[0], stacked[1], np.array(kept_lines), grid)
+    return rows, [*rejects, *others]
+
+
+def _checked(
+    shown: str,
+    inputs: NDArray[Any],
+    labels: NDArray[Any],
+    lines: NDArray[np.int64],
+    grid: tuple[int, int] | None,
+) -> tuple[TableRows, list[Reject]]:
+    """Values in range, and no input twice."""
+    if inputs.shape[1] > MAX_CELLS:
+        raise SourceError(f"{shown}: rows have {inputs.shape[1]:,} cells, allowed are {MAX_CELLS:,}")
+    rejects: list[Reject] = []
+    seen: dict[bytes, int] = {}
+    keep: list[int] = []
+    wrong = [((values < 0) | (values > LARGEST_TOKEN)) for values in (inputs, labels)]
+    bad = wrong[0].any(axis=1) | wrong[1].any(axis=1)
+    for row, (line, is_bad) in enumerate(zip(lines.tolist(), bad.tolist(), strict=True)):
+        if is_bad:
+            which = 0 if wrong[0][row].any() else 1
+            cell = int(wrong[which][row].argmax())
+            value = (inputs, labels)[which][row, cell]
+            reason = f"{COLUMNS[which]}: value {value} at cell {cell + 1}, allowed are 0 to {LARGEST_TOKEN}"
+            rejects.append(Reject(shown, line, reason))
+            continue
+        if not labels[row].any():
+            rejects.append(Reject(shown, line, "labels: has only PAD (0), so there is nothing to learn"))
+            continue
+        first = seen.setdefault(inputs[row].astype(np.uint8).tobytes(), line)
+        if first != line:
+            rejects.append(Reject(shown, line, f"the same input as row {first}"))
+            continue
+        keep.append(row)
+    rows = TableRows(
+        np.ascontiguousarray(inputs[keep], np.uint8),
+        np.ascontiguousarray(labels[keep], np.uint8),
+        lines[keep],
+        grid,
+    )
+    return rows, rejects
