@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from trm_data.card import CARD, dataset_card
 from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables
 from trm_data.catalog.write import refresh_catalog, write_catalog_files
@@ -28,6 +29,7 @@ from trm_data.records import Selection
 from trm_data.request import BuildRequest
 from trm_data.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.shards.digest import content_digest, split_digest
+from trm_data.shards.files import write_bytes
 from trm_data.shards.naming import is_temporary, shard_name, sidecar_path
 from trm_data.shards.writer import ShardInfo
 from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
@@ -235,6 +237,7 @@ def _finish(
     try:
         catalog = write_catalog_files(folder, catalog_tables(kind, manifest, selection, offsets))
         manifest = replace(manifest, catalog=tuple(catalog))
+        write_bytes(folder / CARD, dataset_card(manifest, selection.sources).encode())
         write_manifest(layout, manifest)
         progress.advance(len(TABLES))
     except OSError as error:

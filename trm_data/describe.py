@@ -14,8 +14,8 @@ from trm_data.layout import Layout
 from trm_data.loader.virtual import open_virtual
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.records import Rows
-from trm_data.shards.reader import read_blocks
-from trm_data.specs import Split
+from trm_data.shards.reader import read_block
+from trm_data.specs import BLOCK_EXAMPLES, Split
 from trm_data.store import dataset_names, open_file
 
 
@@ -52,6 +52,12 @@ class Example:
     augmentation: int
     puzzle: Drawing
     solution: Drawing
+
+    @property
+    def title(self) -> str:
+        """Which example it is."""
+        what = f"augmentation {self.augmentation}" if self.augmentation else "the original"
+        return f"{self.split} {self.index}: {what} of group {self.group}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; the drawings as text."""
@@ -141,16 +147,10 @@ def _stored_block(layout: Layout, manifest: Manifest, split: Split, index: int) 
         if offset >= shard.num_examples:
             offset -= shard.num_examples
             continue
-        blocks = read_blocks(
-            open_file(layout, manifest.name, shard),
-            sequence_length=manifest.sequence_length,
-            num_records=shard.num_records,
-            num_examples=shard.num_examples,
-        )
-        for block in blocks:
-            if offset < len(block):
-                return block, offset
-            offset -= len(block)
+        path = open_file(layout, manifest.name, shard)
+        # Every block of a shard but the last is full.
+        block = read_block(path, offset // BLOCK_EXAMPLES, sequence_length=manifest.sequence_length)
+        return block, offset % BLOCK_EXAMPLES
     raise AssertionError("shards hold fewer examples than their split")
 
 

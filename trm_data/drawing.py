@@ -48,3 +48,9 @@ class Drawing:
             else:
                 lines.append((" " if self.spaced else "").join(symbols))
         return "\n".join(lines)
+
+
+def ink(background: str) -> str:
+    """Black on light colours, white on dark ones; both as `#rrggbb`."""
+    red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
+    return "#000000" if 3 * red + 6 * green + blue > 1280 else "#ffffff"

@@ -83,16 +83,12 @@ def print_drawings(drawings: Sequence[Drawing]) -> None:
 def _coloured(drawing: Drawing) -> Text:
     from rich.text import Text
 
+    from trm_data.drawing import ink
+
     text = Text()
     for row, symbols in enumerate(drawing.symbols):
         for column, symbol in enumerate(symbols):
             background = drawing.palette[int(drawing.colours[row, column])]
-            text.append(f"{symbol} ", style=f"{_ink(background)} on {background}")
+            text.append(f"{symbol} ", style=f"{ink(background)} on {background}")
         text.append("\n")
     return text
-
-
-def _ink(background: str) -> str:
-    """Black on light colours, white on dark ones."""
-    red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
-    return "black" if 3 * red + 6 * green + blue > 1280 else "white"

@@ -387,7 +387,7 @@ class BuildOther(PuzzleOptions):
 
     For example:
 
-      trm-data build other nqueens --size 1000 --aug 7 --option side=8
+      trm-data build nqueens --size 1000 --aug 7 --option side=8
     """
 
     kind: Annotated[Positional[str], arg(metavar="KIND")]
@@ -545,13 +545,20 @@ SUBCOMMANDS = ("sudoku", "maze", "arc", "table", "other", "named")
 
 
 def name_subcommand(arguments: list[str]) -> list[str]:
-    """`build NAME` and `build --all-for STUDY` mean `build named ...`."""
+    """`build NAME` and `build --all-for STUDY` mean `build named ...`; `build KIND` of another package `build other`."""
     if arguments[:1] != ["build"] or len(arguments) < 2:
         return arguments
     first = arguments[1]
     if first in SUBCOMMANDS or first in ("-h", "--help"):
         return arguments
-    return ["build", "named", *arguments[1:]]
+    return ["build", "other" if _is_own_kind(first) else "named", *arguments[1:]]
+
+
+def _is_own_kind(name: str) -> bool:
+    """Whether another package provides a kind of this name."""
+    from importlib.metadata import entry_points
+
+    return bool(entry_points(group="trm_data.kinds", name=name))
 
 
 def print_built(result: BuildResult, *, as_json: bool) -> None:

@@ -54,9 +54,17 @@ class List:
 
 @dataclass(frozen=True, kw_only=True)
 class Describe:
-    """Say what a dataset is: specification, splits, counts, sizes, digest, one example."""
+    """Say what a dataset is: specification, splits, counts, sizes, digest, one example.
+
+    For example:
+
+      trm-data describe sudoku-generated-500-aug-1000
+      trm-data describe sudoku-generated-500-aug-1000 --html page.html
+    """
 
     name: Name
+    html: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write a page with counts, histograms and a sample of puzzles instead."""
     root: Root = None
     json: Json = False
 
@@ -65,6 +73,14 @@ class Describe:
         from trm_data.describe import describe_dataset, read_example
 
         layout = resolve_root(self.root)
+        if self.html is not None:
+            from pathlib import Path
+
+            from trm_data.page import dataset_page
+
+            Path(self.html).write_text(dataset_page(layout, self.name), "utf-8")
+            print(f"wrote {self.html}")
+            return 0
         described = describe_dataset(layout, self.name)
         if self.json:
             print(json.dumps(described, indent=1))
@@ -113,17 +129,21 @@ class Sql:
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """Draw one example of a dataset in the terminal.
+    """Draw one example of a dataset in the terminal, or as a picture.
 
     For example:
 
       trm-data show sudoku-generated-500-aug-1000 --split train --index 3
+      trm-data show maze-30x30-generated-1000-aug-7 --out maze.png
+      trm-data show arc1-aug-100 --split test --out task.svg
     """
 
     name: Name
     split: SplitName = "train"
     index: int = 0
     """Row of the split, from 0."""
+    out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write a picture, .png or .svg, instead."""
     root: Root = None
     json: Json = False
 
@@ -132,7 +152,15 @@ class Show:
         from trm_data.describe import read_example
 
         example = read_example(resolve_root(self.root), self.name, self.split, self.index)
-        if self.json:
+        if self.out is not None:
+            from pathlib import Path
+
+            from trm_data.picture import write_picture
+
+            drawings = [(example.title, example.puzzle), ("label", example.solution)]
+            write_picture(drawings, Path(self.out))
+            print(f"wrote {self.out}")
+        elif self.json:
             print(json.dumps(example.to_json(), indent=1))
         else:
             _print_example(example)
@@ -140,8 +168,7 @@ class Show:
 
 
 def _print_example(example: Example) -> None:
-    what = f"augmentation {example.augmentation}" if example.augmentation else "the original"
-    print(f"{example.split} {example.index}: {what} of group {example.group}")
+    print(example.title)
     print_drawings([example.puzzle, example.solution])
 
 

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.drawing import Drawing
 from trm_data.errors import SpecError
 from trm_data.layout import resolve_root
 from trm_data.manifest import Manifest, read_manifest
@@ -78,6 +79,28 @@ class GroupTable:
         return Picks(groups, augmentations, examples)
 
 
+@dataclass(frozen=True, repr=False)
+class Puzzle:
+    """One example, drawn.
+
+    Attributes:
+        puzzle: The input.
+        solution: The label.
+    """
+
+    puzzle: Drawing
+    solution: Drawing
+
+    def __repr__(self) -> str:
+        return self.puzzle.text()
+
+    def _repr_html_(self) -> str:
+        """In a notebook: both, side by side."""
+        from trm_data.picture import svg
+
+        return f"<div style='display:flex;gap:1em'>{svg(self.puzzle)}{svg(self.solution)}</div>"
+
+
 class RowReader(Protocol):
     """Where the rows of a dataset come from."""
 
@@ -111,6 +134,26 @@ class Dataset:
             f"Dataset({self.name!r}, split={self.split!r}, examples={len(self):,}, "
             f"groups={len(self.groups.first_rows):,}, sequence_length={self.sequence_length}{virtual})"
         )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the dataset's splits."""
+        from trm_data.card import summary_html
+
+        return summary_html(self.manifest)
+
+    def puzzle(self, row: int) -> Puzzle:
+        """One row, drawn: as text, and as a picture in a notebook.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+        from trm_data.kinds.base import load_kind
+
+        batch = self.read(np.array([row], np.int64))
+        kind = load_kind(self.manifest.kind)
+        spec = self.manifest.spec
+        drawings = (kind.draw(batch[name][0].astype(np.uint8), spec) for name in ("inputs", "labels"))
+        return Puzzle(*drawings)
 
     @property
     def name(self) -> str:

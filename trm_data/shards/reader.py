@@ -37,3 +37,23 @@ def read_blocks(path: Path, *, sequence_length: int, num_records: int, num_examp
     if found != num_examples:
         raise CorruptDatasetError(f"{path}: has {found:,} examples, the manifest says {num_examples:,}")
     return blocks
+
+
+def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
+    """One block of a shard that was checked before.
+
+    Raises:
+        CorruptDatasetError: Unreadable, or no such record.
+    """
+    from array_record.python.array_record_module import ArrayRecordReader
+
+    reader = ArrayRecordReader(str(path))
+    try:
+        if not reader.ok() or not 0 <= record < reader.num_records():
+            raise CorruptDatasetError(f"{path}: has no record {record}")
+        content = reader.read([record])[0]
+    except (RuntimeError, ValueError) as error:
+        raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
+    finally:
+        reader.close()
+    return decode_block(content, block_schema(sequence_length))

@@ -135,12 +135,9 @@ def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
                 lines.append(reader.line_num)
         except (UnicodeDecodeError, csv.Error) as error:
             raise SourceError(f"{source.shown}: is not CSV text ({error})") from error
-    rows, others = _from_lists(source.shown, inputs, labels, lines) if inputs else (None, [])
-    if rows is None:
-        if not rejects:
-            raise SourceError(f"{source.shown}: has no rows")
-        empty = np.empty((0, 0), np.uint8)
-        rows = TableRows(empty, empty, np.empty(0, np.int64), None)
+    if not inputs and rejects:
+        raise SourceError(f"{source.shown}:{rejects[0].line}: {rejects[0].reason}")
+    rows, others = _from_lists(source.shown, inputs, labels, lines)
     return rows, [*rejects, *others]
 
 

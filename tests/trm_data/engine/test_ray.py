@@ -59,7 +59,9 @@ def end(pid: int) -> None:
 @pytest.fixture(scope="module")
 def cluster():
     """Two nodes on this machine, each with one core. Yields the process id of the second."""
-    os.environ["RAY_AUTH_MODE"] = "disabled"  # the nodes talk over loopback; a token would be written to the home
+    os.environ["RAY_AUTH_MODE"] = (
+        "disabled"  # the nodes talk over loopback; a token would be written to the home
+    )
     head = start("--head", "--port", str(PORT), "--node-ip-address", "127.0.0.1", "--include-dashboard=false")
     second = start("--address", f"127.0.0.1:{PORT}", "--node-ip-address", "127.0.0.2")
     os.environ["RAY_ADDRESS"] = f"127.0.0.1:{PORT}"

@@ -1,0 +1,57 @@
+"""A kind from another package: found through its entry point, built, verified and shown by the command line."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRM_DATA = Path(sys.executable).with_name("trm-data")
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nqueens"
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Runs trm-data with the example installed: its module and the metadata that names its entry point."""
+    site = tmp_path / "site"
+    info = site / "trm_nqueens-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(EXAMPLE / "nqueens.py", site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trm-nqueens\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[trm_data.kinds]\nnqueens = nqueens:NQueens\n")
+
+    def trm_data(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(site), "TRM_ROOT": str(tmp_path / "root")}
+        return subprocess.run(
+            [TRM_DATA, *arguments], env=environment, capture_output=True, text=True, timeout=120
+        )
+
+    return trm_data
+
+
+def test_queens(run) -> None:
+    arguments = ("build", "nqueens", "--size", "20", "--aug", "7", "--val-size", "0", "--test-size", "5")
+    built = run(*arguments, "--option", "side=7")
+    assert built.returncode == 0, built.stderr
+    name = "nqueens-generated-20-aug-7"
+    assert name in built.stdout
+    verified = run("verify", name)
+    assert verified.returncode == 0, verified.stderr
+    assert "25 puzzles checked" in verified.stdout
+    assert "Q" in run("show", name).stdout
+    virtual = run(*arguments, "--option", "side=7", "--augment", "virtual", "--name", "virtual")
+    assert virtual.returncode == 0, virtual.stderr
+    drawn = [run("show", dataset, "--index", "9").stdout for dataset in (name, "virtual")]
+    assert drawn[0] == drawn[1]
+
+
+def test_an_option_that_cannot_be(run) -> None:
+    refused = run("build", "nqueens", "--option", "side=3")
+    assert refused.returncode == 2
+    assert "--option side=3: 4 to 12" in refused.stderr
+
+
+def test_the_example_is_as_short_as_promised() -> None:
+    assert len((EXAMPLE / "nqueens.py").read_text().splitlines()) <= 80

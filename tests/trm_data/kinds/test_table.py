@@ -1,0 +1,123 @@
+"""A user's own tables: three formats give the same dataset; wrong rows and files are named; nothing is unpickled."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trm_data.build import build_dataset
+from trm_data.commands.build import BuildTable
+from trm_data.errors import BadRowError, DataError, SourceError, SpecError
+from trm_data.layout import Layout
+from trm_data.loader.dataset import open_dataset
+from trm_data.verify import verify_dataset
+
+GRIDS = np.random.default_rng(0).integers(1, 5, (30, 3, 4))
+
+
+@pytest.fixture
+def layout(tmp_path) -> Layout:
+    return Layout(tmp_path / "root")
+
+
+def write(path, inputs, labels) -> str:
+    """The same table in the format that the file's name says."""
+    if path.suffix == ".npz":
+        np.savez(path, inputs=inputs, labels=labels)
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table({"inputs": inputs.tolist(), "labels": labels.tolist()}), path)
+    else:
+        rows = [
+            " ".join(map(str, left.ravel())) + "," + " ".join(map(str, right.ravel()))
+            for left, right in zip(inputs, labels, strict=True)
+        ]
+        path.write_text("\n".join(["inputs,labels", *rows]) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
+def test_every_format_gives_the_same_dataset(tmp_path, layout: Layout, suffix: str) -> None:
+    train = write(tmp_path / f"train{suffix}", GRIDS[:20], GRIDS[:20, ::-1])
+    test = write(tmp_path / f"test{suffix}", GRIDS[20:], GRIDS[20:, ::-1])
+    command = BuildTable(train=train, test=test, name="own", grid="3x4")
+    manifest = build_dataset(command.request(), layout).manifest
+    assert (manifest.grid_rows, manifest.grid_columns, manifest.vocabulary_size) == (3, 4, 5)
+    assert {split: entry.num_examples for split, entry in manifest.splits.items()} == {
+        "train": 20,
+        "test": 10,
+    }
+    assert verify_dataset(layout, "own").problems == []
+    test_rows = open_dataset("own", layout.root, "test").read(np.arange(10))
+    found = {row.tobytes() for row in test_rows["inputs"]}
+    assert found == {grid.astype(np.uint8).tobytes() for grid in GRIDS[20:]}
+
+
+def test_symmetric_images_are_augmentations_and_stay_in_one_split(tmp_path, layout: Layout) -> None:
+    flipped = np.concatenate([GRIDS[:10], GRIDS[:2, ::-1]])
+    train = write(tmp_path / "t.npz", flipped, flipped)
+    command = BuildTable(train=train, dihedral=True, aug=3, test_size=4, name="own", on_bad_row="skip")
+    result = build_dataset(command.request(), layout)
+    assert result.rejects == 2
+    assert result.manifest.splits["train"].num_puzzles == 4 * 6
+    assert verify_dataset(layout, "own").problems == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "labels", "message"),
+    [
+        (np.full((2, 2, 2), 300), np.ones((2, 2, 2), int), "value 300 at cell 1, allowed are 0 to 255"),
+        (np.arange(8).reshape(2, 2, 2) - 1, np.ones((2, 2, 2), int), "value -1 at cell 1"),
+        (np.arange(8).reshape(2, 2, 2), np.zeros((2, 2, 2), int), "labels: has only PAD"),
+        (np.ones((2, 2, 2), int), np.ones((2, 2, 2), int), "the same input as row 1"),
+    ],
+)
+def test_bad_rows(tmp_path, layout: Layout, inputs, labels, message: str) -> None:
+    train = write(tmp_path / "t.npz", inputs, labels)
+    with pytest.raises((BadRowError, SpecError), match=message):
+        build_dataset(BuildTable(train=train, vocabulary=9, grid="2x2").request(), layout)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"inputs": np.ones((2, 4), int)}, "has no array 'labels'"),
+        ({"inputs": np.ones((2, 4)), "labels": np.ones((2, 4))}, "has type float64"),
+        ({"inputs": np.ones((2, 4), int), "labels": np.ones((2, 5), int)}, r"has shape \(2, 5\)"),
+        ({"inputs": np.array([{}, {}], object), "labels": np.ones((2, 4), int)}, "without pickle"),
+    ],
+)
+def test_arrays_that_are_no_table(tmp_path, arrays: dict, message: str) -> None:
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(SourceError, match=message):
+        BuildTable(train=str(tmp_path / "t.npz")).request()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "inputs\n1 2\n", "t.csv:1: has no column 'labels'"),
+        ("t.csv", "inputs,labels\n", "has no rows"),
+        ("t.csv", "inputs,labels\n1 x,1 2\n", "has no rows|no number"),
+        ("t.parquet", "no parquet", "is no Parquet file"),
+        ("t.npz", "no zip", "is no npz file"),
+        ("t.json", json.dumps({}), "a table is a .parquet, .csv or .npz file"),
+    ],
+)
+def test_files_that_are_no_table(tmp_path, layout: Layout, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        build_dataset(BuildTable(train=str(tmp_path / name)).request(), layout)
+
+
+def test_lines_of_a_csv_are_named(tmp_path, layout: Layout) -> None:
+    (tmp_path / "t.csv").write_text("inputs,labels\n1 2,2 1\n1 2 3,1 2 3\n")
+    with pytest.raises(BadRowError, match=r"t\.csv:3: inputs: has shape \(3,\), the first row \(2,\)"):
+        build_dataset(BuildTable(train=str(tmp_path / "t.csv")).request(), layout)
+
+
+def test_augmentations_need_the_symmetries(tmp_path, layout: Layout) -> None:
+    train = write(tmp_path / "t.npz", GRIDS, GRIDS)
+    with pytest.raises(SpecError, match="--aug 3: a table without --dihedral has 0"):
+        build_dataset(BuildTable(train=train, aug=3).request(), layout)

@@ -1,0 +1,194 @@
+"""A base class for kinds of puzzles from other packages: say what a puzzle is, and everything else is done.
+
+Derive from `OwnKind`, name the class as an entry point of the group `trm_data.kinds`, and the kind can be built,
+verified, loaded, mixed and shown like those of this package. docs/own-puzzles.md shows it on an example.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.base import Augmenter, Made
+from trm_data.augment.elements import keyed_elements
+from trm_data.drawing import Drawing
+from trm_data.engine.base import Engine
+from trm_data.errors import BuildError, SpecError
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
+from trm_data.kinds.choosing import Candidates, Chooser, GeneratedStream, chosen_groups
+from trm_data.kinds.sizes import check_sizes
+from trm_data.progress import Progress
+from trm_data.records import Augmentations, Groups, Selection
+from trm_data.seeds import WordStream
+from trm_data.sources.base import Sources
+from trm_data.specs import DatasetSpec, OtherOptions, Split
+
+GENERATE_OWN = 1 << 32
+"""Purpose of the draws of other packages' generators."""
+
+
+class OwnKind(KindDefaults):
+    """A kind of generated puzzles, one grid each. Override what is not marked optional.
+
+    Attributes:
+        name: As the entry point names it.
+        symmetries: Elements of the symmetry group, the identity (0) included; 1 for no augmentations.
+    """
+
+    name = ""
+    symmetries = 1
+
+    def shape(self, options: OtherOptions) -> tuple[int, int, int]:
+        """Rows and columns of the grid and the number of tokens, PAD (0) included.
+
+        Raises:
+            SpecError: An option that cannot be.
+        """
+        raise NotImplementedError
+
+    def generate(
+        self, options: OtherOptions, draws: WordStream
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """One puzzle: tokens of the input and of its label, uint8 [S] each; all random draws from `draws`."""
+        raise NotImplementedError
+
+    def right(self, options: OtherOptions, puzzle: NDArray[np.uint8], label: NDArray[np.uint8]) -> bool:
+        """Whether a label is the answer of its puzzle."""
+        raise NotImplementedError
+
+    def image(self, options: OtherOptions, grid: NDArray[np.uint8], element: int) -> NDArray[np.uint8]:
+        """Optional: the grid [S] under a symmetry, from 0 (which changes nothing) to `symmetries` - 1."""
+        return grid
+
+    def symbols(self, options: OtherOptions) -> str:
+        """Optional: a character for each token."""
+        return ".0123456789abcdefghijklmnopqrstuvwxyz"
+
+    def check_spec(self, spec: DatasetSpec) -> None:
+        """Refuse what cannot be."""
+        self.shape(_options(spec))
+        check_sizes(spec, self.symmetries - 1, f"a puzzle of {self.name}")
+        if spec.source.kind != "generated":
+            raise SpecError(f"--source: puzzles of {self.name} are generated")
+
+    def geometry(self, spec: DatasetSpec) -> Geometry:
+        """From `shape`."""
+        rows, columns, tokens = self.shape(_options(spec))
+        return Geometry(grid_rows=rows, grid_columns=columns, vocabulary_size=tokens)
+
+    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+        """Puzzle i of a stream depends on the seed, the stream and i alone; no two are images of one another."""
+        stream = GeneratedStream(partial(self._generated, spec), engine)
+
+        def groups(split: Split, chosen: Candidates) -> Groups:
+            aug = spec.aug if split == "train" else 0
+            keys = np.arange(len(chosen), dtype=np.int64)
+            lists = [self._distinct_ks(spec, chosen, int(key), aug) for key in keys]
+            return chosen_groups(chosen, stream, Augmentations.of_lists(lists), {})
+
+        return Chooser(spec, progress).choose(stream, stream, groups)
+
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        """Applies `image`, row by row."""
+        return _OwnAugmenter(self, spec, groups)
+
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Keyed by the puzzle."""
+        return keyed_elements(spec.seed, groups.keys, rows, ks, self.symmetries)
+
+    def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
+        """`right` for every puzzle."""
+        options, first = _options(spec), puzzles.first_group
+        pairs = zip(puzzles.inputs, puzzles.labels, strict=True)
+        wrong = [
+            first + i for i, (puzzle, label) in enumerate(pairs) if not self.right(options, puzzle, label)
+        ]
+        problems = named_problems(
+            split, "group", np.array(wrong, np.int64), "its label is not the puzzle's answer"
+        )
+        hashes = [self._hash(options, puzzle) for puzzle in puzzles.inputs]
+        classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
+        return CheckedPuzzles(problems, hashes, classes)
+
+    def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
+        """Symbols on a checkerboard."""
+        options = _options(spec)
+        rows, columns, _ = self.shape(options)
+        symbols = self.symbols(options)
+        grid = tokens.reshape(rows, columns)
+        lines = tuple(
+            "".join(symbols[token] if token < len(symbols) else "?" for token in row) for row in grid.tolist()
+        )
+        i, j = np.indices((rows, columns))
+        return Drawing(lines, ((i + j) % 2).astype(np.uint8), ("#ffffff", "#e5e7eb"))
+
+    def _generated(self, spec: DatasetSpec, stream: int, bounds: tuple[int, int]) -> Candidates:
+        options = _options(spec)
+        made = [
+            self.generate(options, WordStream(spec.seed, GENERATE_OWN, number, stream))
+            for number in range(*bounds)
+        ]
+        inputs, labels = (np.stack([pair[which] for pair in made]).astype(np.uint8) for which in (0, 1))
+        if inputs.shape[1] != self.geometry(spec).sequence_length or inputs.shape != labels.shape:
+            raise BuildError(f"{self.name}: generate made {inputs.shape[1]} and {labels.shape[1]} cells")
+        hashes = np.array([self._hash(options, puzzle) for puzzle in inputs], np.str_)
+        ones = np.ones(len(inputs), np.int64)
+        return Candidates(inputs, labels, np.arange(*bounds), hashes, ones)
+
+    def _hash(self, options: OtherOptions, puzzle: NDArray[np.uint8]) -> str:
+        """The same for all images, where they are few enough to be looked at."""
+        elements = range(self.symmetries if self.symmetries <= 64 else 1)
+        smallest = min(self.image(options, puzzle, element).tobytes() for element in elements)
+        return hashlib.blake2b(smallest, digest_size=16).hexdigest()
+
+    def _distinct_ks(self, spec: DatasetSpec, chosen: Candidates, group: int, aug: int) -> NDArray[np.int32]:
+        """The first k whose images differ from those before."""
+        options = _options(spec)
+        seen: set[bytes] = set()
+        kept: list[int] = []
+        ks = np.arange(self.symmetries if aug else 1, dtype=np.int64)
+        elements = keyed_elements(
+            spec.seed, np.array([group]), np.zeros_like(ks), ks, self.symmetries
+        ).tolist()
+        for k, element in enumerate(elements):
+            if len(kept) > aug:
+                break
+            image = self.image(options, chosen.inputs[group], element).tobytes()
+            if image not in seen:
+                seen.add(image)
+                kept.append(k)
+        return np.array(kept, np.int32)
+
+
+class _OwnAugmenter:
+    """Applies an own kind's `image`."""
+
+    def __init__(self, kind: OwnKind, spec: DatasetSpec, groups: Groups) -> None:
+        self._kind, self._spec, self._groups = kind, spec, groups
+
+    def fill(
+        self,
+        groups: NDArray[np.int64],
+        ks: NDArray[np.int64],
+        examples: NDArray[np.int64],
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+    ) -> Made:
+        """See `Augmenter.fill`."""
+        elements = self._kind.elements(self._spec, self._groups, groups, ks)
+        options = _options(self._spec)
+        for n, (group, element) in enumerate(zip(groups.tolist(), elements.tolist(), strict=True)):
+            inputs[n] = self._kind.image(options, self._groups.inputs[group], element)
+            labels[n] = self._kind.image(options, self._groups.labels[group], element)
+        return Made(elements)
+
+
+def _options(spec: DatasetSpec) -> OtherOptions:
+    if not isinstance(spec.options, OtherOptions):
+        raise SpecError(f"options of a {spec.kind} dataset: got those of another kind")
+    return spec.options
