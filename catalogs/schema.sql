@@ -157,6 +157,16 @@ COMMENT ON COLUMN examples.example IS 'Position within the augmentation, from 0.
 COMMENT ON COLUMN examples.row_offset IS 'Rows that input and output were moved down (cells).';
 COMMENT ON COLUMN examples.column_offset IS 'Columns that input and output were moved right (cells).';
 
+CREATE TABLE identifiers (
+    dataset             VARCHAR NOT NULL,
+    identifier          INTEGER NOT NULL,
+    name                VARCHAR NOT NULL
+);
+COMMENT ON TABLE identifiers IS 'Names of puzzle identifiers of imported datasets; for ARC datasets built here, see augmentations.';
+COMMENT ON COLUMN identifiers.dataset IS 'Dataset name.';
+COMMENT ON COLUMN identifiers.identifier IS 'Row of the puzzle-embedding table.';
+COMMENT ON COLUMN identifiers.name IS 'Name as imported, such as task|||t<dihedral>|||<colours>.';
+
 CREATE TABLE rejects (
     dataset             VARCHAR NOT NULL,
     file                VARCHAR NOT NULL,

@@ -98,6 +98,7 @@ class Groups:
         source_files: Name of each puzzle's source.
         source_rows: Line in the file (from 1), or index in the generator's stream (from 0), int64 [G].
         facts: What else the catalog's table `puzzles` says, by column (rating, clues, path length, task).
+        given: All rows, where they were made elsewhere and are only stored; None where an augmenter makes them.
     """
 
     inputs: NDArray[np.uint8]
@@ -110,6 +111,7 @@ class Groups:
     source_files: list[str]
     source_rows: NDArray[np.int64]
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    given: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -147,7 +149,14 @@ class Groups:
             canonical_hashes=self.canonical_hashes[start:stop],
             source_files=self.source_files[start:stop],
             source_rows=self.source_rows[start:stop],
+            given=None if self.given is None else self.given.slice(*self._row_range(start, stop)),
         )
+
+    def _row_range(self, start: int, stop: int) -> tuple[int, int]:
+        """Rows of the groups `start` to `stop`."""
+        counts = self.rows_per_group
+        first = int(counts[:start].sum())
+        return first, first + int(counts[start:stop].sum())
 
 
 def single_examples(count: int) -> NDArray[np.int64]:
@@ -186,6 +195,10 @@ class Selection:
     """Rows of the puzzle-embedding table, the blank one (0) included."""
     identifiers_digest: str = ""
     """sha256 over what each identifier stands for; empty where there is only the blank one."""
+    identifier_names: tuple[str, ...] = ()
+    """Name of each identifier, where rows were named elsewhere."""
+    attachments: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Files that are kept beside the catalog as they came."""
     warnings: list[str] = field(default_factory=list[str])
     """What the user should know of this choice of puzzles."""
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kinds.base import load_kind
 from trm_data.kinds.rows import base_rows, make_rows
+from trm_data.layout import Layout, resolve_root
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests
-from trm_data.shards.writer import ShardInfo, whole_shard, write_shard
+from trm_data.shards.naming import sidecar_name
+from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
 from trm_data.specs import DatasetSpec, Split
+from trm_data.store import damaged_files, publish_built, publish_note, read_note
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class ShardJob:
     Attributes:
         spec: What is built.
         split: Which split.
-        path: Final name of the shard.
+        layout: The root.
+        name: The dataset.
+        file: Name of the shard within it.
         groups: The base puzzles of this shard.
         first_group: Number of the first of them in its split.
         identifier_each: Whether every augmentation has an identifier of its own.
@@ -35,7 +39,9 @@ class ShardJob:
 
     spec: DatasetSpec
     split: Split
-    path: Path
+    layout: Layout
+    name: str
+    file: str
     groups: Groups
     first_group: int
     identifier_each: bool
@@ -66,11 +72,17 @@ def write_job(job: ShardJob) -> WrittenShard:
     groups = job.groups
     virtual = job.spec.augment == "virtual"
     counts = groups.examples_per_augmentation if virtual else groups.rows_per_group
-    augmenter = None if virtual else kind.augmenter(job.spec, job.split, groups)
+    made_here = not virtual and groups.given is None
+    augmenter = kind.augmenter(job.spec, job.split, groups) if made_here else None
     offsets: list[NDArray[np.uint8]] = []
 
     def parts() -> Iterator[Rows]:
         for start, stop in group_ranges(counts, part_examples(groups.inputs.shape[1])):
+            if groups.given is not None:
+                part = groups.slice(start, stop).given
+                assert part is not None
+                yield part
+                continue
             if augmenter is None:
                 yield base_rows(groups, start, stop, first_group=job.first_group)
                 continue
@@ -87,19 +99,45 @@ def write_job(job: ShardJob) -> WrittenShard:
             yield rows
 
     spec_digest = job.spec.digest()
-    info = whole_shard(job.path, spec_digest)
+    # Where the root is on a bucket, each machine has a local folder of its own for it.
+    layout = resolve_root(job.layout.url) if job.layout.url else job.layout
+    path = layout.dataset(job.name) / job.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stored = _stored_shard(layout, job, spec_digest)
+    info = stored or whole_shard(path, spec_digest)
     if info is not None and (info.first_group, info.num_groups) == (job.first_group, len(groups)):
         if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
+            if stored is None:
+                _publish(layout, job, info)
             return WrittenShard(info, kept=True, offsets=_joined(offsets))
         offsets.clear()
     info = write_shard(
-        job.path,
+        path,
         parts(),
         sequence_length=groups.inputs.shape[1],
         spec_digest=spec_digest,
         first_group=job.first_group,
     )
+    _publish(layout, job, info)
     return WrittenShard(info, kept=False, offsets=_joined(offsets))
+
+
+def _stored_shard(layout: Layout, job: ShardJob, spec_digest: str) -> ShardInfo | None:
+    """What is known of a shard that is on the bucket, whole, for this specification; else None."""
+    note = read_note(layout, job.name, sidecar_name(job.file)) if layout.url else None
+    info = sidecar_from_bytes(note) if note is not None else None
+    if info is None or info.spec_digest != spec_digest or info.file != job.file:
+        return None
+    return None if damaged_files(layout, job.name, [info]) else info
+
+
+def _publish(layout: Layout, job: ShardJob, info: ShardInfo) -> None:
+    """Upload a shard and then its sidecar, where the root is on a bucket; what is here goes into the cache."""
+    if layout.url:
+        publish_built(layout, job.name, info)
+        sidecar = sidecar_name(job.file)
+        publish_note(layout, job.name, sidecar, sidecar_to_bytes(info))
+        (layout.dataset(job.name) / sidecar).unlink(missing_ok=True)
 
 
 def _joined(offsets: list[NDArray[np.uint8]]) -> NDArray[np.uint8] | None:

@@ -116,6 +116,15 @@ class TableOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FinishedOptions:
+    """What only imported rows have."""
+
+    rows: int
+    columns: int
+    vocabulary_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class OtherOptions:
     """Options of a kind that comes from another package: names and values as text, sorted by name."""
 
@@ -126,12 +135,13 @@ class OtherOptions:
         return dict(self.values).get(name, default)
 
 
-Options = SudokuOptions | MazeOptions | ArcOptions | TableOptions | OtherOptions
+Options = SudokuOptions | MazeOptions | ArcOptions | TableOptions | FinishedOptions | OtherOptions
 OPTIONS: dict[str, type[Options]] = {
     "sudoku": SudokuOptions,
     "maze": MazeOptions,
     "arc": ArcOptions,
     "table": TableOptions,
+    "finished": FinishedOptions,
 }
 """The options of each kind of this package; all others have `OtherOptions`."""
 

@@ -86,12 +86,11 @@ class _Checker:
     def check_files(self) -> Iterator[str]:
         """Every file the manifest names is there, with the bytes it had."""
         manifest = self._manifest
-        shards = [shard for split in manifest.splits.values() for shard in split.shards]
-        files = [*shards, *manifest.catalog]
+        files = manifest.files
         self._progress.start("check files", len(files), "files")
         for file in files:
             try:
-                open_file(self._layout, manifest.name, file)
+                open_file(self._layout, manifest.name, file, fresh=True)
             except CorruptDatasetError as error:
                 yield str(error)
             self.counts["files"] += 1
@@ -227,6 +226,9 @@ class _SplitCheck:
             source_files=[],
             source_rows=groups.source_rows,
         )
+        if not self._kind.derives_rows:
+            yield from self._check_order(rows, recovered, first_group)
+            return
         if self._manifest.virtual:
             yield from self._check_base(rows, recovered, first_group)
         else:
@@ -246,6 +248,30 @@ class _SplitCheck:
         )
         yield from named_problems(
             self._split, "row", np.flatnonzero(wrong), "has wrong group, example or identifier numbers"
+        )
+
+    def _check_order(self, rows: Rows, groups: Groups, first_group: int) -> Iterator[str]:
+        """Rows that were made elsewhere: groups, augmentations and examples count up, tokens are in range."""
+        counts = groups.augmentations.counts.astype(np.int64)
+        per_puzzle = np.repeat(groups.examples_per_augmentation, counts)
+        puzzle_groups = np.repeat(np.arange(len(groups)), counts)
+        positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        examples = np.arange(len(rows)) - np.repeat(np.cumsum(per_puzzle) - per_puzzle, per_puzzle)
+        wrong = (rows.groups != np.repeat(puzzle_groups, per_puzzle) + first_group) | (
+            rows.examples != examples
+        )
+        wrong |= rows.augmentations != np.repeat(positions, per_puzzle)
+        wrong |= (rows.puzzle_identifiers < 0) | (rows.puzzle_identifiers >= self._manifest.num_identifiers)
+        yield from named_problems(
+            self._split,
+            "row",
+            np.flatnonzero(wrong),
+            "has wrong group, augmentation, example or identifier numbers",
+        )
+        tokens = self._manifest.vocabulary_size
+        beyond = (rows.inputs >= tokens).any(axis=1) | (rows.labels >= tokens).any(axis=1)
+        yield from named_problems(
+            self._split, "row", np.flatnonzero(beyond), "has a token beyond the vocabulary"
         )
 
     def _check_rows(

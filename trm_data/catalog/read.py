@@ -97,6 +97,21 @@ def read_groups(layout: Layout, manifest: Manifest, split: Split) -> Groups:
     return _groups(manifest, split, puzzles, listed)
 
 
+def read_identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
+    """Names of the identifiers of an imported dataset; empty where there are none.
+
+    Raises:
+        CorruptDatasetError: The catalog file is changed.
+    """
+    import pyarrow.parquet as pq
+
+    for file in manifest.catalog:
+        if file.file == "catalog/identifiers.parquet":
+            table = pq.read_table(open_file(layout, manifest.name, file), columns=["identifier", "name"])
+            return table.sort_by("identifier").column("name").to_pylist()
+    return []
+
+
 def _groups(manifest: Manifest, split: Split, puzzles: pa.Table, listed: pa.Table) -> Groups:
     count = puzzles.num_rows
     indices = _integers(puzzles, "group_index")

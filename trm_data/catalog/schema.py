@@ -5,7 +5,17 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-TABLES = ("datasets", "sources", "splits", "shards", "puzzles", "augmentations", "examples", "rejects")
+TABLES = (
+    "datasets",
+    "sources",
+    "splits",
+    "shards",
+    "puzzles",
+    "augmentations",
+    "examples",
+    "identifiers",
+    "rejects",
+)
 
 
 @cache

@@ -69,6 +69,13 @@ def catalog_tables(
         "examples": pa.concat_tables(
             [_examples(name, split, groups, offsets[split]) for split, groups in selection.splits.items()]
         ),
+        "identifiers": pa.table(
+            {
+                "dataset": pa.array([name] * len(selection.identifier_names), pa.string()),
+                "identifier": np.arange(len(selection.identifier_names), dtype=np.int32),
+                "name": pa.array(selection.identifier_names, pa.string()),
+            }
+        ),
         "rejects": pa.table(
             {
                 "dataset": pa.array([name] * len(rejects), pa.string()),
@@ -157,7 +164,9 @@ def _augmentations(kind: Kind, manifest: Manifest, split: str, groups: Groups) -
     ks = groups.augmentations.ks(puzzle_groups, positions)
     elements = kind.elements(manifest.spec, groups, puzzle_groups, ks)
     identifiers = groups.first_identifiers[puzzle_groups]
-    if identifier_each:
+    if groups.given is not None:
+        identifiers = groups.given.puzzle_identifiers[groups.given.examples == 0]
+    elif identifier_each:
         identifiers = identifiers + positions.astype(np.int32)
 
     def constant(text: str) -> pa.Array:

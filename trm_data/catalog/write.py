@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
-from trm_data.errors import CorruptDatasetError, QueryError
+from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, QueryError
 from trm_data.layout import Layout
 from trm_data.manifest import FileEntry, read_manifest
-from trm_data.shards.files import file_sha256
+from trm_data.shards.files import file_sha256, write_bytes
 from trm_data.shards.naming import temporary_path
 from trm_data.store import dataset_names, open_file
 
@@ -59,6 +59,24 @@ def write_catalog_files(folder: Path, tables: Mapping[str, pa.Table]) -> list[Fi
             temporary.replace(path)
             file = f"{CATALOG_FOLDER}/{path.name}"
             entries.append(FileEntry(file=file, sha256=file_sha256(path), size_bytes=path.stat().st_size))
+    return entries
+
+
+def write_attachments(folder: Path, attachments: Mapping[str, bytes]) -> list[FileEntry]:
+    """Keep files as they came, beside the tables.
+
+    Raises:
+        OSError: The files could not be written.
+    """
+    entries: list[FileEntry] = []
+    for name, content in attachments.items():
+        path = folder / CATALOG_FOLDER / name
+        write_bytes(path, content)
+        entries.append(
+            FileEntry(
+                file=f"{CATALOG_FOLDER}/{name}", sha256=file_sha256(path), size_bytes=path.stat().st_size
+            )
+        )
     return entries
 
 
@@ -129,6 +147,8 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
             for name in dataset_names(layout) if changed is None else changed:
                 try:
                     _index_dataset(connection, layout, name)
+                except DatasetNotFoundError:
+                    continue  # a bucket's listing was behind
                 except (CorruptDatasetError, duckdb.Error) as error:
                     problems.append(f"{name}: not in the catalog: {error}")
     finally:
@@ -145,6 +165,8 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
         connection.commit()
         connection.begin()
         for file in manifest.catalog:
+            if not file.file.endswith(".parquet"):  # kept as it came, no table
+                continue
             table = Path(file.file).stem
             if table not in TABLES:
                 raise CorruptDatasetError(f"{name}: {file.file} is no table of the catalog")
@@ -172,7 +194,7 @@ def ensure_catalog(layout: Layout) -> Path:
     """
     names = dataset_names(layout)
     if not names:
-        raise QueryError(f"no datasets under {layout.root} yet: trm-data build sudoku")
+        raise QueryError(f"no datasets under {layout.place} yet: trm-data build sudoku")
     if _indexed(layout.catalog) != _built(layout, names):
         refresh_catalog(layout)
     return layout.catalog
@@ -197,6 +219,6 @@ def _built(layout: Layout, names: list[str]) -> dict[str, str]:
     for name in names:
         try:
             found[name] = read_manifest(layout, name).content_digest
-        except CorruptDatasetError:
+        except (CorruptDatasetError, DatasetNotFoundError):  # not found: a bucket's listing was behind
             continue
     return found

@@ -545,7 +545,7 @@ SUBCOMMANDS = ("sudoku", "maze", "arc", "table", "other", "named")
 
 
 def name_subcommand(arguments: list[str]) -> list[str]:
-    """`build NAME` and `build --all-for STUDY` mean `build named ...`; `build KIND` of another package `build other`."""
+    """`build NAME` and `build --all-for STUDY` mean `build named ...`; `build KIND` of a package, `build other`."""
     if arguments[:1] != ["build"] or len(arguments) < 2:
         return arguments
     first = arguments[1]
@@ -567,7 +567,7 @@ def print_built(result: BuildResult, *, as_json: bool) -> None:
     if as_json:
         facts = {
             "name": manifest.name,
-            "folder": str(result.folder),
+            "folder": result.place,
             "content_digest": manifest.content_digest,
             "unchanged": result.unchanged,
             "shards_written": result.shards_written,
@@ -591,7 +591,7 @@ def print_built(result: BuildResult, *, as_json: bool) -> None:
         print(f'  {result.rejects:,} bad rows left out: trm-data sql "SELECT * FROM rejects"')
     for warning in result.warnings:
         print(f"  warning: {warning}", file=sys.stderr)
-    print(f"  digest {manifest.content_digest[:12]}, in {result.folder}")
+    print(f"  digest {manifest.content_digest[:12]}, in {result.place}")
 
 
 def _print_estimate(request: BuildRequest, layout: Layout, *, as_json: bool) -> int:

@@ -1,10 +1,13 @@
-"""The commands that check, move and remove datasets: `verify`, `rm`."""
+"""The commands that check, move and remove datasets: `verify`, `import`, `export`, `rm`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
 
 from trm_data.command import Root
 from trm_data.commands.common import Json, Name, megabytes
@@ -44,6 +47,97 @@ class Verify:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Import:
+    """Import finished rows: the layout of the published code, or a folder that `export` wrote.
+
+    The rows are stored as they are; groups, puzzles and identifiers are kept.
+
+    For example:
+
+      trm-data import data/arc1concept-aug-1000 --name arc1concept-published
+      trm-data import exported/
+    """
+
+    folder: Annotated[Positional[str], arg(metavar="DIR")]
+    name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Name of the dataset (default: that of the folder)."""
+    root: Root = None
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Threads (default: one for each core)."""
+    json: Json = False
+    quiet: bool = False
+    """No progress."""
+
+    def run(self) -> int:
+        """Import them and say what came."""
+        from pathlib import Path
+
+        from trm_data.build import build_dataset
+        from trm_data.commands.build import print_built
+        from trm_data.engine.local import LocalEngine
+        from trm_data.kinds.finished.kind import finished_options
+        from trm_data.progress import terminal_progress
+        from trm_data.request import BuildRequest
+        from trm_data.sources.base import SourceRef
+
+        folder = Path(self.folder).expanduser()
+        request = BuildRequest(
+            kind="finished",
+            source=SourceRef("published", self.folder),
+            test_size=None,
+            options=finished_options(folder),
+            name=self.name or folder.resolve().name,
+        )
+        with terminal_progress(quiet=self.quiet or self.json) as progress:
+            result = build_dataset(
+                request, resolve_root(self.root), engine=LocalEngine(self.workers), progress=progress
+            )
+        print_built(result, as_json=self.json)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write a dataset for others: npy in the published layout, Parquet, or a Hugging Face dataset folder.
+
+    A virtual dataset is written with all its augmented rows.
+
+    For example:
+
+      trm-data export sudoku-generated-500-aug-1000 --format npy --out published/
+      trm-data export maze-30x30-generated-1000-aug-7 --format hf --out hub/
+    """
+
+    name: Name
+    format: Literal["npy", "parquet", "hf"] = "npy"
+    """npy: as the published code has it; parquet: a file a million rows; hf: with a card, ready to upload."""
+    out: Annotated[str, arg(metavar="DIR")]
+    """Folder to write; it must not be there yet."""
+    root: Root = None
+    json: Json = False
+    quiet: bool = False
+    """No progress."""
+
+    def run(self) -> int:
+        """Write it and say what was written."""
+        from pathlib import Path
+
+        from trm_data.export import export_dataset
+        from trm_data.progress import terminal_progress
+
+        with terminal_progress(quiet=self.quiet or self.json) as progress:
+            out = Path(self.out).expanduser()
+            files = export_dataset(resolve_root(self.root), self.name, out, self.format, progress)
+        size_bytes = sum(file.stat().st_size for file in files)
+        if self.json:
+            facts = {"folder": str(out), "files": [str(file) for file in files], "size_bytes": size_bytes}
+            print(json.dumps(facts, indent=1))
+        else:
+            print(f"{self.name}: {len(files)} files, {megabytes(size_bytes)}, in {out}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Remove:
     """Remove a dataset, after asking.
 
@@ -68,7 +162,7 @@ class Remove:
             if not sys.stdin.isatty():
                 print(f"trm-data: rm {self.name}: nobody to ask; add --yes to remove it", file=sys.stderr)
                 return 2
-            answer = input(f"remove {self.name} ({megabytes(size_bytes)}) under {layout.root}? [y/N] ")
+            answer = input(f"remove {self.name} ({megabytes(size_bytes)}) under {layout.place}? [y/N] ")
             if answer.strip().lower() not in ("y", "yes"):
                 print("nothing was removed")
                 return 1

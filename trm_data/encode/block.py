@@ -76,10 +76,13 @@ def decode_block(record: bytes, schema: pa.Schema) -> Rows:
 
     try:
         batch = pa.ipc.open_stream(record).read_next_batch()
-    except (pa.ArrowInvalid, OSError, StopIteration) as error:
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, StopIteration, MemoryError) as error:
         raise CorruptDatasetError(f"a record is not an Arrow stream: {error}") from error
     if not batch.schema.equals(schema):
         raise CorruptDatasetError(f"a record has the columns {batch.schema.names}, not {schema.names}")
+    if any(column.null_count for column in batch.columns):
+        raise CorruptDatasetError("a record has missing values")
 
     def column(name: str) -> NDArray[np.int32]:
         return batch.column(name).to_numpy(zero_copy_only=True)

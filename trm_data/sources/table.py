@@ -13,7 +13,6 @@ Nothing is unpickled: arrays of objects are refused.
 from __future__ import annotations
 
 import csv
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from trm_data.errors import SourceError
 from trm_data.records import Reject
+from trm_data.sources.arrays import load_npz
 from trm_data.sources.base import LocalSource
 
 COLUMNS = ("inputs", "labels")
@@ -68,23 +68,8 @@ def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
 
 def _read_npz(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     assert source.path is not None
-    arrays: dict[str, NDArray[Any]] = {}
-    try:
-        with np.load(source.path, allow_pickle=False) as file:
-            missing = [name for name in COLUMNS if name not in file.files]
-            if missing:
-                raise SourceError(
-                    f"{source.shown}: has no array {missing[0]!r}; found {', '.join(file.files)}"
-                )
-            for name in COLUMNS:
-                arrays[name] = file[name]
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, MemoryError, SyntaxError) as error:
-        raise SourceError(
-            f"{source.shown}: is no npz file that can be read without pickle ({error})"
-        ) from error
+    arrays = load_npz(source.path, COLUMNS, source.shown)
     for name, array in arrays.items():
-        if not np.issubdtype(array.dtype, np.integer):
-            raise SourceError(f"{source.shown}: {name} has type {array.dtype}, allowed are integers")
         if array.ndim not in (2, 3) or array.shape != arrays["inputs"].shape or not array.size:
             raise SourceError(
                 f"{source.shown}: {name} has shape {array.shape}; allowed is [N, R, C] or [N, S], the same for both"

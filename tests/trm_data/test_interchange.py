@@ -1,0 +1,199 @@
+"""Import and export: round trips are equal, for every format and kind; folders that do not fit are named."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.trm_data.loader.test_virtual import arc_request
+from trm_data.build import build_dataset
+from trm_data.catalog.query import query_catalog
+from trm_data.errors import SourceError, SpecError
+from trm_data.export import export_dataset
+from trm_data.kinds.finished.kind import finished_options
+from trm_data.layout import Layout
+from trm_data.loader.dataset import open_dataset
+from trm_data.manifest import Manifest
+from trm_data.request import BuildRequest
+from trm_data.sources.base import SourceRef
+from trm_data.verify import verify_dataset
+
+FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "published_layout"
+
+
+@pytest.fixture
+def layout(tmp_path) -> Layout:
+    return Layout(tmp_path / "root")
+
+
+def import_folder(folder: Path, layout: Layout, name: str) -> Manifest:
+    request = BuildRequest(
+        kind="finished",
+        source=SourceRef("published", str(folder)),
+        test_size=None,
+        options=finished_options(folder),
+        name=name,
+    )
+    return build_dataset(request, layout).manifest
+
+
+@pytest.fixture
+def published(tmp_path, layout: Layout) -> Path:
+    """An ARC dataset in the published layout, written by us."""
+    build_dataset(arc_request(tmp_path, name="arc"), layout)
+    return export_dataset(layout, "arc", tmp_path / "published", "npy")[0].parents[0]
+
+
+@pytest.mark.parametrize("form", ["npy", "parquet", "hf"])
+@pytest.mark.parametrize("kind", ["sudoku", "arc", "virtual"])
+def test_round_trips_are_equal(tmp_path, layout: Layout, request_small, form: str, kind: str) -> None:
+    request = request_small(name="made") if kind == "sudoku" else arc_request(tmp_path, name="made")
+    if kind == "virtual":
+        request = dataclasses.replace(request, augment="virtual")
+    build_dataset(request, layout)
+    export_dataset(layout, "made", tmp_path / "out", form)
+    imported = import_folder(tmp_path / "out", layout, "back")
+    assert verify_dataset(layout, "back").problems == []
+    for split in imported.splits:
+        made, back = (open_dataset(name, layout.root, split) for name in ("made", "back"))
+        rows = np.arange(len(made))
+        assert len(back) == len(made)
+        for name, values in made.read(rows).items():
+            np.testing.assert_array_equal(back.read(rows)[name], values)
+        np.testing.assert_array_equal(made.groups.num_examples, back.groups.num_examples)
+        np.testing.assert_array_equal(made.groups.num_augmentations, back.groups.num_augmentations)
+    export_dataset(layout, "back", tmp_path / "again", form)
+    again = import_folder(tmp_path / "again", layout, "twice")
+    assert again.content_digest == imported.content_digest
+    assert again.identifiers_digest == imported.identifiers_digest
+
+
+@pytest.mark.parametrize("kind", ["sudoku", "arc"])
+def test_the_published_layout_comes_back_file_by_file(tmp_path, layout: Layout, kind: str) -> None:
+    if not FIXTURES.is_dir():
+        pytest.skip(
+            f"needs the published builders' outputs in ../shared/fixtures, and {FIXTURES} is not there"
+        )
+    import_folder(FIXTURES / kind, layout, "published")
+    assert verify_dataset(layout, "published").problems == []
+    export_dataset(layout, "published", tmp_path / "out", "npy")
+    for path in sorted(FIXTURES.joinpath(kind).rglob("*.*")):
+        ours = tmp_path / "out" / path.relative_to(FIXTURES / kind)
+        if path.suffix == ".npy":
+            np.testing.assert_array_equal(np.load(ours), np.load(path))
+        elif path.name == "dataset.json" and kind == "sudoku":
+            # The published Sudoku builder writes the number of groups as the number of puzzles.
+            left, right = json.loads(ours.read_text()), json.loads(path.read_text())
+            assert {**left, "total_puzzles": 0} == {**right, "total_puzzles": 0}
+        else:
+            assert json.loads(ours.read_text()) == json.loads(path.read_text())
+    if kind == "arc":
+        names = query_catalog(
+            layout,
+            "SELECT name FROM identifiers JOIN augmentations USING (dataset, identifier) "
+            "WHERE split = 'train' AND group_index = 0 ORDER BY augmentation",
+        ).rows
+        assert names[0] == ("6150a2bd",)
+        assert names[1] == ("6150a2bd|||t4|||0614732958",)
+
+
+def replace_array(folder: Path, name: str, change) -> None:
+    path = folder / "train" / f"all__{name}.npy"
+    np.save(path, change(np.load(path)), allow_pickle=True)
+
+
+def set_at(values: np.ndarray, place, value) -> np.ndarray:
+    values = values.copy()
+    values[place] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("inputs", lambda a: a[:-1], r"inputs \(\d+, 900\) and labels"),
+        ("inputs", lambda a: a.astype(np.float32), "has type float32, allowed are integers"),
+        ("inputs", lambda a: a.astype(object), "without pickle"),
+        ("inputs", lambda a: set_at(a, (0, 0), 12), "has values 0 to 12, allowed are 0 to 11"),
+        ("labels", lambda a: set_at(a.astype(np.int64), (0, 0), -5), "has values -5 to"),
+        ("inputs", lambda a: a[:, :-1], "both must be"),
+        ("inputs", lambda a: a.reshape(-1), "expected 2 dimensions"),
+        ("puzzle_indices", lambda a: set_at(a, 0, 1), "goes from 1 to"),
+        ("puzzle_indices", lambda a: a[:-1], "all__puzzle_indices.npy: goes from 0 to"),
+        ("puzzle_indices", lambda a: set_at(a, 2, 0), "must rise"),
+        ("puzzle_indices", lambda a: a[:0], "goes from nothing"),
+        ("group_indices", lambda a: set_at(a, -1, a[-1] + 1), "the number of puzzles"),
+        ("group_indices", lambda a: set_at(a, 1, 10**6), "must rise"),
+        ("puzzle_identifiers", lambda a: a[:-1], "puzzle identifiers for"),
+        ("puzzle_identifiers", lambda a: set_at(a, 0, 10**6), "all__puzzle_identifiers.npy: has values"),
+        ("puzzle_identifiers", lambda a: a.astype(bool), "has type bool"),
+    ],
+)
+def test_arrays_that_do_not_fit(published: Path, name: str, change, message: str) -> None:
+    replace_array(published, name, change)
+    with pytest.raises(SourceError, match=message):
+        finished_options(published)
+
+
+def test_puzzles_of_a_group_with_other_numbers_of_rows(published: Path) -> None:
+    path = published / "train" / "all__puzzle_indices.npy"
+    bounds = np.load(path)
+    bounds[1] += 1
+    np.save(path, bounds)
+    with pytest.raises(SourceError, match="the augmentations of a group must have equally many"):
+        finished_options(published)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("train/dataset.json", "[]", "is a list, expected a dict"),
+        ("train/dataset.json", "{", "cannot be read as JSON"),
+        ("train/dataset.json", '{"sets": ["a", "b"]}', "only \\['all'\\]"),
+        ("train/dataset.json", '{"sets": ["all"], "seq_len": true}', "seq_len is True"),
+        ("train/dataset.json", '{"sets": ["all"], "seq_len": -1}', "seq_len is -1"),
+        ("identifiers.json", '["<blank>"]', "has 1 entries, expected"),
+        ("identifiers.json", "[" * 100_000, "cannot be read as JSON"),
+        ("test_puzzles.json", "nothing", "cannot be read as JSON"),
+        ("train/all__inputs.npy", "nothing", "without pickle"),
+    ],
+)
+def test_files_that_do_not_fit(published: Path, file: str, content: str, message: str) -> None:
+    (published / file).write_text(content)
+    with pytest.raises(SourceError, match=message):
+        finished_options(published)
+
+
+def test_a_missing_array_and_an_empty_folder(published: Path, tmp_path) -> None:
+    (published / "train" / "all__labels.npy").unlink()
+    with pytest.raises(SourceError, match=r"all__labels\.npy: no such file"):
+        finished_options(published)
+    with pytest.raises(SourceError, match="no such folder"):
+        finished_options(tmp_path / "gone")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match=r"has neither train/dataset\.json"):
+        finished_options(tmp_path / "empty")
+
+
+def test_an_export_never_overwrites(layout: Layout, request_small, tmp_path) -> None:
+    build_dataset(request_small(), layout)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(SpecError, match="is there already"):
+        export_dataset(layout, "small", tmp_path / "out", "npy")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_imported_rows_cannot_be_augmented(published: Path, layout: Layout) -> None:
+    request = BuildRequest(
+        kind="finished",
+        source=SourceRef("published", str(published)),
+        aug=3,
+        options=finished_options(published),
+        name="x",
+    )
+    with pytest.raises(SpecError, match="cannot be augmented"):
+        build_dataset(request, layout)
+    shutil.rmtree(published)

@@ -1,0 +1,98 @@
+"""The commands for roots on buckets and elsewhere: `sync` copies datasets, `catalog` indexes them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Root
+from trm_data.commands.common import Json, megabytes
+from trm_data.layout import resolve_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync:
+    """Copy datasets from one root to another: a local folder or gs://bucket/prefix.
+
+    Every file is verified by its sha256; the manifest comes last. What is already there whole is skipped, so the same
+    command goes on after an interruption. Another dataset of the same name is never overwritten.
+
+    For example:
+
+      trm-data sync ./trm gs://my-bucket/trm sudoku-extreme-1k-aug-1000
+      trm-data sync gs://my-bucket/trm /local/ssd/trm
+    """
+
+    source: Annotated[Positional[str], arg(metavar="SRC")]
+    """Root to copy from."""
+    target: Annotated[Positional[str], arg(metavar="DST")]
+    """Root to copy to."""
+    names: Annotated[Positional[tuple[str, ...]], arg(metavar="[NAME ...]", help_behavior_hint="")] = ()
+    """Which datasets (default: all of them)."""
+    json: Json = False
+
+    def run(self) -> int:
+        """Copy them and say what was copied."""
+        from trm_data.progress import terminal_progress
+        from trm_data.sync import sync_datasets
+
+        source, target = resolve_root(self.source), resolve_root(self.target)
+        with terminal_progress(quiet=self.json) as progress:
+            done, warnings = sync_datasets(source, target, list(self.names), progress)
+        if self.json:
+            print(json.dumps({"datasets": [asdict(one) for one in done], "warnings": warnings}, indent=1))
+            return 0
+        for one in done:
+            if one.unchanged:
+                print(f"{one.name}: already there, nothing to do")
+                continue
+            kept = f", {one.files_kept} were already there" if one.files_kept else ""
+            size = megabytes(one.bytes_copied)
+            print(f"{one.name}: {one.files_copied} files, {size}, {one.seconds:.1f} s{kept}")
+        if not done:
+            print(f"no datasets under {source.place}")
+        for warning in warnings:
+            print(f"  warning: {warning}", file=sys.stderr)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalog:
+    """Make the SQL index again from the manifests under the root: `trm-data catalog refresh`.
+
+    trm-data sql does it by itself where the index lacks a dataset. The index of a root on a bucket lies in the
+    user's cache directory.
+
+    For example:
+
+      trm-data catalog refresh --root gs://my-bucket/trm
+    """
+
+    action: Annotated[Positional[Literal["refresh"]], arg(metavar="refresh")]
+    """refresh: write it anew."""
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Make it and say where it is."""
+        from trm_data.catalog.write import refresh_catalog
+        from trm_data.store import dataset_names
+
+        layout = resolve_root(self.root)
+        problems = refresh_catalog(layout)
+        names = dataset_names(layout)
+        if self.json:
+            print(
+                json.dumps(
+                    {"catalog": str(layout.catalog), "datasets": names, "problems": problems}, indent=1
+                )
+            )
+        else:
+            print(f"{layout.catalog}: {len(names)} datasets under {layout.place}")
+            for problem in problems:
+                print(f"  {problem}", file=sys.stderr)
+        return 1 if problems else 0

@@ -1,0 +1,241 @@
+"""Writes a dataset in the forms of others: the published code's npy layout, Parquet, a Hugging Face dataset folder.
+
+`sources.published` reads all three back; round trips give the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.arc import ArcSymmetry
+from trm_data.card import dataset_card
+from trm_data.catalog.read import read_identifier_names, read_split_catalog
+from trm_data.encode.arc import decode_row
+from trm_data.errors import BuildError, SpecError
+from trm_data.layout import Layout
+from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.manifest import Manifest, read_manifest
+from trm_data.progress import NoProgress, Progress
+from trm_data.store import open_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Form = Literal["npy", "parquet", "hf"]
+CHUNK_ROWS = 8_192
+FILE_ROWS = 1 << 20
+
+
+def export_dataset(
+    layout: Layout, name: str, out: Path, form: Form, progress: Progress | None = None
+) -> list[Path]:
+    """Write a dataset into a new folder, whole or not at all.
+
+    Returns:
+        The files.
+
+    Raises:
+        DatasetNotFoundError: There is no such dataset.
+        CorruptDatasetError: A file of it is missing or changed.
+        SpecError: The folder is there already.
+        BuildError: Writing failed.
+    """
+    manifest = read_manifest(layout, name)
+    if out.exists():
+        raise SpecError(f"--out {out}: is there already; choose another folder")
+    progress = progress or NoProgress()
+    progress.start("export rows", manifest.num_examples, "examples")
+    temporary = out.with_name(f".tmp-{out.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        for split in manifest.splits:
+            dataset = open_dataset(name, layout.place, split)
+            if form == "npy":
+                _write_npy(dataset, temporary / split, progress)
+            else:
+                _write_parquet(dataset, temporary / "data" if form == "hf" else temporary, progress)
+        _write_names(layout, manifest, temporary, puzzles=form == "npy")
+        if form != "npy":
+            _write_facts(manifest, temporary)
+        if form == "hf":
+            (temporary / "README.md").write_text(_hub_card(manifest), "utf-8")
+        files = sorted(path.relative_to(temporary) for path in temporary.rglob("*") if path.is_file())
+        temporary.rename(out)
+    except OSError as error:
+        raise BuildError(f"{out}: could not be written ({error}); free some space and try again") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return [out / file for file in files]
+
+
+def _chunks(dataset: Dataset, progress: Progress) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """All rows in order, some at a time, with their numbers."""
+    for start in range(0, len(dataset), CHUNK_ROWS):
+        rows = np.arange(start, min(start + CHUNK_ROWS, len(dataset)), dtype=np.int64)
+        picks = dataset.groups.picks(rows)
+        numbers = {"group": picks.groups, "augmentation": picks.augmentations, "example": picks.examples}
+        yield start, {**dataset.read(rows), **numbers}
+        progress.advance(len(rows))
+
+
+def _write_npy(dataset: Dataset, folder: Path, progress: Progress) -> None:
+    """One split in the published layout."""
+    folder.mkdir()
+    manifest, count = dataset.manifest, len(dataset)
+    cells = (count, dataset.sequence_length)
+    arrays = {
+        name: np.lib.format.open_memmap(folder / f"all__{name}.npy", mode="w+", dtype=np.uint8, shape=cells)
+        for name in ("inputs", "labels")
+    }
+    identifiers: list[NDArray[np.int32]] = []
+    for start, chunk in _chunks(dataset, progress):
+        for name, array in arrays.items():
+            array[start : start + len(chunk[name])] = chunk[name]
+        identifiers.append(chunk["puzzle_identifiers"][chunk["example"] == 0])
+    for array in arrays.values():
+        array.flush()
+    groups = dataset.groups
+    per_puzzle = np.repeat(groups.num_examples, groups.num_augmentations)
+    bounds = {
+        "puzzle_indices": np.concatenate([[0], np.cumsum(per_puzzle)]),
+        "group_indices": np.concatenate([[0], np.cumsum(groups.num_augmentations)]),
+        "puzzle_identifiers": np.concatenate(identifiers),
+    }
+    for name, values in bounds.items():
+        np.save(folder / f"all__{name}.npy", values.astype(np.int32), allow_pickle=False)
+    facts = {
+        "pad_id": 0,
+        "ignore_label_id": 0,
+        "blank_identifier_id": 0,
+        "vocab_size": manifest.vocabulary_size,
+        "seq_len": manifest.sequence_length,
+        "num_puzzle_identifiers": manifest.num_identifiers,
+        "total_groups": len(groups.num_examples),
+        "mean_puzzle_examples": count / len(per_puzzle),
+        "total_puzzles": len(per_puzzle),
+        "sets": ["all"],
+    }
+    (folder / "dataset.json").write_text(json.dumps(facts), "utf-8")
+
+
+def _write_parquet(dataset: Dataset, folder: Path, progress: Progress) -> None:
+    """One split as Parquet files of about a million rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(exist_ok=True)
+    count = max(1, -(-len(dataset) // FILE_ROWS))
+    cells = pa.list_(pa.uint8(), dataset.sequence_length)
+    numbers = ("puzzle_identifier", "group", "augmentation", "example")
+    schema = pa.schema([("inputs", cells), ("labels", cells), *((column, pa.int32()) for column in numbers)])
+    writer, file = None, -1
+    try:
+        for start, chunk in _chunks(dataset, progress):
+            if start // FILE_ROWS != file:
+                file = start // FILE_ROWS
+                if writer is not None:
+                    writer.close()
+                path = folder / f"{dataset.split}-{file:05d}-of-{count:05d}.parquet"
+                writer = pq.ParquetWriter(path, schema, compression="zstd")
+            assert writer is not None
+            writer.write_table(_table(chunk, schema))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _table(chunk: dict[str, NDArray[Any]], schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    columns: list[pa.Array] = []
+    for column in schema:
+        if column.name in ("inputs", "labels"):
+            flat = pa.array(np.ascontiguousarray(chunk[column.name]).reshape(-1))
+            columns.append(pa.FixedSizeListArray.from_arrays(flat, type=column.type))
+        else:
+            key = "puzzle_identifiers" if column.name == "puzzle_identifier" else column.name
+            columns.append(pa.array(chunk[key].astype(np.int32)))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _write_facts(manifest: Manifest, folder: Path) -> None:
+    facts = {
+        "name": manifest.name,
+        "kind": manifest.kind,
+        "content_digest": manifest.content_digest,
+        "sequence_length": manifest.sequence_length,
+        "grid_rows": manifest.grid_rows,
+        "grid_columns": manifest.grid_columns,
+        "vocabulary_size": manifest.vocabulary_size,
+        "num_identifiers": manifest.num_identifiers,
+        "spec": manifest.spec.to_json(),
+    }
+    (folder / "export.json").write_text(json.dumps(facts, indent=1), "utf-8")
+
+
+def _write_names(layout: Layout, manifest: Manifest, folder: Path, *, puzzles: bool) -> None:
+    """identifiers.json, and with the npy layout test_puzzles.json."""
+    names = identifier_names(layout, manifest)
+    (folder / "identifiers.json").write_text(json.dumps(names), "utf-8")
+    kept = [file for file in manifest.catalog if file.file == "catalog/test_puzzles.json"]
+    if kept:
+        shutil.copyfile(open_file(layout, manifest.name, kept[0]), folder / "test_puzzles.json")
+    elif puzzles and manifest.kind == "arc" and "test" in manifest.splits:
+        tasks = json.dumps(_test_puzzles(layout, manifest))
+        (folder / "test_puzzles.json").write_text(tasks, "utf-8")
+
+
+def identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
+    """The name of every identifier, as the published code writes them."""
+    if manifest.num_identifiers == 1:
+        return ["<blank>"]
+    if manifest.kind != "arc":
+        return read_identifier_names(layout, manifest) or [
+            f"<{identifier}>" for identifier in range(manifest.num_identifiers)
+        ]
+    catalog = read_split_catalog(layout, manifest, "train")
+    names = ["<blank>"] * manifest.num_identifiers
+    counts = catalog.groups.augmentations.counts
+    tasks = np.repeat(np.array(catalog.facts["task"]), counts)
+    firsts = np.repeat(catalog.groups.first_identifiers, counts)
+    positions = np.arange(len(tasks)) - np.repeat(np.cumsum(counts) - counts, counts)
+    for task, identifier, element in zip(
+        tasks.tolist(), (firsts + positions).tolist(), catalog.elements.tolist(), strict=True
+    ):
+        names[identifier] = ArcSymmetry.from_index(element).published_name(task)
+    return names
+
+
+def _test_puzzles(layout: Layout, manifest: Manifest) -> dict[str, Any]:
+    """Test pairs of every task, from the originals of the test split."""
+    dataset = open_dataset(manifest.name, layout.place, "test")
+    tasks: dict[str, Any] = {}
+    catalog = read_split_catalog(layout, manifest, "test")
+    for group, task in enumerate(catalog.facts["task"]):
+        first = int(dataset.groups.first_rows[group])
+        rows = np.arange(first, first + int(dataset.groups.num_examples[group]))
+        batch = dataset.read(rows)
+        pairs: list[dict[str, Any]] = []
+        for inputs, labels in zip(batch["inputs"], batch["labels"], strict=True):
+            pair = {"input": decode_row(inputs.astype(np.uint8)).tolist()}
+            if labels.any():
+                pair["output"] = decode_row(labels.astype(np.uint8)).tolist()
+            pairs.append(pair)
+        tasks[task] = {"test": pairs}
+    return tasks
+
+
+def _hub_card(manifest: Manifest) -> str:
+    """README.md of a Hugging Face dataset folder: which files are which split, then the dataset's card."""
+    lines = ["---", "configs:", "- config_name: default", "  data_files:"]
+    for split in manifest.splits:
+        lines += [f"  - split: {split}", f"    path: data/{split}-*.parquet"]
+    return "\n".join([*lines, "---", "", dataset_card(manifest, [])])

@@ -1,0 +1,1 @@
+"""The kind of finished rows that were made elsewhere."""

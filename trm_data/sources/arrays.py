@@ -1,0 +1,85 @@
+"""Arrays of integers from npy and npz files that nobody vouches for. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import struct
+import tokenize
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.errors import SourceError
+
+# What numpy and zipfile raise on files that are cut, changed or made up.
+_BROKEN = (
+    ValueError,
+    OSError,
+    EOFError,
+    SyntaxError,
+    MemoryError,
+    OverflowError,
+    KeyError,
+    TypeError,
+    RecursionError,
+    RuntimeError,
+    UnicodeError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def load_npy(path: Path) -> NDArray[Any]:
+    """An array of integers, mapped from its file.
+
+    Raises:
+        SourceError: No such file, or no array of integers.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = np.load(path, allow_pickle=False, mmap_mode="r")
+    except FileNotFoundError:
+        raise SourceError(f"{path}: no such file") from None
+    except _BROKEN as error:
+        raise SourceError(f"{path}: is no npy file that can be read without pickle ({error})") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise SourceError(f"{path}: is an npz file, expected npy")
+    return _integers(str(path), array)
+
+
+def load_npz(path: Path, names: tuple[str, ...], shown: str) -> dict[str, NDArray[Any]]:
+    """Arrays of integers, by name.
+
+    Raises:
+        SourceError: No npz file, or an array is missing or holds no integers.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    if not zipfile.is_zipfile(path):
+        raise SourceError(f"{shown}: is no npz file")
+    try:
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as file:
+            found = [member.removesuffix(".npy") for member in file.namelist()]
+            missing = [name for name in names if name not in found]
+            if missing:
+                raise SourceError(f"{shown}: has no array {missing[0]!r}; found {', '.join(found)}")
+            for name in names:
+                with warnings.catch_warnings(), file.open(f"{name}.npy") as member:
+                    warnings.simplefilter("ignore")
+                    arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
+    except _BROKEN as error:
+        raise SourceError(f"{shown}: is no npz file that can be read without pickle ({error})") from error
+    return {name: _integers(f"{shown}: {name}", array) for name, array in arrays.items()}
+
+
+def _integers(shown: str, array: NDArray[Any]) -> NDArray[Any]:
+    if not np.issubdtype(array.dtype, np.integer):
+        raise SourceError(f"{shown}: has type {array.dtype}, allowed are integers")
+    return array

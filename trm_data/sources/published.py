@@ -1,0 +1,323 @@
+"""Finished rows from elsewhere: the layout of the published code (npy files), or the Parquet files that we export.
+
+Input: a folder. Output: `FinishedRows` for each split, in group order, every group with whole augmentations of equally
+many examples. Everything in the files is untrusted: nothing is unpickled, every index is checked, and only
+`SourceError` comes out.
+
+The published layout: DIR/train and DIR/test (or validation) with dataset.json and all__inputs.npy, all__labels.npy
+[rows, cells], all__puzzle_identifiers.npy [puzzles], all__puzzle_indices.npy [puzzles + 1] (where each puzzle's rows
+begin), all__group_indices.npy [groups + 1] (where each group's puzzles begin); DIR/identifiers.json names the
+identifiers, DIR/test_puzzles.json holds test tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.errors import SourceError
+from trm_data.records import Rows, SourceFile
+from trm_data.shards.files import file_sha256
+from trm_data.sources.arrays import load_npy
+from trm_data.specs import SPLITS, Split, canonical_json
+
+ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
+TEST_PUZZLES = "test_puzzles.json"
+IDENTIFIERS = "identifiers.json"
+_PARQUET = re.compile(r"(train|validation|test)-\d{5}-of-\d{5}\.parquet")
+MOST_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class FinishedRows:
+    """What a folder of finished rows holds.
+
+    Attributes:
+        splits: Rows of each split, in group order.
+        vocabulary_size: Tokens, PAD included.
+        sequence_length: Cells S of a row.
+        num_identifiers: Rows of the puzzle-embedding table.
+        names: Name of each identifier; empty if the folder has none.
+        test_puzzles: Bytes of test_puzzles.json; empty if there is none.
+        files: Every file that was read.
+        shape: Rows and columns of the grid where the folder says them.
+    """
+
+    splits: dict[Split, Rows]
+    vocabulary_size: int
+    sequence_length: int
+    num_identifiers: int
+    names: tuple[str, ...] = ()
+    test_puzzles: bytes = b""
+    files: list[SourceFile] = field(default_factory=list[SourceFile])
+    shape: tuple[int, int] | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Digest over the files and their names."""
+        files = sorted((file.file, file.sha256) for file in self.files)
+        return hashlib.sha256(canonical_json(files)).hexdigest()
+
+
+def read_finished(folder: Path) -> FinishedRows:
+    """All rows of a folder.
+
+    Raises:
+        SourceError: No such layout, or files that do not fit each other.
+    """
+    if not folder.is_dir():
+        raise SourceError(f"{folder}: no such folder")
+    found = [split for split in SPLITS if (folder / split / "dataset.json").is_file()]
+    if found:
+        return _read_published(folder, found)
+    data = folder / "data" if (folder / "data").is_dir() else folder
+    parquet = sorted(path for path in data.iterdir() if _PARQUET.fullmatch(path.name))
+    if parquet:
+        return _read_parquet(folder, parquet)
+    raise SourceError(
+        f"{folder}: has neither train/dataset.json (the published layout) nor train-00000-of-00001.parquet (an export)"
+    )
+
+
+def _read_published(folder: Path, found: list[Split]) -> FinishedRows:
+    splits: dict[Split, Rows] = {}
+    files: list[SourceFile] = []
+    facts: dict[str, int] = {}
+    for split in found:
+        stated = _read_json(folder / split / "dataset.json")
+        sets = stated.get("sets")
+        if sets != ["all"]:
+            raise SourceError(f"{folder / split}/dataset.json: sets {sets!r}: only ['all'] can be read")
+        for key in ("seq_len", "vocab_size", "num_puzzle_identifiers"):
+            value = stated.get(key)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise SourceError(
+                    f"{folder / split}/dataset.json: {key} is {value!r}, allowed is 1 and above"
+                )
+            if facts.setdefault(key, value) != value:
+                raise SourceError(
+                    f"{folder / split}/dataset.json: {key} is {value}, another split has {facts[key]}"
+                )
+        arrays = {name: _load(folder / split / f"all__{name}.npy", name) for name in ARRAYS}
+        ignored = stated.get("ignore_label_id")
+        if isinstance(ignored, int) and not isinstance(ignored, bool) and ignored != 0:
+            arrays["labels"] = np.where(arrays["labels"] == ignored, 0, arrays["labels"])
+        splits[split] = _rows(folder / split, arrays, facts)
+        names = ["dataset.json", *(f"all__{name}.npy" for name in ARRAYS)]
+        files += [
+            SourceFile(f"{split}/{name}", file_sha256(folder / split / name), len(splits[split]))
+            for name in names
+        ]
+    if facts["vocab_size"] > MOST_TOKENS:
+        raise SourceError(f"{folder}: vocab_size {facts['vocab_size']}: rows of bytes hold {MOST_TOKENS}")
+    names, extra = _read_names(folder, facts["num_puzzle_identifiers"], files)
+    return FinishedRows(
+        splits, facts["vocab_size"], facts["seq_len"], facts["num_puzzle_identifiers"], names, extra, files
+    )
+
+
+def _read_names(folder: Path, num_identifiers: int, files: list[SourceFile]) -> tuple[tuple[str, ...], bytes]:
+    """The names of the identifiers, and test_puzzles.json as it is."""
+    names: tuple[str, ...] = ()
+    path = folder / IDENTIFIERS
+    if path.is_file():
+        value = _read_json(path, list)
+        if not all(isinstance(name, str) for name in value) or len(value) != num_identifiers:
+            raise SourceError(f"{path}: has {len(value)} entries, expected {num_identifiers} names")
+        names = tuple(value)
+        files.append(SourceFile(IDENTIFIERS, file_sha256(path), len(names)))
+    extra = b""
+    path = folder / TEST_PUZZLES
+    if path.is_file():
+        _read_json(path)
+        extra = path.read_bytes()
+        files.append(SourceFile(TEST_PUZZLES, file_sha256(path), 0))
+    return names, extra
+
+
+def _read_json(path: Path, expected: type = dict) -> Any:
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, OSError, RecursionError) as error:
+        raise SourceError(f"{path}: cannot be read as JSON ({error})") from error
+    if not isinstance(value, expected):
+        raise SourceError(f"{path}: is a {type(value).__name__}, expected a {expected.__name__}")
+    return value
+
+
+def _load(path: Path, name: str) -> NDArray[Any]:
+    """An array of integers; objects are never unpickled."""
+    array = load_npy(path)
+    wanted = 2 if name in ("inputs", "labels") else 1
+    if array.ndim != wanted:
+        raise SourceError(f"{path}: has shape {array.shape}, expected {wanted} dimensions")
+    return array
+
+
+def _rows(folder: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, int]) -> Rows:
+    """The rows of a split, all indices checked."""
+    inputs, labels = arrays["inputs"], arrays["labels"]
+    cells, tokens = facts["seq_len"], facts["vocab_size"]
+    if inputs.shape != labels.shape or inputs.shape[1] != cells:
+        raise SourceError(
+            f"{folder}: inputs {inputs.shape} and labels {labels.shape}: both must be [rows, {cells}]"
+        )
+    if not len(inputs):
+        raise SourceError(f"{folder}: has no rows")
+    for name, array in (("inputs", inputs), ("labels", labels)):
+        low, high = int(array.min()), int(array.max())
+        if low < 0 or high >= tokens:
+            raise SourceError(
+                f"{folder}/all__{name}.npy: has values {low} to {high}, allowed are 0 to {tokens - 1}"
+            )
+    puzzles = _bounds(folder / "all__puzzle_indices.npy", arrays["puzzle_indices"], len(inputs), "rows")
+    count = len(puzzles) - 1
+    groups = _bounds(folder / "all__group_indices.npy", arrays["group_indices"], count, "puzzles")
+    identifiers = np.asarray(arrays["puzzle_identifiers"], np.int64)
+    if len(identifiers) != count:
+        raise SourceError(f"{folder}: has {len(identifiers)} puzzle identifiers for {count} puzzles")
+    if identifiers.min() < 0 or identifiers.max() >= facts["num_puzzle_identifiers"]:
+        raise SourceError(
+            f"{folder}/all__puzzle_identifiers.npy: has values {identifiers.min()} to {identifiers.max()}, allowed "
+            f"are 0 to {facts['num_puzzle_identifiers'] - 1}"
+        )
+    examples = np.diff(puzzles)
+    first = np.repeat(examples[groups[:-1]], np.diff(groups))
+    if (examples != first).any():
+        puzzle = int((examples != first).argmax())
+        group = int(np.searchsorted(groups, puzzle, side="right") - 1)
+        raise SourceError(
+            f"{folder}: puzzle {puzzle} has {examples[puzzle]} rows, but the first of its group {group} has "
+            f"{first[puzzle]}: the augmentations of a group must have equally many"
+        )
+    group_of_puzzle = np.repeat(np.arange(len(groups) - 1), np.diff(groups))
+    position = np.arange(count) - groups[group_of_puzzle]
+    return Rows(
+        inputs=np.ascontiguousarray(inputs, np.uint8),
+        labels=np.ascontiguousarray(labels, np.uint8),
+        puzzle_identifiers=np.repeat(identifiers, examples).astype(np.int32),
+        groups=np.repeat(group_of_puzzle, examples).astype(np.int32),
+        augmentations=np.repeat(position, examples).astype(np.int32),
+        examples=(np.arange(len(inputs)) - np.repeat(puzzles[:-1], examples)).astype(np.int32),
+    )
+
+
+def _bounds(path: Path, array: NDArray[Any], total: int, what: str) -> NDArray[np.int64]:
+    """Indices that rise from 0 to `total`."""
+    values = np.asarray(array, np.int64)
+    if len(values) < 2 or values[0] != 0 or values[-1] != total:
+        shown = f"{values[0]} to {values[-1]}" if len(values) else "nothing"
+        raise SourceError(f"{path}: goes from {shown}, expected 0 to {total} (the number of {what})")
+    if (np.diff(values) < 1).any():
+        place = int((np.diff(values) < 1).argmax())
+        raise SourceError(
+            f"{path}: entry {place + 1} is {values[place + 1]} after {values[place]}: must rise"
+        )
+    return values
+
+
+def _read_parquet(folder: Path, paths: list[Path]) -> FinishedRows:
+    """The Parquet files of an export; export.json beside them says what the columns cannot."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stated = _read_json(folder / "export.json")
+    try:
+        facts = {
+            "seq_len": int(stated["sequence_length"]),
+            "vocab_size": int(stated["vocabulary_size"]),
+            "num_puzzle_identifiers": int(stated["num_identifiers"]),
+        }
+        shape = int(stated["grid_rows"]), int(stated["grid_columns"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{folder}/export.json: lacks {error}") from error
+    splits: dict[Split, Rows] = {}
+    files = [SourceFile("export.json", file_sha256(folder / "export.json"), 0)]
+    for split in SPLITS:
+        parts: list[Rows] = []
+        for path in (path for path in paths if path.name.startswith(f"{split}-")):
+            try:
+                parts.append(_parquet_rows(path, pq.read_table(path), facts))
+            except (pa.ArrowException, OSError, KeyError) as error:
+                raise SourceError(f"{path}: is no Parquet file of an export ({error})") from error
+            files.append(SourceFile(path.name, file_sha256(path), len(parts[-1])))
+        if parts:
+            splits[split] = _in_order(folder, split, Rows.concatenate(parts))
+    names, extra = _read_names(folder, facts["num_puzzle_identifiers"], files)
+    return FinishedRows(
+        splits,
+        facts["vocab_size"],
+        facts["seq_len"],
+        facts["num_puzzle_identifiers"],
+        names,
+        extra,
+        files,
+        shape,
+    )
+
+
+def _parquet_rows(path: Path, table: Any, facts: dict[str, int]) -> Rows:
+    import pyarrow as pa
+
+    columns: dict[str, NDArray[Any]] = {}
+    for name in ("puzzle_identifier", "group", "augmentation", "example"):
+        column = table.column(name).combine_chunks()
+        if not pa.types.is_integer(column.type) or column.null_count:
+            raise SourceError(
+                f"{path}: column {name} has type {column.type}, allowed are integers without nulls"
+            )
+        columns[name] = column.to_numpy(zero_copy_only=False).astype(np.int32)
+    for name in ("inputs", "labels"):
+        column = table.column(name).combine_chunks()
+        listed = pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)
+        if not listed or not pa.types.is_integer(column.type.value_type) or column.null_count:
+            raise SourceError(f"{path}: column {name} has type {column.type}, allowed are lists of integers")
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        if len(flat) != table.num_rows * facts["seq_len"]:
+            raise SourceError(f"{path}: {name} has {len(flat):,} cells for {table.num_rows:,} rows")
+        if len(flat) and (flat.min() < 0 or flat.max() >= facts["vocab_size"]):
+            raise SourceError(f"{path}: {name} has a token outside 0 to {facts['vocab_size'] - 1}")
+        columns[name] = flat.astype(np.uint8).reshape(table.num_rows, facts["seq_len"])
+    identifiers = columns["puzzle_identifier"]
+    if len(identifiers) and not (
+        identifiers.min() >= 0 and identifiers.max() < facts["num_puzzle_identifiers"]
+    ):
+        raise SourceError(
+            f"{path}: has a puzzle identifier outside 0 to {facts['num_puzzle_identifiers'] - 1}"
+        )
+    return Rows(
+        inputs=columns["inputs"],
+        labels=columns["labels"],
+        puzzle_identifiers=identifiers,
+        groups=columns["group"],
+        augmentations=columns["augmentation"],
+        examples=columns["example"],
+    )
+
+
+def _in_order(folder: Path, split: str, rows: Rows) -> Rows:
+    """Groups, augmentations and examples count up from 0, with whole augmentations."""
+    if not len(rows):
+        raise SourceError(f"{folder}: {split} has no rows")
+    new_group = np.concatenate([[True], np.diff(rows.groups) != 0])
+    new_puzzle = new_group | np.concatenate([[True], np.diff(rows.augmentations) != 0])
+    starts, puzzles = np.flatnonzero(new_group), np.flatnonzero(new_puzzle)
+    examples = np.diff(np.append(puzzles, len(rows)))
+    of_group = np.cumsum(new_group)[puzzles] - 1
+    position = np.arange(len(puzzles)) - np.searchsorted(puzzles, starts)[of_group]
+    whole = (
+        np.array_equal(rows.groups, np.cumsum(new_group) - 1)
+        and np.array_equal(rows.augmentations[puzzles], position)
+        and np.array_equal(rows.examples, np.arange(len(rows)) - np.repeat(puzzles, examples))
+        and (examples == examples[np.searchsorted(puzzles, starts)][of_group]).all()
+    )
+    if not whole:
+        raise SourceError(f"{folder}: the {split} rows are not whole groups in order")
+    return rows
