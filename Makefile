@@ -43,10 +43,17 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup
+.tools/peers/bin/reasoning-gym-is-there: $(UV)
+	$(PYTHON) -m venv .tools/peers
+	.tools/peers/bin/pip install --quiet --disable-pip-version-check reasoning-gym==0.1.25
+	@touch $@
+
+bench: setup .tools/peers/bin/reasoning-gym-is-there
 	mkdir -p benchmarks/results
-	for name in generate build loader step; do \
+	for name in build generate loader step; do \
 	  $(BIN)/python benchmarks/bench_$$name.py --json benchmarks/results/$$name.json || exit 1; done
+	for kind in maze arc; do \
+	  $(BIN)/python benchmarks/bench_build.py --kind $$kind --json benchmarks/results/build_$$kind.json || exit 1; done
 	$(BIN)/python benchmarks/bench_step.py --mixer attention --json benchmarks/results/step_attention.json
 	$(BIN)/python benchmarks/render_docs.py
 

@@ -1,31 +1,38 @@
-"""How fast 1,000 Sudoku puzzles with 1,000 augmentations each (1,001,000 examples) become a dataset.
+"""How fast datasets are built: the whole command, start of Python included, with warm kernel caches.
 
-Ours is the whole command `trm-data build sudoku`, start of Python included, with warm kernel caches. The peer,
-in the same run, is a plain loop over examples in Python and numpy that makes the same augmentations and saves
-.npy files: what the published builder does, which took 57.8 s, 3.6 GB of memory and 1.3 GB on disk.
+Sudoku: 1,000 puzzles with 1,000 augmentations each (1,001,000 examples). The peer, in the same run, is a plain loop
+over examples in Python and numpy that makes the same augmentations and saves .npy files: what the published builder
+does, which took 57.8 s, 3.6 GB of memory and 1.3 GB on disk. ARC: ARC-1 with ConceptARC, 960 tasks, 1,000
+augmentations; the peer is such a loop over some of the tasks. Maze: 1,000 mazes under the 8 symmetries.
 
-    python benchmarks/bench_build.py [--csv FILE] [--repeats N] [--peer-repeats N] [--json PATH]
+    python benchmarks/bench_build.py [--kind sudoku|maze|arc] [--shared DIR] [--repeats N] [--json PATH]
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from report import Report
 
 PUZZLES = 1_000
 AUGMENTATIONS = 1_000
 EXAMPLES = PUZZLES * (AUGMENTATIONS + 1)
 PUBLISHED_S = 57.8
+PUBLISHED_ARC_S = 258.0
+PUBLISHED_ARC_PUZZLES = 876_405
+PEER_TASKS = 30
+ARC_TIMES = 20.0
+ARC_PEAK_MB = 1_500.0
+PEERS = Path(__file__).with_name("peers.py")
 TARGETS = {"times faster than the peer": 25.0, "seconds": 2.5, "peak MB": 400.0, "disk MB": 90.0}
 
 
@@ -38,32 +45,97 @@ class Ran:
 
 
 def main() -> None:
-    """Run both and print the report; as `--peer CSV OUT`, be the peer."""
-    if sys.argv[1:2] == ["--peer"]:
-        build_plainly(Path(sys.argv[2]), Path(sys.argv[3]))
-        return
+    """Run one kind and print the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    shared = Path(__file__).resolve().parents[2] / "shared" / "data" / "sudoku" / "sudoku_extreme_1k.csv"
-    parser.add_argument("--csv", type=Path, default=shared, help="1,000 puzzles; generated ones if missing")
+    shared = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser.add_argument("--kind", choices=("sudoku", "maze", "arc"), default="sudoku")
+    parser.add_argument("--shared", type=Path, default=shared, help="folder of the real puzzles")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peer-repeats", type=int, default=1)
     parser.add_argument("--json", type=Path, help="where to write the report")
     arguments = parser.parse_args()
-    report = Report(
-        f"build {PUZZLES:,} x {AUGMENTATIONS:,} Sudoku ({EXAMPLES:,} examples), whole command",
-        ("array-record", "duckdb", "numba", "numpy", "pyarrow"),
-    )
+    packages = ("array-record", "duckdb", "numba", "numpy", "pyarrow")
     with tempfile.TemporaryDirectory() as folder:
-        source = arguments.csv
-        if not source.is_file():
-            source = write_generated(Path(folder) / "generated.csv")
-            report.note(f"{arguments.csv.name} is missing: built from generated puzzles instead")
-        measure(report, source, Path(folder), arguments.repeats, arguments.peer_repeats)
+        if arguments.kind == "sudoku":
+            title = f"build {PUZZLES:,} x {AUGMENTATIONS:,} Sudoku ({EXAMPLES:,} examples), whole command"
+            report = Report(title, packages)
+            source = arguments.shared / "sudoku" / "sudoku_extreme_1k.csv"
+            if not source.is_file():
+                source = write_generated(Path(folder) / "generated.csv")
+                report.note("sudoku_extreme_1k.csv is missing: built from generated puzzles instead")
+            measure(report, source, Path(folder), arguments.repeats, arguments.peer_repeats)
+        elif arguments.kind == "arc":
+            report = Report("build ARC-1 x 1,000 (960 tasks with ConceptARC), whole command", packages)
+            measure_arc(report, arguments.shared / "arc", Path(folder), arguments.repeats)
+        else:
+            report = Report("build 1,000 mazes of 30x30 under the 8 symmetries, whole command", packages)
+            measure_mazes(report, arguments.shared / "maze", Path(folder), arguments.repeats)
     report.print()
     if arguments.json:
         report.write_json(arguments.json)
+
+
+def measure_arc(report: Report, data: Path, folder: Path, repeats: int) -> None:
+    """Full ARC-1, and the peer on a share of the training tasks, both as puzzles in a second."""
+    if not data.is_dir():
+        report.note(f"{data} is missing: nothing was measured")
+        return
+    runs: list[Ran] = []
+    for _ in range(repeats):
+        shutil.rmtree(folder / "ours", ignore_errors=True)
+        runs.append(
+            run(
+                [
+                    *(str(Path(sys.executable).with_name("trm-data")), "build", "arc", "--quiet"),
+                    *("--aug", "1000", "--source", f"kaggle:{data}", "--name", "arc", "--root"),
+                    str(folder / "ours"),
+                ]
+            )
+        )
+    manifest = json.loads((folder / "ours" / "datasets" / "arc" / "manifest.json").read_text())
+    puzzles = manifest["splits"]["train"]["num_puzzles"]
+    examples = sum(split["num_examples"] for split in manifest["splits"].values())
+    begun = time.perf_counter()
+    command = [sys.executable, str(PEERS), "arc", str(data), str(folder / "peer"), str(PEER_TASKS)]
+    peer_puzzles = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    peer_rate = peer_puzzles / (time.perf_counter() - begun)
+    seconds = [ran.seconds for ran in runs]
+    rates = [puzzles / value for value in seconds]
+    line = report.add("trm-data build", seconds, unit="s", n=examples)
+    report.add("trm-data build", rates, unit="puzzles/s", n=puzzles)
+    report.add(f"peer: plain Python loop, {PEER_TASKS} tasks", [peer_rate], unit="puzzles/s", n=peer_puzzles)
+    report.add(
+        "ours / peer", [rate / peer_rate for rate in rates], unit="times", n=puzzles, at_least=ARC_TIMES
+    )
+    report.add("ours, peak memory", [ran.peak_mb for ran in runs], unit="MB", n=examples)
+    report.add("ours, on disk", [size_mb(folder / "ours")], unit="MB", n=examples)
+    peak = max(ran.peak_mb for ran in runs)
+    verdict = "reached" if peak <= ARC_PEAK_MB else "MISSED"
+    report.note(f"peak memory {peak:,.0f} MB, target at most {ARC_PEAK_MB:,.0f} MB: {verdict}")
+    report.note(
+        f"the published builder took {PUBLISHED_ARC_S:g} s for {PUBLISHED_ARC_PUZZLES:,} puzzles on such a machine "
+        f"({PUBLISHED_ARC_PUZZLES / PUBLISHED_ARC_S:,.0f} puzzles/s, 15.5 GB of memory, 6.8 GB on disk); ours is "
+        f"{PUBLISHED_ARC_S / line.median * puzzles / PUBLISHED_ARC_PUZZLES:.1f} times as fast"
+    )
+
+
+def measure_mazes(report: Report, data: Path, folder: Path, repeats: int) -> None:
+    """Read and generated mazes."""
+    command = [str(Path(sys.executable).with_name("trm-data")), "build", "maze", "--quiet", "--aug", "8"]
+    sources = {"generated": ["--val-size", "0", "--test-size", "0"]}
+    if (data / "maze_30x30_hard_1k_train.csv").is_file():
+        sources["read"] = ["--source", f"csv:{data / 'maze_30x30_hard_1k_train.csv'}"]
+    for name, options in sources.items():
+        runs: list[Ran] = []
+        for _ in range(repeats if name == "read" else 1):
+            shutil.rmtree(folder / "ours", ignore_errors=True)
+            runs.append(
+                run([*command, *options, "--size", "1000", "--name", name, "--root", str(folder / "ours")])
+            )
+        report.add(f"trm-data build, {name} mazes", [ran.seconds for ran in runs], unit="s", n=8_000)
+        report.add(f"peak memory, {name}", [ran.peak_mb for ran in runs], unit="MB", n=8_000)
 
 
 def measure(report: Report, source: Path, folder: Path, repeats: int, peer_repeats: int) -> None:
@@ -88,7 +160,7 @@ def measure(report: Report, source: Path, folder: Path, repeats: int, peer_repea
     disk_mb = size_mb(folder / "ours")
     single = ours("--workers", "1")
     peers = [
-        run([sys.executable, __file__, "--peer", str(source), str(folder / "peer")])
+        run([sys.executable, str(PEERS), "sudoku", str(source), str(folder / "peer")])
         for _ in range(peer_repeats)
     ]
     seconds = [ran.seconds for ran in runs]
@@ -140,44 +212,6 @@ def write_generated(path: Path) -> Path:
     rows = (f",{encode_grid(p)},{encode_grid(s)},1" for p, s in zip(puzzles, solutions, strict=True))
     path.write_text("\n".join(["source,question,answer,rating", *rows]) + "\n")
     return path
-
-
-def build_plainly(source: Path, folder: Path) -> None:
-    """The peer: one augmentation after the other, kept in lists, saved as int64 arrays."""
-    folder.mkdir(exist_ok=True)
-    generator = np.random.RandomState(0)
-    inputs: list[np.ndarray] = []
-    labels: list[np.ndarray] = []
-    with source.open() as file:
-        for row in csv.DictReader(file):
-            puzzle = np.array([0 if c == "." else int(c) for c in row["question"]]).reshape(9, 9)
-            solution = np.array([int(c) for c in row["answer"]]).reshape(9, 9)
-            inputs.append(puzzle)
-            labels.append(solution)
-            for _ in range(AUGMENTATIONS):
-                new_puzzle, new_solution = augment_plainly(puzzle, solution, generator)
-                inputs.append(new_puzzle)
-                labels.append(new_solution)
-    for name, grids in (("inputs", inputs), ("labels", labels)):
-        flat = np.concatenate(grids).reshape(len(grids), -1)
-        np.save(folder / f"all__{name}.npy", flat + 1)
-
-
-def augment_plainly(
-    puzzle: np.ndarray, solution: np.ndarray, generator: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """One random symmetry, cell by cell."""
-    digits = np.concatenate([[0], generator.permutation(np.arange(1, 10))])
-    transpose = generator.rand() < 0.5
-    rows = np.concatenate([3 * band + generator.permutation(3) for band in generator.permutation(3)])
-    columns = np.concatenate([3 * stack + generator.permutation(3) for stack in generator.permutation(3)])
-    places = np.array([rows[cell // 9] * 9 + columns[cell % 9] for cell in range(81)])
-
-    def apply(grid: np.ndarray) -> np.ndarray:
-        turned = grid.T if transpose else grid
-        return digits[turned.flatten()[places].reshape(9, 9)]
-
-    return apply(puzzle), apply(solution)
 
 
 if __name__ == "__main__":

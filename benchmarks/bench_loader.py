@@ -1,7 +1,8 @@
 """How fast batches of 768 come out of the loader: 1,001,000 Sudoku rows, global shuffle, through Grain.
 
-In the same run: Grain's ordinary pipeline (one record an element, shuffle, map, batch) over the same shards'
-rows stored one a record, and a bare numpy gather of random resident rows as the limit.
+Then virtual Sudoku, virtual ARC and resident ARC rows. In the same run: Grain's ordinary pipeline (one record an
+element, shuffle, map, batch) over the same rows stored one a record, and a bare numpy gather of random resident rows as
+the limit.
 
     python benchmarks/bench_loader.py [--batch N] [--repeats N] [--json PATH]
 """
@@ -9,6 +10,7 @@ rows stored one a record, and a bare numpy gather of random resident rows as the
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import tempfile
 from pathlib import Path
 
@@ -18,10 +20,11 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from report import Report
 
 import trm_data
-from trm_data.build import BuildRequest, build_dataset
+from trm_data.build import build_dataset
 from trm_data.layout import Layout
+from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import SudokuOptions
+from trm_data.specs import ArcOptions, SudokuOptions
 
 PUZZLES = 1_000
 AUGMENTATIONS = 1_000
@@ -33,6 +36,11 @@ PEER_FILE_ROWS = 10_000
 TARGET_EXAMPLES_PER_S = 2_000_000
 TARGET_PEER_RATIO = 100
 TARGET_LIMIT_SHARE = 1 / 3
+OTHER_BATCHES = 400
+VIRTUAL_TARGET = 1_000_000
+ARC_TARGET = 500_000
+ARC_VIRTUAL_TARGET = 150_000
+ARC_STORED_AUG = 300
 
 
 def main() -> None:
@@ -42,6 +50,8 @@ def main() -> None:
     )
     parser.add_argument("--batch", type=int, default=768)
     parser.add_argument("--repeats", type=int, default=5)
+    beside = Path(__file__).resolve().parents[2] / "shared"
+    parser.add_argument("--shared", type=Path, default=beside, help="folder that holds data/arc")
     parser.add_argument("--json", type=Path, help="where to write the report")
     arguments = parser.parse_args()
     report = Report(
@@ -59,6 +69,15 @@ def main() -> None:
         build_dataset(request, Layout(Path(folder)))
         dataset = trm_data.open_dataset("rows", folder)
         measure(report, dataset, Path(folder), arguments.batch, arguments.repeats)
+        del dataset
+        virtual = dataclasses.replace(request, augment="virtual", name="virtual")
+        build_dataset(virtual, Layout(Path(folder)))
+        measure_other(report, "virtual Sudoku", "virtual", folder, arguments, VIRTUAL_TARGET)
+        arc = arguments.shared / "data" / "arc"
+        if arc.is_dir():
+            measure_arc(report, arc, folder, arguments)
+        else:
+            report.note(f"{arc} is missing: ARC was not measured")
     report.print()
     if arguments.json:
         report.write_json(arguments.json)
@@ -103,17 +122,64 @@ def measure(report: Report, dataset: trm_data.Dataset, folder: Path, batch: int,
     )
 
 
+def measure_arc(report: Report, arc: Path, folder: str, arguments: argparse.Namespace) -> None:
+    """ARC-1 with 1,000 augmentations, virtual, and as many of its rows as fit the memory of most machines, stored."""
+    options = ArcOptions(subsets=("training", "evaluation", "concept"))
+    request = BuildRequest(
+        kind="arc",
+        source=parse_source(f"kaggle:{arc}", allowed=("kaggle",)),
+        aug=AUGMENTATIONS,
+        test_size=None,
+        augment="virtual",
+        options=options,
+        name="arc-virtual",
+    )
+    build_dataset(request, Layout(Path(folder)))
+    measure_other(report, "virtual ARC-1 x 1,000", "arc-virtual", folder, arguments, ARC_VIRTUAL_TARGET)
+    stored = dataclasses.replace(request, augment="stored", aug=ARC_STORED_AUG, name="arc")
+    build_dataset(stored, Layout(Path(folder)))
+    name = f"ARC-1 x {ARC_STORED_AUG}, resident rows"
+    measure_other(report, name, "arc", folder, arguments, ARC_TARGET, budget_bytes=8_000_000_000)
+
+
+def measure_other(
+    report: Report,
+    what: str,
+    name: str,
+    folder: str,
+    arguments: argparse.Namespace,
+    target: float,
+    **options: int,
+) -> None:
+    """The loader of another dataset, with a prefetching thread and without."""
+    dataset = trm_data.open_dataset(name, folder, **options)
+    for threads in (1, 0):
+        with trm_data.make_loader(
+            dataset, global_batch_size=arguments.batch, seed=0, threads=threads
+        ) as loader:
+            report.measure(
+                f"{what}, {threads} prefetching threads",
+                lambda loader=loader: [next(loader) for _ in range(OTHER_BATCHES)],
+                repeats=arguments.repeats,
+                unit="examples/s",
+                per=OTHER_BATCHES * arguments.batch,
+                at_least=target,
+            )
+
+
 def gather_plainly(dataset: trm_data.Dataset, batch: int) -> None:
     """Batches of uniformly random rows by fancy indexing, and nothing else."""
     random = np.random.default_rng(0)
+    stored = dataset.reader.rows
     for _ in range(BATCHES):
         rows = random.integers(0, len(dataset), batch)
-        dataset.inputs[rows], dataset.labels[rows], dataset.puzzle_identifiers[rows]
+        stored.inputs[rows], stored.labels[rows], stored.puzzle_identifiers[rows]
 
 
 def write_one_a_record(dataset: trm_data.Dataset, folder: Path) -> list[str]:
     """Rows one example a record, as an ordinary Grain pipeline wants them, in files small enough to seek in."""
-    pairs = np.concatenate([dataset.inputs[:PEER_ROWS], dataset.labels[:PEER_ROWS]], axis=1)
+    rows = dataset.read(np.arange(PEER_ROWS))
+    pairs = np.concatenate([rows["inputs"], rows["labels"]], axis=1)
     paths: list[str] = []
     for start in range(0, len(pairs), PEER_FILE_ROWS):
         paths.append(str(folder / f"peer-{start}.array_record"))

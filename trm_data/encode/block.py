@@ -77,10 +77,11 @@ def decode_block(record: bytes, schema: pa.Schema) -> Rows:
     try:
         batch = pa.ipc.open_stream(record).read_next_batch()
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, StopIteration, MemoryError) as error:
+        found = batch.schema.names
+    except (pa.ArrowException, OSError, StopIteration, MemoryError, ValueError) as error:
         raise CorruptDatasetError(f"a record is not an Arrow stream: {error}") from error
     if not batch.schema.equals(schema):
-        raise CorruptDatasetError(f"a record has the columns {batch.schema.names}, not {schema.names}")
+        raise CorruptDatasetError(f"a record has the columns {found}, not {schema.names}")
     if any(column.null_count for column in batch.columns):
         raise CorruptDatasetError("a record has missing values")
 
