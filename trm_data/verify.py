@@ -129,7 +129,8 @@ class _SplitCheck:
     def __init__(self, layout: Layout, manifest: Manifest, kind: Kind, split: Split) -> None:
         self.digest = ""
         self.classes: list[tuple[str, str]] = []
-        self._layout, self._manifest, self._kind, self._split = layout, manifest, kind, split
+        self._layout, self._manifest, self._kind = layout, manifest, kind
+        self._split: Split = split
         self._entry = manifest.splits[split]
         self._augmented = self._entry.num_puzzles > self._entry.num_groups
 

@@ -58,7 +58,7 @@ class PredictionWriter:
         predictions = np.concatenate([batch.predictions for batch in batches])
         count = len(predictions)
         rows = np.arange(batches[0].first_row, batches[0].first_row + count, dtype=np.int64)
-        labels = self._dataset.read(rows)["labels"]
+        labels = self._dataset.read(rows)["labels"].astype(np.uint8)
         picks = self._dataset.groups.picks(rows)
         wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
         halt_steps = np.concatenate([batch.halt_steps for batch in batches])

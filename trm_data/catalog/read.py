@@ -188,7 +188,7 @@ def _table(
         if columns is not None:
             columns = [name for name in columns if name in pq.read_schema(path).names]
         read = pq.read_table(path, columns=columns)
-        return read.filter(pc.equal(read.column("split"), split))
+        return read.filter(pc.field("split") == split)
     except (pa.ArrowInvalid, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
 

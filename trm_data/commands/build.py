@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
 
-Optional = {"help_behavior_hint": ""}
+Optional: dict[str, Any] = {"help_behavior_hint": ""}
+"""For options whose default needs words: tyro adds none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ elsewhere; tasks write whole files under final names or nothing, so running one 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -41,10 +42,10 @@ class RayEngine:
         address = os.environ.get("RAY_ADDRESS")
         if not ray.is_initialized():
             try:
-                ray.init(address=address, log_to_driver=False, logging_level="error")
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise SpecError(f"--engine ray: no cluster at RAY_ADDRESS={address} ({error})") from error
-        self._ray = ray
+        self._ray: Any = ray
         self._limit = workers
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
@@ -52,6 +53,8 @@ class RayEngine:
         self, task: Callable[[T], R], items: Sequence[T], done: Callable[[R], None] | None = None
     ) -> list[R]:
         """See `Engine.run`."""
+        from ray import exceptions
+
         ray = self._ray
         remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_apply)
         shared = ray.put(task)
@@ -69,12 +72,12 @@ class RayEngine:
                     results[position] = ray.get(reference)
                     if done is not None:
                         done(results[position])
-        except ray.exceptions.RayTaskError as error:
+        except exceptions.RayTaskError as error:
             cause = error.cause
             if isinstance(cause, (DataError, OSError)):
                 raise cause from error
             raise
-        except ray.exceptions.RayError as error:
+        except exceptions.RayError as error:
             raise BuildError(f"the Ray cluster lost a task for good ({error}); build again") from error
         finally:
             for reference in running:

@@ -1,8 +1,9 @@
 """The walk of the hard Sudoku generator, compiled: exchanges clues until a puzzle's rating is the wanted one.
 
-Input: seed, stream, puzzle numbers, the quantiles of the wanted ratings, the images that a rating counts over.
+Input: seed, stream, puzzle numbers, quantiles of the wanted ratings, the images that a rating counts over.
 Output: puzzles, solutions and guess counts, written in place.
-Neighbours: wrapped by `generate.hard`; starts from a puzzle of `generate.kernels`, searches with `solve.kernels`.
+Neighbours: wrapped by `generate.hard`; starts from puzzles of `generate.kernels`, searches with
+`solve.kernels`.
 
 A walk stays on one solution. The cells in which any other grid differs from it must hold a clue. Every search
 that shows a clue to be needed finds such a grid; its cells are kept, so most later tests need no search.
@@ -32,18 +33,22 @@ _R = 3
 _CELLS = 81
 _ALL_DIGITS = np.uint64(511)
 _MOST_ADDED = 4  # clues that a step adds
-_NEAR = 10  # a walk ends within 1 / 10 of the wanted rating
+_NEAR = 20  # a walk ends within 1 / 20 of the wanted rating
 _WORST_LOSS = 30  # percent of the way that a step may give up again
+_FEWEST_CLUES = 24  # no step below; the hard puzzles of Sudoku-Extreme have about 24
 _GRIDS = 4
 _STEPS = 4000
 _SETS = 512
 _ANY = 1 << 40
+_BLOCKS = 1 << 62  # puzzle numbers are below, the draws of blocks of them above
 
 
 class Images(NamedTuple):
-    """The images of a puzzle that its rating counts over: image i has digits[i, puzzle[cells[i, j]]] in cell j.
+    """The images of a puzzle that its rating counts over.
 
-    cells: int64[8, 81]. digits: uint8[8, 10], 0 for a blank. guess_limit: where the count of an image ends.
+    Image i has digits[i, puzzle[cells[i, j]]] in cell j; its count ends at `guess_limit`.
+
+    cells: int64[8, 81]. digits: uint8[8, 10], 0 for a blank.
     """
 
     cells: NDArray[np.int64]
@@ -76,7 +81,8 @@ def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) ->
     """Searches one solution of the state work.stack[0]."""
     search(
         work.stack, _ALL_DIGITS, tables.shrink, tables.row_cells, tables.column_pairs, tables.row_matchings,
-        tables.column_matchings, work.scratch, _R, _R, 1, guess_limit, branching, work.stream, work.first, work.info,
+        tables.column_matchings, work.scratch, _R, _R, 1, guess_limit, branching, work.stream, work.first,
+        work.info,
     )  # fmt: skip
 
 
@@ -182,8 +188,8 @@ def _walk(
 ) -> int:
     """Changes a minimal puzzle in place until it has about `wanted` guesses; returns how many it has.
 
-    A step that leads away from `wanted` is taken if it loses no more than a share, drawn anew each time, of
-    what there is. (The first guesses are as far as they are; a step from more than twice `wanted` loses none.)
+    A step that leads away from `wanted` is taken if it gives up no more than a share of what was reached; the
+    share is drawn for each step.
     """
     trial = np.empty(_CELLS, np.uint8)
     for i in range(_CELLS):
@@ -196,7 +202,8 @@ def _walk(
             break
         trial[:] = puzzle
         _exchange(trial, solution, work, tables)
-        if (trial == puzzle).all() or np.count_nonzero(trial) < min(24, np.count_nonzero(puzzle)):
+        clues = np.count_nonzero(trial)
+        if (trial == puzzle).all() or (clues < _FEWEST_CLUES and clues < np.count_nonzero(puzzle)):
             continue
         percent = np.int64(next_bounded(work.stream, np.uint64(_WORST_LOSS + 1)))
         least = score - max(score, 0) * percent // 100
@@ -221,8 +228,9 @@ def harden_many(
 ) -> None:
     """Fills puzzles and solutions [N, 81] with those numbered from `start`, and guesses [N] over all images.
 
-    `quantiles` are of the wanted guesses over all images, at equal distances of probability from 0 to 1. If
-    no walk on `_GRIDS` grids of `_STEPS` steps comes near what was drawn, the puzzle is the nearest of them.
+    `quantiles` are of the wanted guesses over all images, at P + 1 equidistant probabilities from 0 to 1. In
+    a block of P puzzles (from a multiple of P on) one is drawn from each part, in random order. If `_STEPS`
+    steps on each of `_GRIDS` grids do not come near what was drawn, the puzzle is the nearest of their ends.
     """
     work = Work(
         np.empty((_CELLS + 1, 31), np.uint64), np.empty(_R * (PLANES + 2), np.uint64),
@@ -231,16 +239,24 @@ def harden_many(
         np.empty(1, np.int64),
     )  # fmt: skip
     puzzle, solution = np.empty((1, _CELLS), np.uint8), np.empty((1, _CELLS), np.uint8)
+    parts = quantiles.shape[0] - 1
+    part_order = np.empty(parts, np.int64)
     for i in range(puzzles.shape[0]):
-        open_stream(work.stream, seed, _HARDEN, start + i, stream_number)
-        part = np.int64(next_bounded(work.stream, np.uint64(quantiles.shape[0] - 1)))
+        number = start + i
+        for j in range(parts):
+            part_order[j] = j
+        open_stream(work.stream, seed, _HARDEN, _BLOCKS + number // parts, stream_number)
+        shuffle(work.stream, part_order)
+        part = part_order[number % parts]
+        open_stream(work.stream, seed, _HARDEN, number, stream_number)
         width = quantiles[part + 1] - quantiles[part] + 1
         wanted = quantiles[part] + np.int64(next_bounded(work.stream, np.uint64(width)))
         guesses[i] = _ANY
         for _ in range(_GRIDS):
-            generate_many(  # a seed and a stream number of its own for each grid, drawn from this puzzle's stream
+            generate_many(  # with a seed and a stream number drawn from this puzzle's own stream
                 next_word(work.stream), next_word(work.stream), 0, tables.shrink, tables.row_cells,
-                tables.column_pairs, tables.row_matchings, tables.column_matchings, _R, _R, 0, puzzle, solution,
+                tables.column_pairs, tables.row_matchings, tables.column_matchings, _R, _R, 0,
+                puzzle, solution,
             )  # fmt: skip
             count = _walk(puzzle[0], solution[0], wanted, images, work, tables)
             if abs(count - wanted) < abs(guesses[i] - wanted):

@@ -60,17 +60,26 @@ class Candidates:
 
     def take(self, keep: NDArray[np.int64] | list[int]) -> Candidates:
         """Those at the positions `keep`."""
-        columns = (self.inputs, self.labels, self.source_rows, self.hashes, self.automorphisms)
-        facts = {name: values[keep] for name, values in self.facts.items()}
-        return Candidates(*(column[keep] for column in columns), facts)
+        return Candidates(
+            inputs=self.inputs[keep],
+            labels=self.labels[keep],
+            source_rows=self.source_rows[keep],
+            hashes=self.hashes[keep],
+            automorphisms=self.automorphisms[keep],
+            facts={name: values[keep] for name, values in self.facts.items()},
+        )
 
     @staticmethod
     def concatenate(parts: list[Candidates]) -> Candidates:
         """All of `parts` in order."""
-        names = ("inputs", "labels", "source_rows", "hashes", "automorphisms")
-        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        facts = {name: np.concatenate([part.facts[name] for part in parts]) for name in parts[0].facts}
-        return Candidates(*columns, facts)
+        return Candidates(
+            inputs=np.concatenate([part.inputs for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
+            source_rows=np.concatenate([part.source_rows for part in parts]),
+            hashes=np.concatenate([part.hashes for part in parts]),
+            automorphisms=np.concatenate([part.automorphisms for part in parts]),
+            facts={name: np.concatenate([part.facts[name] for part in parts]) for name in parts[0].facts},
+        )
 
 
 Checked = tuple[Candidates, list[Reject]]
@@ -85,8 +94,11 @@ class Stream(Protocol):
     """What messages say."""
     ends: bool
     """Whether it runs out, so that it is never asked for more than is wanted."""
-    left: int | None
-    """Candidates that it still has at most; None where it has no end."""
+
+    @property
+    def left(self) -> int | None:
+        """Candidates that it still has at most; None where it has no end."""
+        ...
 
     def next_chunk(self, split: Split, count: int) -> Checked | None:
         """At most `count` valid candidates and the rows that are none; None when there are no more."""
@@ -105,7 +117,7 @@ class GeneratedStream:
     name = "generated"
     shown = "the generator"
     ends = False
-    left = None
+    left: int | None = None
 
     def __init__(
         self, make: Callable[[int, tuple[int, int]], Candidates], engine: Engine, *, smallest: int = 32

@@ -74,7 +74,7 @@ def read_finished(folder: Path) -> FinishedRows:
     """
     if not folder.is_dir():
         raise SourceError(f"{folder}: no such folder")
-    found = [split for split in SPLITS if (folder / split / "dataset.json").is_file()]
+    found: list[Split] = [split for split in SPLITS if (folder / split / "dataset.json").is_file()]
     if found:
         return _read_published(folder, found)
     data = folder / "data" if (folder / "data").is_dir() else folder

@@ -180,8 +180,8 @@ def _checked(
     seen: dict[bytes, int] = {}
     keep: list[int] = []
     wrong = [((values < 0) | (values > LARGEST_TOKEN)) for values in (inputs, labels)]
-    bad = wrong[0].any(axis=1) | wrong[1].any(axis=1)
-    for row, (line, is_bad) in enumerate(zip(lines.tolist(), bad.tolist(), strict=True)):
+    bad = np.logical_or(wrong[0], wrong[1]).any(axis=1)
+    for row, (line, is_bad) in enumerate(zip(lines.tolist(), np.asarray(bad).tolist(), strict=True)):
         if is_bad:
             which = 0 if wrong[0][row].any() else 1
             cell = int(wrong[which][row].argmax())

@@ -59,14 +59,15 @@ def choose_tasks(
         chosen.append(_Chosen(task, pairs, ks, identifier))
         identifier += len(ks)
         progress.advance(1)
-    splits = {split: _groups(chosen, split, source_name) for split in SPLITS}
+    splits: dict[Split, Groups | None] = {split: _groups(chosen, split, source_name) for split in SPLITS}
     unscored = sum(not _scored(task.pairs["test"]) for task in chosen if task.pairs["test"])
     if unscored:
         warnings.append(f"{unscored} test tasks have no solutions: they are built, and marked unscored")
     if splits["test"] is None:
         warnings.append(f"no task of {options.evaluation!r} was chosen: there is no test split")
+    found: dict[Split, Groups] = {split: groups for split, groups in splits.items() if groups is not None}
     return Selection(
-        {split: groups for split, groups in splits.items() if groups is not None},
+        found,
         sources=read.files,
         num_identifiers=identifier,
         identifiers_digest=_identifiers_digest(spec.seed, chosen),

@@ -66,7 +66,7 @@ class FinishedKind(KindDefaults):
         progress.start("read rows", None, "examples")
         found = read_finished(sources.main.path)
         names = list(found.names) or [str(identifier) for identifier in range(found.num_identifiers)]
-        splits = {
+        splits: dict[Split, Groups] = {
             split: _groups(found, found.splits[split], sources.main.spec.name)
             for split in SPLITS
             if split in found.splits

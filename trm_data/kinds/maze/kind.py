@@ -185,8 +185,7 @@ def _checked(options: MazeOptions, shown: str, rows: MazeRows, positions: NDArra
     """The rows that have a path, which their label shows, and the others with the reason."""
     inputs, stated, lines = rows.inputs[positions], rows.labels[positions], rows.lines[positions]
     ruled = label_mazes(inputs, options.rows, options.columns)
-    has_label = stated.any(axis=1)
-    labels = np.where(has_label[:, None], stated, ruled.labels)
+    labels = np.where(stated.any(axis=1, keepdims=True), stated, ruled.labels)
     problems: list[str | None] = ["there is no path from S to G"] * len(inputs)
     solvable = ruled.path_steps >= 0
     found = path_problems(inputs[solvable], labels[solvable], options.rows, options.columns)
@@ -199,7 +198,7 @@ def _checked(options: MazeOptions, shown: str, rows: MazeRows, positions: NDArra
         if problem is not None
     ]
     candidates = _candidates(options, inputs[good], labels[good], lines[good])
-    candidates.facts["rating"] = rows.ratings[positions][good]
+    candidates.facts["rating"] = rows.ratings[positions[good]]
     candidates.facts["rating_source"] = np.full(int(good.sum()), "file")
     return candidates, rejects
 

@@ -1,0 +1,75 @@
+"""Hard puzzles have one solution, are minimal, depend on their number alone, rate as Sudoku-Extreme."""
+
+import csv
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from trm_data.canonical.sudoku import canonicalize
+from trm_data.generate.hard import generate_counted, generate_hard
+from trm_data.generate.sudoku import generate
+from trm_data.solve.sudoku import RATE_IMAGES, rate, solve
+
+
+@pytest.fixture(scope="module")
+def block():
+    """Puzzles 0 to 31: one of each part of the distribution."""
+    return generate_counted(5, 2, 0, 32)
+
+
+def test_puzzles_are_unique_and_minimal(block):
+    puzzles, solutions, _ = block
+    solved = solve(puzzles, 3, 3)
+    assert (solved.counts == 1).all()
+    np.testing.assert_array_equal(solved.solutions, solutions)
+    without = []
+    for puzzle in puzzles:
+        for cell in np.flatnonzero(puzzle):
+            without.append(puzzle.copy())
+            without[-1][cell] = 0
+    assert (solve(np.array(without), 3, 3).counts == 2).all()
+
+
+def test_a_puzzle_depends_on_its_number_alone(block):
+    with ThreadPoolExecutor(2) as pool:
+        parts = list(pool.map(lambda part: generate_hard(5, 2, *part), [(0, 5), (5, 16), (21, 11)]))
+    np.testing.assert_array_equal(np.concatenate([part[0] for part in parts]), block[0])
+    np.testing.assert_array_equal(np.concatenate([part[1] for part in parts]), block[1])
+
+
+def test_seed_and_stream_make_other_puzzles(block):
+    others = np.concatenate([generate_hard(5, 3, 0, 4)[1], generate_hard(6, 2, 0, 4)[1], block[1]])
+    assert len(np.unique(others, axis=0)) == 40
+
+
+def test_the_walk_counts_what_rate_counts(block):
+    np.testing.assert_array_equal(rate(block[0], 3, 3) * RATE_IMAGES, block[2])
+
+
+def test_puzzles_are_harder_than_random_ones(block):
+    assert rate(block[0], 3, 3).mean() > 10 * rate(generate(5, 2, 0, 500, 3, 3)[0], 3, 3).mean()
+
+
+def test_none_and_wrong_numbers():
+    assert generate_hard(1, 0, 0, 0)[0].shape == (0, 81)
+    with pytest.raises(ValueError, match="start, count"):
+        generate_hard(1, 0, -1, 2)
+    with pytest.raises(ValueError, match="start, count"):
+        generate_hard(1, 0, 1 << 62, 1)
+    with pytest.raises(ValueError, match="seed"):
+        generate_hard(-1, 0, 0, 2)
+
+
+@pytest.mark.slow
+def test_ratings_are_those_of_sudoku_extreme(shared_data):
+    puzzles, solutions = generate_hard(1, 0, 0, 300)
+    with (shared_data / "sudoku" / "sudoku_extreme_1k.csv").open() as file:
+        questions = [row["question"] for row in csv.DictReader(file)]
+    extreme = np.array([[int(c.replace(".", "0")) for c in question] for question in questions], np.uint8)
+    quarters = (0.25, 0.5, 0.75)
+    np.testing.assert_allclose(
+        np.quantile(rate(puzzles, 3, 3), quarters), np.quantile(rate(extreme, 3, 3), quarters), rtol=0.25
+    )
+    forms = canonicalize(solutions, solutions, 3, 3).forms
+    assert len(np.unique(forms, axis=0)) >= 0.9 * len(forms)
