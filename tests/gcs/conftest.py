@@ -1,0 +1,40 @@
+"""A bucket on the loopback, and machines that know nothing of each other but the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from tests.gcs.server import GcsServer
+from trm_data.layout import Layout, resolve_root
+
+URL = "gs://bucket/trm"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Generator[GcsServer, None, None]:
+    """The server, with an empty `bucket` and an empty `other`."""
+    with GcsServer("bucket", "other") as started:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
+        monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
+        monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+        yield started
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Layout]:
+    """Become the machine of this name; returns its layout of `URL`."""
+
+    def become(name: str) -> Layout:
+        monkeypatch.setenv("TRM_CACHE", str(tmp_path / name))
+        return resolve_root(URL)
+
+    return become
+
+
+@pytest.fixture
+def bucket(server: GcsServer, machine: Callable[[str], Layout]) -> Layout:
+    """The layout of `URL` on the machine `first`."""
+    return machine("first")

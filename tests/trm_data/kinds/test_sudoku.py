@@ -1,0 +1,75 @@
+"""Sudoku variants: every box shape, exact counts per rating bin, hard puzzles, nested sets."""
+
+import numpy as np
+import pytest
+
+from trm_data.build import build_dataset
+from trm_data.catalog.query import query_catalog
+from trm_data.errors import SpecError
+from trm_data.kinds.sudoku.kind import BOXES
+from trm_data.layout import Layout
+from trm_data.specs import SudokuOptions
+from trm_data.verify import verify_dataset
+
+
+@pytest.fixture
+def layout(tmp_path) -> Layout:
+    return Layout(tmp_path)
+
+
+@pytest.mark.parametrize("box", BOXES)
+def test_every_shape_is_generated_augmented_and_verified(layout: Layout, request_small, box) -> None:
+    options = SudokuOptions(box_rows=box[0], box_columns=box[1])
+    made = request_small(size=4, aug=5, val_size=1, test_size=1, options=options)
+    manifest = build_dataset(made, layout).manifest
+    assert manifest.sequence_length == (box[0] * box[1]) ** 2
+    assert manifest.vocabulary_size == box[0] * box[1] + 2
+    assert manifest.splits["train"].num_examples == 24
+    assert verify_dataset(layout, "small").problems == []
+
+
+def test_every_bin_has_its_share(layout: Layout, request_small) -> None:
+    options = SudokuOptions(rating_bins=(0.0, 0.5, 2.0))
+    made = request_small(size=32, aug=0, val_size=0, test_size=9, options=options)
+    build_dataset(made, layout)
+    found = query_catalog(
+        layout,
+        "SELECT split, sum((rating < 0.5)::INT), sum((rating >= 0.5 AND rating < 2)::INT), "
+        "sum((rating >= 2)::INT) FROM puzzles GROUP BY split ORDER BY split",
+    ).rows
+    assert found == [("test", 3, 3, 3), ("train", 11, 11, 10)]
+    assert verify_dataset(layout, "small").problems == []
+
+
+def test_binned_sets_are_nested(layout: Layout, request_small) -> None:
+    options = SudokuOptions(rating_bins=(0.0, 0.5))
+    for name, size in (("large", 20), ("part", 7)):
+        build_dataset(
+            request_small(name=name, size=size, aug=0, val_size=0, test_size=0, options=options), layout
+        )
+    query = "SELECT canonical_hash FROM puzzles WHERE dataset = '{}' ORDER BY group_index"
+    large, part = (query_catalog(layout, query.format(name)).rows for name in ("large", "part"))
+    assert part == large[:7]
+
+
+def test_extreme_puzzles_are_hard(layout: Layout, request_small) -> None:
+    options = SudokuOptions(difficulty="extreme")
+    made = request_small(size=32, aug=2, val_size=0, test_size=0, options=options)
+    build_dataset(made, layout)
+    ratings = np.array([row[0] for row in query_catalog(layout, "SELECT rating FROM puzzles").rows])
+    assert ratings.mean() > 10
+    assert verify_dataset(layout, "small").problems == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SudokuOptions(rating_bins=(5.0, 1.0)), "--rating-bins 5,1: rising numbers"),
+        (SudokuOptions(rating_bins=(-1.0,)), "--rating-bins -1"),
+        (SudokuOptions(rating_bins=(0.0, 5.0), min_rating=1.0), "exclude each other"),
+        (SudokuOptions(difficulty="extreme", box_rows=2), "--difficulty extreme: only for generated"),
+    ],
+)
+def test_options_that_cannot_be(layout: Layout, request_small, options, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        build_dataset(request_small(options=options, val_size=0, test_size=0), layout)
