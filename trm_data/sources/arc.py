@@ -313,12 +313,15 @@ def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
         raise place.error(f"got {len(rows)} rows, allowed is 1 to {ARC_SIDE}")
     lines: list[bytes] = []
     for i, row in enumerate(rows, start=1):
-        cells = _list(row, place.inside(f"row {i}"), "colours")
+        if not isinstance(row, list):
+            _list(row, place.inside(f"row {i}"), "colours")
+        cells = cast(list[object], row)
         if not 1 <= len(cells) <= ARC_SIDE:
             raise place.error(f"row {i} has {len(cells)} cells, allowed is 1 to {ARC_SIDE}")
         if lines and len(cells) != len(lines[0]):
             raise place.error(f"row {i} has {len(cells)} cells, but row 1 has {len(lines[0])}")
-        if not all(map(_is_colour, cells)):
+        colours = set(map(type, cells)) == {int} and 0 <= min(cast(list[int], cells))
+        if not colours or max(cast(list[int], cells)) >= COLOURS:
             wrong = [_is_colour(cell) for cell in cells].index(False)
             raise place.error(
                 f"row {i}, cell {wrong + 1}: got {_shown(cells[wrong])}, "

