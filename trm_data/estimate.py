@@ -11,18 +11,20 @@ from trm_data.kinds.base import load_kind
 from trm_data.layout import Layout
 from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
-from trm_data.specs import SourceSpec, SudokuOptions
+from trm_data.specs import ArcOptions, SourceSpec, SudokuOptions
 
-STORED_SHARE = {"sudoku": 0.54, "maze": 0.25, "arc": 0.025}
+STORED_SHARE = {"sudoku": 0.54, "maze": 0.25, "arc": 0.044}
 """Bytes on disk for each byte of cells."""
 CELL_BYTES_PER_S = {"sudoku": 70e6, "maze": 150e6, "arc": 250e6}
 """Bytes of cells that a core writes in a second."""
 PUZZLES_PER_S = {"sudoku": 7_000.0, "sudoku extreme": 8.0, "maze": 30.0}
 """Generated puzzles of a core in a second."""
 START_S = 1.5
-ARC_TASKS = {1: 960, 2: 1280}
-ARC_EXAMPLES = {"train": 4.15, "test": 0.45}
-"""Examples of a task's augmentation, on average over all tasks."""
+ARC_TASKS = {"training": 400, "evaluation": 400, "concept": 160, "training2": 1000, "evaluation2": 120}
+ARC_EXAMPLES = {"train": 4.15, "validation": 1.05, "test": 1.05}
+"""Examples of a task's augmentation, on average."""
+ARC_KEPT = 0.91
+"""Share of 1,000 augmentations that are distinct: symmetric tasks have fewer."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,9 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     groups = _groups(request)
     stored, examples = 0.0, {}
     for split, count in groups.items():
-        puzzles = count * (request.aug + 1 if split == "train" or request.kind == "arc" else 1)
-        per_puzzle = ARC_EXAMPLES.get(split, 0.0) if request.kind == "arc" else 1.0
+        arc = request.kind == "arc"
+        puzzles = count * (request.aug + 1 if split == "train" or arc else 1) * (ARC_KEPT if arc else 1)
+        per_puzzle = ARC_EXAMPLES[split] if arc else 1.0
         examples[split] = round(puzzles * per_puzzle)
         stored += (count if request.augment == "virtual" else puzzles) * per_puzzle
     workers = default_workers()
@@ -98,9 +101,9 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
 
 def _groups(request: BuildRequest) -> dict[str, int]:
     """Base puzzles of each split; for files without a stated number, what the published set has."""
-    from trm_data.specs import ArcOptions
-
     if isinstance(request.options, ArcOptions):
-        tasks = request.size or ARC_TASKS[request.options.version]
-        return {"train": tasks, "validation": request.val_size, "test": tasks}
+        every = sum(ARC_TASKS.get(subset, 0) for subset in request.options.subsets)
+        tasks = request.size or every
+        tested = round(tasks * ARC_TASKS.get(request.options.evaluation, 0) / max(1, every))
+        return {"train": tasks, "validation": request.val_size, "test": tested}
     return {"train": request.size or 0, "validation": request.val_size, "test": request.test_size or 0}
