@@ -13,14 +13,18 @@ from pathlib import Path
 import pytest
 
 from trm_data.encode.grid import encode_grid
+from trm_data.encode.maze import encode_maze
+from trm_data.generate.maze import generate_mazes
 from trm_data.generate.sudoku import generate
 from trm_data.layout import Layout
 from trm_data.manifest import read_manifest
+from trm_data.solve.maze import label_mazes
 
 pytest.importorskip("huggingface_hub", reason="needs the extra hf")
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "sapientinc/sudoku-extreme"
+MAZES = "sapientinc/maze-30x30-hard-1k"
 
 
 def csv_bytes(stream: int, count: int) -> bytes:
@@ -29,10 +33,20 @@ def csv_bytes(stream: int, count: int) -> bytes:
     return ("\n".join(["source,question,answer,rating", *rows]) + "\n").encode()
 
 
+def maze_bytes(stream: int, count: int) -> bytes:
+    mazes = generate_mazes(5, stream, 0, count, 30, 30, 40, 0.3, 0.5)
+    labels = label_mazes(mazes, 30, 30).labels
+    rows = (f"s,{encode_maze(m)},{encode_maze(a)},9" for m, a in zip(mazes, labels, strict=True))
+    return ("\n".join(["source,question,answer,rating", *rows]) + "\n").encode()
+
+
 @pytest.fixture
 def hub() -> Iterator[str]:
     """The endpoint of a server with one dataset repository of two files."""
-    files = {"train.csv": csv_bytes(0, 8), "test.csv": csv_bytes(1, 5)}
+    repositories = {
+        REPOSITORY: {"train.csv": csv_bytes(0, 8), "test.csv": csv_bytes(1, 5)},
+        MAZES: {"train.csv": maze_bytes(0, 4), "test.csv": maze_bytes(1, 2)},
+    }
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -47,16 +61,18 @@ def hub() -> Iterator[str]:
         def answer(self, *, body: bool) -> None:
             path = self.path.partition("?")[0]
             file = path.rsplit("/", 1)[-1]
-            if path.startswith(f"/api/datasets/{REPOSITORY}"):
+            repository = next((name for name in repositories if f"datasets/{name}" in path), "")
+            files = repositories.get(repository, {})
+            if path.startswith("/api/datasets/") and repository:
                 info = {
-                    "id": REPOSITORY,
+                    "id": repository,
                     "sha": COMMIT,
                     "cardData": {"license": "cc-by-4.0"},
                     "siblings": [],
                     "tags": [],
                 }
                 self.reply(json.dumps(info).encode(), "application/json", body)
-            elif path == f"/datasets/{REPOSITORY}/resolve/{COMMIT}/{file}" and file in files:
+            elif path == f"/datasets/{repository}/resolve/{COMMIT}/{file}" and file in files:
                 self.reply(files[file], "text/csv", body)
             else:
                 self.send_error(404)
@@ -79,11 +95,11 @@ def hub() -> Iterator[str]:
     server.server_close()
 
 
-def build(root: Path, endpoint: str, *options: str) -> subprocess.CompletedProcess[str]:
+def build(root: Path, endpoint: str, *options: str, kind: str = "sudoku") -> subprocess.CompletedProcess[str]:
     command = [
         Path(sys.executable).with_name("trm-data"),
         "build",
-        "sudoku",
+        kind,
         "--source",
         "hf",
         "--root",
@@ -110,6 +126,14 @@ def test_train_and_test_files_are_read_at_a_commit(hub: str, tmp_path: Path) -> 
         "validation": 2,
         "test": 5,
     }
+
+
+def test_mazes_have_a_repository_of_their_own(hub: str, tmp_path: Path) -> None:
+    done = build(tmp_path, hub, "--size", "4", "--aug", "8", "--test-size", "2", kind="maze")
+    assert done.returncode == 0, done.stderr
+    manifest = read_manifest(Layout(tmp_path), "maze-30x30-hard-4-aug-7")
+    assert manifest.spec.source.name == f"{MAZES}/train.csv@{COMMIT}"
+    assert {split: entry.num_examples for split, entry in manifest.splits.items()} == {"train": 32, "test": 2}
 
 
 def test_a_hub_that_is_away_is_said_with_a_way_out(tmp_path: Path) -> None:
