@@ -8,26 +8,24 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter
 from trm_data.augment.dihedral import source_cells
-from trm_data.augment.grid import GridAugmenter, distinct_dihedral_ks, grid_dihedrals, grid_elements
+from trm_data.augment.grid import grid_dihedrals
 from trm_data.drawing import Drawing
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, named_problems
 from trm_data.kinds.choosing import (
     Candidates,
     Checked,
     Chooser,
     FileStream,
     Stream,
-    chosen_groups,
     keyed_order,
 )
+from trm_data.kinds.grids import GridKind
 from trm_data.kinds.sizes import check_sizes
-from trm_data.progress import Progress
-from trm_data.records import Augmentations, Groups, Selection, SourceFile
-from trm_data.sources.base import LocalSource, Sources
+from trm_data.records import SourceFile
+from trm_data.sources.base import LocalSource
 from trm_data.sources.table import TableRows, read_table
 from trm_data.specs import DatasetSpec, Split, TableOptions
 
@@ -40,7 +38,7 @@ def _options(spec: DatasetSpec) -> TableOptions:
     return spec.options
 
 
-class TableKind(KindDefaults):
+class TableKind(GridKind):
     """A user's own tables."""
 
     name = "table"
@@ -62,42 +60,13 @@ class TableKind(KindDefaults):
             grid_rows=options.rows, grid_columns=options.columns, vocabulary_size=options.vocabulary_size
         )
 
-    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
-        """Take the rows of both tables; none is in two splits, up to symmetry."""
-        options = _options(spec)
-        chooser = Chooser(spec, progress)
-        main = _open(spec, sources.main, chooser, engine)
-        test = main if sources.test is None else _open(spec, sources.test, chooser, engine)
+    def grid(self, spec: DatasetSpec) -> tuple[int, int]:
+        """Rows and columns."""
+        return _options(spec).rows, _options(spec).columns
 
-        def groups(split: Split, chosen: Candidates) -> Groups:
-            aug = spec.aug if split == "train" else 0
-            augmentations = Augmentations.regular(len(chosen), 0)
-            if aug:
-                keys = np.arange(len(chosen), dtype=np.int64)
-                shape = options.rows, options.columns
-                lists = distinct_dihedral_ks(chosen.inputs, chosen.labels, keys, spec.seed, *shape, aug)
-                augmentations = Augmentations.of_lists(lists)
-            return chosen_groups(chosen, test if split == "test" else main, augmentations, chosen.facts)
-
-        return chooser.choose(main, test, groups)
-
-    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Images under the symmetries of the grid."""
-        options = _options(spec)
-        return GridAugmenter(
-            groups.inputs, groups.labels, groups.keys, spec.seed, options.rows, options.columns
-        )
-
-    def elements(
-        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Dihedral ids, keyed by the puzzle."""
-        options = _options(spec)
-        return grid_elements(spec.seed, groups.keys, rows, ks, options.rows, options.columns)
-
-    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, NDArray[np.int8]]:
-        """The dihedral id."""
-        return {"dihedral": elements.astype(np.int8)}
+    def open_stream(self, spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+        """Candidates of a source; a file is read whole."""
+        return _open(spec, source, chooser, engine)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Tokens of the vocabulary, and something to learn in every row."""

@@ -1,0 +1,61 @@
+"""What kinds of single grids share: choosing from streams, and augmentation by the symmetries of the rectangle."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.base import Augmenter
+from trm_data.augment.grid import GridAugmenter, distinct_dihedral_ks, grid_elements
+from trm_data.engine.base import Engine
+from trm_data.kinds.base import KindDefaults
+from trm_data.kinds.choosing import Candidates, Chooser, Stream, chosen_groups
+from trm_data.progress import Progress
+from trm_data.records import Augmentations, Groups, Selection
+from trm_data.sources.base import LocalSource, Sources
+from trm_data.specs import DatasetSpec, Split
+
+
+class GridKind(KindDefaults):
+    """A kind whose puzzles are one grid each; mazes and users' tables derive from it."""
+
+    def grid(self, spec: DatasetSpec) -> tuple[int, int]:
+        """Rows and columns."""
+        raise NotImplementedError
+
+    def open_stream(self, spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+        """Candidates of a source; a file is read whole."""
+        raise NotImplementedError
+
+    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+        """Choose the puzzles of every split."""
+        chooser = Chooser(spec, progress)
+        main = self.open_stream(spec, sources.main, chooser, engine)
+        test = main if sources.test is None else self.open_stream(spec, sources.test, chooser, engine)
+
+        def groups(split: Split, chosen: Candidates) -> Groups:
+            aug = spec.aug if split == "train" else 0
+            augmentations = Augmentations.regular(len(chosen), 0)
+            if aug:
+                keys = np.arange(len(chosen), dtype=np.int64)
+                lists = distinct_dihedral_ks(
+                    chosen.inputs, chosen.labels, keys, spec.seed, *self.grid(spec), aug
+                )
+                augmentations = Augmentations.of_lists(lists)
+            return chosen_groups(chosen, test if split == "test" else main, augmentations, chosen.facts)
+
+        return chooser.choose(main, test, groups)
+
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        """Images under the symmetries of the grid."""
+        return GridAugmenter(groups.inputs, groups.labels, groups.keys, spec.seed, *self.grid(spec))
+
+    def elements(
+        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Dihedral ids, keyed by the puzzle."""
+        return grid_elements(spec.seed, groups.keys, rows, ks, *self.grid(spec))
+
+    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, NDArray[np.int8]]:
+        """The dihedral id."""
+        return {"dihedral": elements.astype(np.int8)}
