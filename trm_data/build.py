@@ -17,7 +17,7 @@ from pathlib import Path
 from trm_data.card import CARD, dataset_card
 from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables
-from trm_data.catalog.write import refresh_catalog, write_catalog_files
+from trm_data.catalog.write import refresh_catalog, write_attachments, write_catalog_files
 from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
@@ -29,11 +29,21 @@ from trm_data.records import Selection
 from trm_data.request import BuildRequest
 from trm_data.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.shards.digest import content_digest, split_digest
-from trm_data.shards.files import write_bytes
-from trm_data.shards.naming import is_temporary, shard_name, sidecar_path
+from trm_data.shards.naming import shard_name
 from trm_data.shards.writer import ShardInfo
 from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
-from trm_data.store import open_file, withdraw_manifest, writing
+from trm_data.store import (
+    Turn,
+    clear_local,
+    damaged_files,
+    place,
+    publish_built,
+    publish_note,
+    remove_leftovers,
+    turn_to_write,
+    withdraw_manifest,
+    writing,
+)
 
 DEFAULT_SHARD_EXAMPLES = 131_072
 BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
@@ -46,6 +56,9 @@ class BuildResult:
 
     manifest: Manifest
     folder: Path
+    """Where its files were written; of a root on a bucket, nothing is left there."""
+    place: str
+    """Where the dataset is, as a person knows it."""
     unchanged: bool = False
     """The dataset was already there, whole, for this specification."""
     shards_written: int = 0
@@ -77,6 +90,7 @@ def build_dataset(
         SourceError: A source cannot be read.
         BadRowError: A row of a source is no valid puzzle.
         BuildError: Writing failed, or another build of the same name is running.
+        BucketError: The bucket of the root cannot be reached, or refuses.
     """
     begun = time.perf_counter()
     engine = engine or LocalEngine()
@@ -92,18 +106,23 @@ def build_dataset(
         kind.check_spec(spec)
         stack.enter_context(writing(layout, name))
         found = _already_built(layout, name, spec)
+        turn = stack.enter_context(turn_to_write(layout, name)) if found is None else Turn(None)
+        found = found or _already_built(layout, name, spec)  # perhaps by the machine whose turn it was
         if found is not None:
-            return BuildResult(found, folder, unchanged=True, seconds=time.perf_counter() - begun)
+            seconds = time.perf_counter() - begun
+            return BuildResult(found, folder, place(layout, name), unchanged=True, seconds=seconds)
+        withdraw_manifest(layout, name)
         selection = kind.select(spec, sources, engine=engine, progress=progress)
         folder.mkdir(parents=True, exist_ok=True)
-        jobs = _plan_shards(kind, folder, spec, selection, shard_examples)
+        jobs = _plan_shards(kind, layout, name, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, progress)
-        manifest = _finish(kind, name, layout, spec, selection, jobs, written, progress)
+        manifest = _finish(kind, name, layout, turn, spec, selection, jobs, written, progress)
     warnings = [*selection.warnings, *_refresh_index(layout, name)]
     kept = sum(shard.kept for shard in written)
     return BuildResult(
         manifest,
         folder,
+        place(layout, name),
         shards_written=len(written) - kept,
         shards_kept=kept,
         rejects=len(selection.rejects),
@@ -121,7 +140,7 @@ def _refresh_index(layout: Layout, name: str) -> list[str]:
 
 
 def _already_built(layout: Layout, name: str, spec: DatasetSpec) -> Manifest | None:
-    """The manifest, if the dataset is there whole; where files of it are damaged, it is built again.
+    """The manifest, if the dataset is there whole.
 
     Raises:
         SpecError: The name belongs to another dataset.
@@ -132,20 +151,13 @@ def _already_built(layout: Layout, name: str, spec: DatasetSpec) -> Manifest | N
     except DatasetNotFoundError:
         return None
     except CorruptDatasetError as error:
-        raise BuildError(f"{error}; to build it anew, delete {layout.dataset(name)}") from error
+        raise BuildError(f"{error}; to build it anew, delete {place(layout, name)}") from error
     if manifest.spec_digest != spec.digest():
         raise SpecError(
             f"the name {name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
             f"with --name, or remove it: trm-data rm {name}"
         )
-    shards = [shard for split in manifest.splits.values() for shard in split.shards]
-    try:
-        for file in [*shards, *manifest.catalog]:
-            open_file(layout, name, file)
-    except CorruptDatasetError:
-        withdraw_manifest(layout, name)
-        return None
-    return manifest
+    return None if damaged_files(layout, name, manifest.files) else manifest
 
 
 def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
@@ -159,7 +171,7 @@ def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
 
 
 def _plan_shards(
-    kind: Kind, folder: Path, spec: DatasetSpec, selection: Selection, shard_examples: int
+    kind: Kind, layout: Layout, name: str, spec: DatasetSpec, selection: Selection, shard_examples: int
 ) -> list[ShardJob]:
     """Cut every split into shards of whole groups, even in groups."""
     identifier_each = kind.geometry(spec).identifier_each
@@ -170,8 +182,9 @@ def _plan_shards(
         bounds = [len(groups) * shard // count for shard in range(count + 1)]
         for shard in range(count):
             start, stop = bounds[shard], bounds[shard + 1]
-            path = folder / shard_name(split, shard, count)
-            jobs.append(ShardJob(spec, split, path, groups.slice(start, stop), start, identifier_each))
+            file = shard_name(split, shard, count)
+            part = groups.slice(start, stop)
+            jobs.append(ShardJob(spec, split, layout, name, file, part, start, identifier_each))
     return jobs
 
 
@@ -187,6 +200,7 @@ def _finish(
     kind: Kind,
     name: str,
     layout: Layout,
+    turn: Turn,
     spec: DatasetSpec,
     selection: Selection,
     jobs: list[ShardJob],
@@ -232,13 +246,20 @@ def _finish(
         catalog=(),
         libraries={package: version(package) for package in ("array-record", "numba", "numpy", "pyarrow")},
     )
-    _remove_leftovers(folder, {job.path.name for job in jobs})
+    remove_leftovers(layout, name, [job.file for job in jobs])
     offsets = {split: [shard.offsets for shard in shards] for split, shards in shards_of.items()}
     try:
         catalog = write_catalog_files(folder, catalog_tables(kind, manifest, selection, offsets))
+        catalog += write_attachments(folder, selection.attachments)
         manifest = replace(manifest, catalog=tuple(catalog))
-        write_bytes(folder / CARD, dataset_card(manifest, selection.sources).encode())
+        for file in catalog:
+            publish_built(layout, name, file)
+        publish_note(layout, name, CARD, dataset_card(manifest, selection.sources).encode())
+        turn.check()
+        if layout.url and (problems := damaged_files(layout, name, manifest.files)):
+            raise BuildError(f"{problems[0]}; something else writes there: stop that and build again")
         write_manifest(layout, manifest)
+        clear_local(layout, name)
         progress.advance(len(TABLES))
     except OSError as error:
         raise BuildError(
@@ -257,15 +278,3 @@ def _entry(info: ShardInfo) -> ShardEntry:
         first_group=info.first_group,
         num_groups=info.num_groups,
     )
-
-
-def _remove_leftovers(folder: Path, shards: set[str]) -> None:
-    """Remove what killed or differently divided builds left: never anything that is not ours."""
-    wanted = shards | {sidecar_path(folder / shard).name for shard in shards}
-    for path in {
-        *folder.glob("*.array_record"),
-        *folder.glob("*.array_record.json"),
-        *folder.rglob(".tmp-*"),
-    }:
-        if is_temporary(path) or path.name not in wanted:
-            path.unlink()

@@ -13,8 +13,9 @@ from tyro.conf import subcommand
 
 from trm_data.command import PARSING, errors_end
 from trm_data.commands.build import Build, name_subcommand
-from trm_data.commands.care import Remove, Verify
+from trm_data.commands.care import Export, Import, Remove, Verify
 from trm_data.commands.look import Describe, List, Show, Sql
+from trm_data.commands.sync import Catalog, Sync
 from trm_data.errors import DataError
 
 Command = (
@@ -24,6 +25,10 @@ Command = (
     | Annotated[Verify, subcommand("verify")]
     | Annotated[Sql, subcommand("sql")]
     | Annotated[Show, subcommand("show")]
+    | Annotated[Import, subcommand("import")]
+    | Annotated[Export, subcommand("export")]
+    | Annotated[Sync, subcommand("sync")]
+    | Annotated[Catalog, subcommand("catalog")]
     | Annotated[Remove, subcommand("rm")]
 )
 

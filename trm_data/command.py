@@ -12,7 +12,11 @@ from tyro.conf import arg
 
 Root = Annotated[
     str | None,
-    arg(metavar="DIR", help="Folder of everything; else $TRM_ROOT, else ./trm.", help_behavior_hint=""),
+    arg(
+        metavar="DIR",
+        help="Folder of everything, or gs://bucket/prefix; else $TRM_ROOT, else ./trm.",
+        help_behavior_hint="",
+    ),
 ]
 
 PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trm_data.drawing import Drawing
-from trm_data.errors import CorruptDatasetError, SpecError
+from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, SpecError
 from trm_data.kinds.base import load_kind
 from trm_data.layout import Layout
 from trm_data.loader.virtual import open_virtual
@@ -16,7 +16,7 @@ from trm_data.manifest import Manifest, read_manifest
 from trm_data.records import Rows
 from trm_data.shards.reader import read_block
 from trm_data.specs import BLOCK_EXAMPLES, Split
-from trm_data.store import dataset_names, open_file
+from trm_data.store import dataset_names, open_file, place
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ def list_datasets(layout: Layout) -> list[Summary]:
         except CorruptDatasetError as error:
             summaries.append(Summary(name, "", {}, 0, "", problem=str(error)))
             continue
+        except DatasetNotFoundError:
+            continue  # a bucket's listing was behind
         splits = {split: entry.num_examples for split, entry in manifest.splits.items()}
         summaries.append(Summary(name, manifest.kind, splits, manifest.size_bytes, manifest.content_digest))
     return summaries
@@ -95,7 +97,7 @@ def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "kind": manifest.kind,
-        "folder": str(layout.dataset(name)),
+        "folder": place(layout, name),
         "content_digest": manifest.content_digest,
         "spec_digest": manifest.spec_digest,
         "spec": manifest.spec.to_json(),

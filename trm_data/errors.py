@@ -47,5 +47,9 @@ class CorruptDatasetError(DataError):
     """A dataset whose files are not what its manifest says."""
 
 
+class BucketError(DataError):
+    """A bucket that cannot be reached, or refuses: says nothing about whether a dataset is whole."""
+
+
 class QueryError(DataError):
     """SQL that cannot be run."""

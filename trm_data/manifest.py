@@ -10,10 +10,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trm_data.errors import CorruptDatasetError, SpecError
+from trm_data.errors import BuildError, CorruptDatasetError, SpecError
 from trm_data.layout import Layout
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
-from trm_data.store import MANIFEST, publish_manifest, read_manifest_bytes
+from trm_data.store import MANIFEST, check_entry, place, publish_manifest, read_manifest_bytes
 
 FORMAT_VERSION = 1
 
@@ -81,6 +81,11 @@ class Manifest:
         return sum(split.num_examples for split in self.splits.values())
 
     @property
+    def files(self) -> list[ShardEntry | FileEntry]:
+        """All shards and catalog files."""
+        return [*(shard for split in self.splits.values() for shard in split.shards), *self.catalog]
+
+    @property
     def virtual(self) -> bool:
         """Whether only base puzzles are stored, and the loader augments them."""
         return self.spec.augment == "virtual"
@@ -88,8 +93,7 @@ class Manifest:
     @property
     def size_bytes(self) -> int:
         """Bytes of all shards and catalog files."""
-        shards = (shard.size_bytes for split in self.splits.values() for shard in split.shards)
-        return sum(shards) + sum(file.size_bytes for file in self.catalog)
+        return sum(file.size_bytes for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
         """The manifest as it stands in the file."""
@@ -118,9 +122,12 @@ def manifest_from_json(value: dict[str, Any]) -> Manifest:
         splits = content["splits"]
         content["splits"] = {name: _split_entry(splits[name]) for name in sorted(splits, key=SPLITS.index)}
         content["catalog"] = tuple(FileEntry(**file) for file in content["catalog"])
-        return Manifest(**content)
+        manifest = Manifest(**content)
     except (TypeError, KeyError, ValueError, SpecError) as error:
         raise CorruptDatasetError(f"has fields that this version does not know: {error}") from error
+    for file in manifest.files:
+        check_entry(file)
+    return manifest
 
 
 def _split_entry(value: dict[str, Any]) -> SplitEntry:
@@ -136,7 +143,7 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
         DatasetNotFoundError: There is none; the message says which datasets there are.
         CorruptDatasetError: It cannot be read, or was edited.
     """
-    where = f"{layout.dataset(name)}/{MANIFEST}"
+    where = f"{place(layout, name)}/{MANIFEST}"
     content = read_manifest_bytes(layout, name)
     try:
         value = json.loads(content)
@@ -155,9 +162,40 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
 
 
 def write_manifest(layout: Layout, manifest: Manifest) -> None:
-    """Publish a manifest: the dataset is there from now on."""
+    """Publish a manifest: the dataset is there from now on.
+
+    Raises:
+        BuildError: Another machine published a dataset of this name.
+    """
     content = json.dumps(manifest.to_json(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    publish_manifest(layout, manifest.name, content.encode())
+    _publish(layout, manifest, content.encode())
+
+
+def copy_manifest(source: Layout, target: Layout, manifest: Manifest) -> None:
+    """Publish a manifest as it stands under another root, byte for byte.
+
+    Raises:
+        BuildError: It changed, or another machine published a dataset of this name at the target.
+    """
+    content = read_manifest_bytes(source, manifest.name)
+    if manifest_from_json(json.loads(content)) != manifest:
+        raise BuildError(f"{place(source, manifest.name)}: changed while it was copied; sync again")
+    _publish(target, manifest, content)
+
+
+def _publish(layout: Layout, manifest: Manifest, content: bytes) -> None:
+    if publish_manifest(layout, manifest.name, content):
+        return
+    there = read_manifest(layout, manifest.name)
+    same = there.content_digest == manifest.content_digest
+    raise BuildError(
+        f"{place(layout, manifest.name)}: another machine published "
+        + (
+            "the same rows meanwhile; build again to see that they are whole"
+            if same
+            else "another dataset of this name"
+        )
+    )
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from trm_data.command import PARSING, Root, errors_end
 from trm_data.errors import DataError
-from trm_data.layout import resolve_root
+from trm_data.layout import require_local, resolve_root
 from trm_data.render import print_result
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
@@ -62,7 +62,7 @@ class Run:
                 f"--limit at least 0, got {self.limit}; --steps at least 1, got {self.steps or 'none'}"
             )
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        layout = resolve_root(self.root)
+        layout = require_local(resolve_root(self.root), "evaluating a run")
         request = EvalRequest(
             checkpoint=self.checkpoint,
             split=self.split,
@@ -151,7 +151,7 @@ class Show:
 
         if self.count < 1:
             raise EvalError(f"--count {self.count}: at least 1")
-        layout = resolve_root(self.root)
+        layout = require_local(resolve_root(self.root), "showing predictions")
         found = show_predictions(layout, find_run(layout, self.run).name, count=self.count, which=self.which)
         if self.json:
             print(json.dumps([asdict(puzzle) for puzzle in found], indent=1))

@@ -16,7 +16,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from trm_data.command import PARSING, Root, errors_end
 from trm_data.errors import DataError
-from trm_data.layout import Layout, resolve_root
+from trm_data.layout import Layout, require_local, resolve_root
 from trm_train.config import RunConfig, check_config, config_to_json, effective_identity
 from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.registry import Experiment, find_experiment, load_experiments
@@ -145,7 +145,7 @@ def _run(name: str, overrides: list[str]) -> int:
         config=(tyro.conf.FlagCreatePairsOff,),
     )
     check_config(options.config)
-    layout = resolve_root(options.root)
+    layout = require_local(resolve_root(options.root), "training")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from trm_train.loop import check_dataset_is_built, train
 

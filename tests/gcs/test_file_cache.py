@@ -4,7 +4,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,18 +28,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "files"
 
 
-class Source:
-    """Files to fetch; counts what was fetched."""
+def cached(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*/*") if path.name != ".lock"]
 
-    def __init__(self) -> None:
+
+def occupied(folder: Path) -> int:
+    return sum(path.stat().st_size for path in cached(folder))
+
+
+class Source:
+    """Files to fetch; knows what was fetched, and the most that the cache held."""
+
+    def __init__(self, slow_s: float = 0.0) -> None:
         self.fetched: list[str] = []
+        self.peak_bytes = 0
+        self.slow_s = slow_s
 
     def get(self, content: bytes, **options: bool) -> Path:
         digest = hashlib.sha256(content).hexdigest()
 
         def fetch(target: Path) -> bool:
             self.fetched.append(digest)
+            time.sleep(self.slow_s)
             target.write_bytes(content)
+            self.peak_bytes = max(self.peak_bytes, occupied(target.parents[1]))
             return True
 
         return cached_file(digest, len(content), fetch, "gs://b/file", **options)
@@ -45,10 +59,6 @@ class Source:
 
 def content(number: int, size: int = 1000) -> bytes:
     return bytes([number]) * size
-
-
-def cached(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("*/*") if path.name != ".lock"]
 
 
 def test_a_file_is_fetched_once_and_again_if_it_is_damaged(cache: Path) -> None:
@@ -88,10 +98,18 @@ def test_the_bound_holds_and_the_oldest_go_first(cache: Path, monkeypatch: pytes
     os.utime(source.get(content(0)), (100, 100))  # used again
     for number in (5, 6):
         os.utime(source.get(content(number)), (100 + number, 100 + number))
-        assert sum(path.stat().st_size for path in cached(cache)) <= 5000
     assert {path.read_bytes()[0] for path in cached(cache)} == {0, 3, 4, 5, 6}
+    assert source.peak_bytes == occupied(cache) == 5000
     large = source.get(content(9, 6000))  # larger than the bound: it comes alone
     assert cached(cache) == [large]
+
+
+def test_many_threads_fetch_a_file_once(cache: Path) -> None:
+    source = Source(slow_s=0.2)
+    with ThreadPoolExecutor(8) as pool:
+        paths = list(pool.map(source.get, [content(1)] * 8))
+    assert len(set(paths)) == len(source.fetched) == 1
+    assert paths[0].read_bytes() == content(1)
 
 
 def test_what_was_just_used_is_spared(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,13 +151,22 @@ def test_several_processes_fetch_a_file_once(
     """Four processes open a dataset at once; the server is asked for each shard once."""
     build_dataset(request_small(), bucket, shard_examples=50)
     program = f"from trm_data import open_dataset; print(open_dataset('small', '{URL}').content_digest)"
-    environment = {**os.environ, "TRM_CACHE": str(tmp_path / "shared")}
+    environment = {**os.environ, "TRM_CACHE": str(tmp_path / "shared"), "PYTHONASYNCIODEBUG": "1"}
     server.log.clear()
+    server.faults.slow, server.faults.slow_s = 10**6, 0.3  # so that they meet
     processes = [
-        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(4)
     ]
-    digests = {process.communicate(timeout=120)[0].strip() for process in processes}
+    outputs = [process.communicate(timeout=120) for process in processes]
+    digests = {out.strip() for out, _ in outputs}
+    assert [err for _, err in outputs] == [""] * 4  # no complaint about open connections at the end
     assert [process.returncode for process in processes] == [0] * 4
     assert len(digests) == 1
     shards = [name for method, name in server.log if method == "GET" and name.endswith(".array_record")]

@@ -35,7 +35,7 @@ class List:
             return 0
         if not summaries:
             print(
-                f"no datasets under {layout.root} yet; build one: trm-data build sudoku --size 500 --aug 1000"
+                f"no datasets under {layout.place} yet; build one: trm-data build sudoku --size 500 --aug 1000"
             )
             return 0
         rows = [

@@ -6,9 +6,10 @@ Tokens: PAD is 0 for all; behind it every kind has a range of its own (datasets 
 so a token means the same in every batch. Rows are padded with PAD to the longest sequence. Identifiers: every dataset
 has a range of its own, its blank identifier included. Tasks: the position of the dataset in the mixture.
 
-Order: of the first n slots of the endless stream, dataset i fills round(n * W_i) - round(n * W_(i-1)), where W are
-the cumulated shares; so any window of slots holds each dataset's share within 2, whatever its length. Which slots of a
-batch those are is a keyed shuffle. Each dataset's own stream is that of training on it alone. So a batch is a pure
+Order: of n slots the first half of the datasets fills its share, rounded, and the second half the others; each half is
+divided likewise, down to single datasets. So what a dataset has filled never falls as n grows, and any window of slots
+holds its share within ceil(log2 D) slots of D datasets (one slot for two), whatever the window's length. Which slots
+of a batch those are is a keyed shuffle. Each dataset's own stream is that of training on it alone. So a batch is a pure
 function of (datasets, weights, seed, batch size, step), for any number of hosts.
 """
 
@@ -65,14 +66,17 @@ class Mixture:
 
     def filled(self, slots: int) -> NDArray[np.int64]:
         """How many of the first `slots` slots of the stream each dataset fills, int64 [D]."""
-        counts: list[int] = []
-        cumulated, before = Fraction(0), 0
-        for weight in self.weights:
-            cumulated += weight
-            upto = math.floor(slots * cumulated + Fraction(1, 2))
-            counts.append(upto - before)
-            before = upto
-        return np.array(counts, np.int64)
+        return np.array(_divided(slots, self.weights), np.int64)
+
+
+def _divided(slots: int, weights: tuple[Fraction, ...]) -> list[int]:
+    """`slots` divided in proportion, half by half; no part falls as `slots` grows."""
+    if len(weights) == 1:
+        return [slots]
+    middle = len(weights) // 2
+    share = sum(weights[:middle], Fraction(0)) / sum(weights, Fraction(0))
+    left = math.floor(slots * share + Fraction(1, 2))
+    return [*_divided(left, weights[:middle]), *_divided(slots - left, weights[middle:])]
 
 
 def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]) -> Mixture:

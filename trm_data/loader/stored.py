@@ -25,7 +25,7 @@ from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_dige
 from trm_data.shards.files import file_sha256, write_json
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
-from trm_data.store import open_file
+from trm_data.store import open_file, place
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _check_digest(layout: Layout, manifest: Manifest, entry: SplitEntry, digests
     found = split_digest(manifest.sequence_length, [digests])
     if found != entry.digest or len(digests) != GROUP_DIGEST_BYTES * entry.num_groups:
         raise CorruptDatasetError(
-            f"{layout.dataset(manifest.name)}: the rows of {split} are not those of the manifest (digest {found[:12]})"
+            f"{place(layout, manifest.name)}: the rows of {split} are not those of the manifest (digest {found[:12]})"
         )
 
 

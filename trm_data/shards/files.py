@@ -38,7 +38,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """Write JSON that a person can read, as `write_bytes` does."""
-    write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: object) -> bytes:
+    """JSON that a person can read."""
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def check_file(path: Path, *, size_bytes: int, sha256: str) -> None:

@@ -12,9 +12,14 @@ def shard_name(split: str, shard: int, num_shards: int) -> str:
     return f"{split}-{shard:05d}-of-{num_shards:05d}{SUFFIX}"
 
 
+def sidecar_name(shard: str) -> str:
+    """File name of the small JSON beside a shard that says it is whole."""
+    return f"{shard}.json"
+
+
 def sidecar_path(shard: Path) -> Path:
-    """The small JSON beside a shard that says it is whole."""
-    return shard.with_name(shard.name + ".json")
+    """Path of a shard's sidecar."""
+    return shard.with_name(sidecar_name(shard.name))
 
 
 def temporary_path(path: Path) -> Path:

@@ -17,7 +17,7 @@ from trm_data.encode.block import block_schema, encode_block, to_batch
 from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
-from trm_data.shards.files import file_sha256, write_json
+from trm_data.shards.files import file_sha256, json_bytes, write_bytes
 from trm_data.shards.naming import sidecar_path, temporary_path
 from trm_data.specs import BLOCK_EXAMPLES
 
@@ -81,7 +81,7 @@ def write_shard(
             spec_digest=spec_digest,
         )
         temporary.replace(path)
-        write_json(sidecar_path(path), {"sidecar_version": SIDECAR_VERSION, **asdict(info)})
+        write_bytes(sidecar_path(path), sidecar_to_bytes(info))
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise BuildError(
@@ -140,14 +140,27 @@ def _check_written(path: Path, num_records: int) -> None:
         raise OSError(f"{found} of {num_records} records are in the file")
 
 
-def read_sidecar(shard: Path) -> ShardInfo | None:
-    """The sidecar of a shard, or None where there is none that this version can read."""
+def sidecar_to_bytes(info: ShardInfo) -> bytes:
+    """The sidecar file of a shard."""
+    return json_bytes({"sidecar_version": SIDECAR_VERSION, **asdict(info)})
+
+
+def sidecar_from_bytes(content: bytes) -> ShardInfo | None:
+    """Inverse of `sidecar_to_bytes`; None where this version cannot read it."""
     try:
-        value = json.loads(sidecar_path(shard).read_text())
+        value = json.loads(content)
         if value.pop("sidecar_version") != SIDECAR_VERSION:
             return None
         return ShardInfo(**value)
-    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def read_sidecar(shard: Path) -> ShardInfo | None:
+    """The sidecar of a shard, or None where there is none that this version can read."""
+    try:
+        return sidecar_from_bytes(sidecar_path(shard).read_bytes())
+    except FileNotFoundError:
         return None
 
 

@@ -320,7 +320,7 @@ def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
             raise place.error(f"row {i} has {len(cells)} cells, allowed is 1 to {ARC_SIDE}")
         if lines and len(cells) != len(lines[0]):
             raise place.error(f"row {i} has {len(cells)} cells, but row 1 has {len(lines[0])}")
-        colours = set(map(type, cells)) == {int} and 0 <= min(cast(list[int], cells))
+        colours = set(map(type, cells)) == {int} and min(cast(list[int], cells)) >= 0
         if not colours or max(cast(list[int], cells)) >= COLOURS:
             wrong = [_is_colour(cell) for cell in cells].index(False)
             raise place.error(

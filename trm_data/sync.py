@@ -1,0 +1,171 @@
+"""Copies datasets from one root to another: files first, the manifest last.
+
+Every file is checked by sha256 where it comes from and again where it arrives. What is already there whole is
+skipped, so an interrupted copy goes on where it stopped; another dataset of the same name is never overwritten.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from trm_data.card import CARD
+from trm_data.catalog.write import refresh_catalog
+from trm_data.engine.local import LocalEngine
+from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
+from trm_data.layout import Layout
+from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, read_manifest
+from trm_data.progress import NoProgress, Progress
+from trm_data.shards.naming import sidecar_name
+from trm_data.store import (
+    damaged_files,
+    dataset_names,
+    open_file,
+    place,
+    publish_file,
+    publish_note,
+    read_note,
+    remove_leftovers,
+    turn_to_write,
+    withdraw_manifest,
+    writing,
+)
+
+AT_A_TIME = 4
+"""Files that are copied at a time."""
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What was done for one dataset.
+
+    Attributes:
+        name: The dataset.
+        content_digest: Of its rows.
+        unchanged: It was there already, whole.
+        files_copied: Files that were copied.
+        files_kept: Files that were there already.
+        bytes_copied: Bytes of the copied files.
+        seconds: How long it took.
+    """
+
+    name: str
+    content_digest: str
+    unchanged: bool
+    files_copied: int = 0
+    files_kept: int = 0
+    bytes_copied: int = 0
+    seconds: float = 0.0
+
+
+def sync_datasets(
+    source: Layout, target: Layout, names: list[str] | None = None, progress: Progress | None = None
+) -> tuple[list[Synced], list[str]]:
+    """Copy datasets.
+
+    Args:
+        source: Root to copy from.
+        target: Root to copy to.
+        names: Which; all of the source if None or empty.
+        progress: Told of every dataset.
+
+    Returns:
+        What was done for each, and warnings.
+
+    Raises:
+        SpecError: The roots are the same, or the target has another dataset of that name.
+        DatasetNotFoundError: The source has no such dataset.
+        CorruptDatasetError: A file of the source is not what its manifest says.
+        BuildError: Writing failed, or a build of this dataset is running at the target.
+        BucketError: A bucket cannot be reached, or refuses.
+    """
+    progress = progress or NoProgress()
+    if source.place == target.place:
+        raise SpecError(f"{source.place}: source and target are the same root")
+    manifests = [read_manifest(source, name) for name in names or dataset_names(source)]
+    done: list[Synced] = []
+    warnings: list[str] = []
+    for manifest in manifests:
+        done.append(_sync(source, target, manifest, progress))
+        try:
+            warnings += refresh_catalog(target, changed=manifest.name)
+        except (OSError, QueryError) as error:
+            warnings.append(f"the SQL index was not updated ({error}); the next trm-data sql does it")
+    return done, warnings
+
+
+def _sync(source: Layout, target: Layout, manifest: Manifest, progress: Progress) -> Synced:
+    """Copy one dataset, unless it is there."""
+    begun, name = time.perf_counter(), manifest.name
+    with writing(target, name):
+        if _is_there(target, manifest):
+            return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
+        with turn_to_write(target, name) as turn:
+            if not _is_there(target, manifest):  # else the one whose turn it was has written it
+                withdraw_manifest(target, name)
+            progress.start(f"copy {name}", manifest.size_bytes, "bytes")
+            copied = _copy_files(source, target, manifest, progress)
+            remove_leftovers(target, name, [file.file for file in manifest.files])
+            turn.check()
+            if target.url and (problems := damaged_files(target, name, manifest.files)):
+                raise BuildError(f"{problems[0]}; something else writes there: stop that and sync again")
+            copy_manifest(source, target, manifest)
+    return Synced(
+        name,
+        manifest.content_digest,
+        unchanged=False,
+        files_copied=len(copied),
+        files_kept=len(manifest.files) - len(copied),
+        bytes_copied=sum(copied),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def _copy_files(source: Layout, target: Layout, manifest: Manifest, progress: Progress) -> list[int]:
+    """Copy what is not there yet; sizes of the files that were copied."""
+    name = manifest.name
+
+    def copy(file: ShardEntry | FileEntry) -> tuple[int, bool]:
+        missing = bool(damaged_files(target, name, [file]))
+        if missing:
+            try:
+                publish_file(target, name, file, open_file(source, name, file))
+            except OSError as error:
+                raise BuildError(
+                    f"{place(target, name)}/{file.file}: could not be written ({error}); free some space and sync again"
+                ) from error
+        if isinstance(file, ShardEntry):
+            _copy_note(source, target, name, sidecar_name(file.file))
+        return file.size_bytes, missing
+
+    copied = LocalEngine(AT_A_TIME).run(copy, manifest.files, lambda done: progress.advance(done[0]))
+    _copy_note(source, target, name, CARD)
+    return [size for size, missing in copied if missing]
+
+
+def _copy_note(source: Layout, target: Layout, name: str, file: str) -> None:
+    """Copy a small file that no manifest names, if there is one: a rebuild and a reader use it."""
+    content = read_note(source, name, file)
+    if content is not None and content != read_note(target, name, file):
+        publish_note(target, name, file, content)
+
+
+def _is_there(target: Layout, manifest: Manifest) -> bool:
+    """Whether the target has this dataset, whole.
+
+    Raises:
+        SpecError: It has another one of this name, or one that cannot be read.
+    """
+    name = manifest.name
+    try:
+        there = read_manifest(target, name)
+    except DatasetNotFoundError:
+        return False
+    except CorruptDatasetError as error:
+        raise SpecError(f"{error}; it is not overwritten: remove it first") from error
+    if there.content_digest != manifest.content_digest or there.spec_digest != manifest.spec_digest:
+        raise SpecError(
+            f"{place(target, name)}: is another dataset of this name (digest {there.content_digest[:12]}, to copy "
+            f"{manifest.content_digest[:12]}); remove it first: trm-data rm {name} --root {target.place}"
+        )
+    return not damaged_files(target, name, there.files)
