@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.commands.build import make_options
+from trm_data.commands.kinds import make_options
 from trm_data.errors import BuildError, SpecError
 from trm_data.layout import Layout
 from trm_data.named import datasets_of_study, named_dataset, named_datasets

@@ -73,7 +73,7 @@ class Import:
         from pathlib import Path
 
         from trm_data.build import build_dataset
-        from trm_data.commands.build import print_built
+        from trm_data.commands.built import print_built
         from trm_data.engine.local import LocalEngine
         from trm_data.kinds.finished.kind import finished_options
         from trm_data.progress import terminal_progress

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trm_data.build import build_dataset
-from trm_data.commands.build import BuildTable
+from trm_data.commands.kinds import BuildTable
 from trm_data.errors import BadRowError, DataError, SourceError, SpecError
 from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset

@@ -1,0 +1,65 @@
+"""What `trm-data build` and `import` print: what was built, or what would be."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from trm_data.commands.common import duration, megabytes
+from trm_data.layout import Layout
+
+if TYPE_CHECKING:
+    from trm_data.build import BuildResult
+    from trm_data.request import BuildRequest
+
+
+def print_built(result: BuildResult, *, as_json: bool) -> None:
+    """What a build did."""
+    manifest = result.manifest
+    if as_json:
+        facts = {
+            "name": manifest.name,
+            "folder": result.place,
+            "content_digest": manifest.content_digest,
+            "unchanged": result.unchanged,
+            "shards_written": result.shards_written,
+            "shards_kept": result.shards_kept,
+            "rejects": result.rejects,
+            "examples": {split: entry.num_examples for split, entry in manifest.splits.items()},
+            "size_bytes": manifest.size_bytes,
+            "seconds": round(result.seconds, 3),
+            "warnings": list(result.warnings),
+        }
+        print(json.dumps(facts, indent=1))
+        return
+    counts = ", ".join(f"{entry.num_examples:,} {split}" for split, entry in manifest.splits.items())
+    if result.unchanged:
+        print(f"{manifest.name}: already built, nothing to do ({counts} examples)")
+    else:
+        kept = f", {result.shards_kept} shards were already there" if result.shards_kept else ""
+        size = megabytes(manifest.size_bytes)
+        print(f"{manifest.name}: {counts} examples, {size}, {result.seconds:.1f} s{kept}")
+    if result.rejects:
+        print(f'  {result.rejects:,} bad rows left out: trm-data sql "SELECT * FROM rejects"')
+    for warning in result.warnings:
+        print(f"  warning: {warning}", file=sys.stderr)
+    print(f"  digest {manifest.content_digest[:12]}, in {result.place}")
+
+
+def print_estimate(request: BuildRequest, layout: Layout, *, as_json: bool) -> int:
+    """What a build would make; nothing is built."""
+    from trm_data.estimate import estimate_build
+
+    estimate = estimate_build(request, layout)
+    if as_json:
+        print(json.dumps(estimate.to_json(), indent=1))
+        return 0
+    if estimate.built:
+        print(f"{estimate.name}: is already there; the same build would find nothing to do")
+        return 0
+    examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
+    print(f"{estimate.name}: would build {examples} examples of {estimate.sequence_length} cells")
+    size, seconds = megabytes(estimate.size_bytes), duration(estimate.seconds)
+    print(f"  about {size} on disk, about {seconds} on {estimate.workers} cores; nothing was built")
+    return 0
