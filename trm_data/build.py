@@ -33,17 +33,15 @@ from trm_data.shards.naming import shard_name
 from trm_data.shards.writer import ShardInfo
 from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
 from trm_data.store import (
-    Turn,
     clear_local,
     damaged_files,
     place,
     publish_built,
     publish_note,
     remove_leftovers,
-    turn_to_write,
     withdraw_manifest,
-    writing,
 )
+from trm_data.turn import Turn, turn_to_write, writing
 
 DEFAULT_SHARD_EXAMPLES = 131_072
 BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
@@ -246,12 +244,14 @@ def _finish(
         catalog=(),
         libraries={package: version(package) for package in ("array-record", "numba", "numpy", "pyarrow")},
     )
+    turn.check()
     remove_leftovers(layout, name, [job.file for job in jobs])
     offsets = {split: [shard.offsets for shard in shards] for split, shards in shards_of.items()}
     try:
         catalog = write_catalog_files(folder, catalog_tables(kind, manifest, selection, offsets))
         catalog += write_attachments(folder, selection.attachments)
         manifest = replace(manifest, catalog=tuple(catalog))
+        turn.check()
         for file in catalog:
             publish_built(layout, name, file)
         publish_note(layout, name, CARD, dataset_card(manifest, selection.sources).encode())

@@ -1,6 +1,6 @@
 """How long work says how far it is, without knowing what shows it.
 
-`trm_data.cli` passes a `RichProgress`; library callers get `NoProgress`.
+`trm_data.cli` passes a progress bar; library callers get `NoProgress`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import CorruptDatasetError
 from trm_data.layout import Layout
 from trm_data.manifest import read_manifest
-from trm_data.store import dataset_names, remove_dataset, turn_to_write, writing
+from trm_data.store import dataset_names, remove_dataset
+from trm_data.turn import turn_to_write, writing
 
 
 def size_to_remove(layout: Layout, name: str) -> int:

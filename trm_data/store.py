@@ -7,18 +7,14 @@ that touches a file of a dataset comes through here, so that a file that is not 
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from trm_data.bucket import Bucket
-from trm_data.claim import Claim, claimed
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError
 from trm_data.file_cache import adopt, cached_file
 from trm_data.layout import Layout
@@ -103,7 +99,7 @@ def read_manifest_bytes(layout: Layout, name: str) -> bytes:
 
 def _manifest(layout: Layout, name: str) -> bytes | None:
     if layout.url:
-        return Bucket(layout.url).read(_object(name, MANIFEST))
+        return Bucket(layout.url).read(object_name(name, MANIFEST))
     try:
         return (layout.dataset(name) / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -125,7 +121,7 @@ def open_file(layout: Layout, name: str, file: StoredFile, *, fresh: bool = Fals
     """
     check_entry(file)
     if layout.url:
-        bucket, path = Bucket(layout.url), _object(name, file.file)
+        bucket, path = Bucket(layout.url), object_name(name, file.file)
         return cached_file(
             file.sha256,
             file.size_bytes,
@@ -159,7 +155,7 @@ def _damage(layout: Layout, name: str, file: StoredFile) -> str:
         except CorruptDatasetError as error:
             return str(error)
         return ""
-    bucket, path = Bucket(layout.url), _object(name, file.file)
+    bucket, path = Bucket(layout.url), object_name(name, file.file)
     there = bucket.stat(path)
     if there is None:
         return f"{bucket.where(path)}: is missing"
@@ -187,7 +183,7 @@ def publish_file(layout: Layout, name: str, file: StoredFile, source: Path) -> b
     """
     check_entry(file)
     if layout.url:
-        return Bucket(layout.url).upload(_object(name, file.file), source, file.sha256)
+        return Bucket(layout.url).upload(object_name(name, file.file), source, file.sha256)
     target = layout.dataset(name) / file.file
     if target == source or not _damage(layout, name, file):
         return False
@@ -221,7 +217,7 @@ def publish_built(layout: Layout, name: str, file: StoredFile) -> None:
 def read_note(layout: Layout, name: str, file: str) -> bytes | None:
     """A small file of the dataset's folder that no manifest names, such as a sidecar; None where there is none."""
     if layout.url:
-        return Bucket(layout.url).read(_object(name, file))
+        return Bucket(layout.url).read(object_name(name, file))
     try:
         return (layout.dataset(name) / file).read_bytes()
     except FileNotFoundError:
@@ -231,7 +227,7 @@ def read_note(layout: Layout, name: str, file: str) -> bytes | None:
 def publish_note(layout: Layout, name: str, file: str, content: bytes) -> None:
     """Write a small file of the dataset's folder that no manifest names."""
     if layout.url:
-        Bucket(layout.url).write(_object(name, file), content)
+        Bucket(layout.url).write(object_name(name, file), content)
     else:
         write_bytes(layout.dataset(name) / file, content)
 
@@ -243,7 +239,7 @@ def publish_manifest(layout: Layout, name: str, content: bytes) -> bool:
         False if a bucket has another manifest of that name, which stays; a local root's lock keeps others away.
     """
     if layout.url:
-        return Bucket(layout.url).create(_object(name, MANIFEST), content)
+        return Bucket(layout.url).create(object_name(name, MANIFEST), content)
     write_bytes(layout.dataset(name) / MANIFEST, content)
     return True
 
@@ -251,7 +247,9 @@ def publish_manifest(layout: Layout, name: str, content: bytes) -> bool:
 def withdraw_manifest(layout: Layout, name: str) -> None:
     """Remove the manifest: from now on there is no dataset, only files that a build may use again."""
     if layout.url:
-        Bucket(layout.url).delete(_object(name, MANIFEST))
+        bucket, path = Bucket(layout.url), object_name(name, MANIFEST)
+        if (stored := bucket.stat(path)) is not None:
+            bucket.delete(path, stored.generation)
     else:
         (layout.dataset(name) / MANIFEST).unlink(missing_ok=True)
 
@@ -275,7 +273,7 @@ def remove_leftovers(layout: Layout, name: str, shards: Iterable[str]) -> None:
         if is_temporary(path) or path.name not in wanted:
             path.unlink()
     if layout.url:
-        bucket, prefix = Bucket(layout.url), _object(name, "")
+        bucket, prefix = Bucket(layout.url), object_name(name, "")
         for path in bucket.names(prefix, "*"):
             file = path.removeprefix(prefix)
             if FILE_PATTERN.fullmatch(file.removesuffix(".json")) and file not in wanted:
@@ -299,54 +297,12 @@ def remove_dataset(layout: Layout, name: str, files: Iterable[StoredFile] = ()) 
     withdraw_manifest(layout, name)
     shutil.rmtree(layout.dataset(name), ignore_errors=True)
     if layout.url:
-        bucket, prefix = Bucket(layout.url), _object(name, "")
+        bucket, prefix = Bucket(layout.url), object_name(name, "")
         found = {*bucket.names(prefix), *(prefix + file.file for file in files)}
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             list(pool.map(bucket.delete, found - {prefix + CLAIM}))
 
 
-@dataclass(frozen=True)
-class Turn:
-    """The right to write a dataset; `check` it before the manifest is written."""
-
-    claim: Claim | None
-
-    def check(self) -> None:
-        """Nobody took it away.
-
-        Raises:
-            BuildError: Another machine took over.
-        """
-        if self.claim is not None:
-            self.claim.check()
-
-
-@contextmanager
-def writing(layout: Layout, name: str) -> Generator[None, None, None]:
-    """Hold the dataset's lock on this machine; a second build of the same name stops with a clear message."""
-    layout.locks.mkdir(parents=True, exist_ok=True)
-    with (layout.locks / f"{name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BuildError(f"{name}: another build of this dataset is running; wait for it") from None
-        yield
-
-
-@contextmanager
-def turn_to_write(layout: Layout, name: str) -> Generator[Turn, None, None]:
-    """Keep other machines away as well, where the root is on a bucket. The lock of `writing` is held.
-
-    Raises:
-        BuildError: Another machine is writing this dataset.
-    """
-    if not layout.url:
-        yield Turn(None)
-        return
-    with claimed(Bucket(layout.url), _object(name, CLAIM), layout.locks / "machine") as claim:
-        yield Turn(claim)
-
-
-def _object(name: str, file: str) -> str:
+def object_name(name: str, file: str) -> str:
     """Name of an object under the root's URL."""
     return f"datasets/{check_name(name)}/{file}"

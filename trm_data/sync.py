@@ -26,10 +26,9 @@ from trm_data.store import (
     publish_note,
     read_note,
     remove_leftovers,
-    turn_to_write,
     withdraw_manifest,
-    writing,
 )
+from trm_data.turn import turn_to_write, writing
 
 AT_A_TIME = 4
 """Files that are copied at a time."""
@@ -105,6 +104,7 @@ def _sync(source: Layout, target: Layout, manifest: Manifest, progress: Progress
                 withdraw_manifest(target, name)
             progress.start(f"copy {name}", manifest.size_bytes, "bytes")
             copied = _copy_files(source, target, manifest, progress)
+            turn.check()
             remove_leftovers(target, name, [file.file for file in manifest.files])
             turn.check()
             if target.url and (problems := damaged_files(target, name, manifest.files)):

@@ -22,7 +22,8 @@ from trm_data.layout import Layout, require_local, resolve_root
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest, read_manifest, write_manifest
 from trm_data.specs import canonical_json
-from trm_data.store import dataset_names, turn_to_write
+from trm_data.store import dataset_names
+from trm_data.turn import turn_to_write
 from trm_data.verify import verify_dataset
 
 Make = Callable[..., object]

@@ -1,6 +1,6 @@
 """What makes augmented rows: the one code path of stored datasets (at build time) and virtual ones (in the loader).
 
-Neighbours: `augment.sudoku`, `augment.maze` and `augment.arc` have one each; `kinds` say which a dataset uses.
+Neighbours: `augment.sudoku`, `augment.grid` and `augment.arc` have one each; `kinds` say which a dataset uses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Augmented Sudoku rows in bulk, compiled: from element numbers to encoded tokens.
 
 Input: puzzles, solutions and which augmentations of which. Output: rows of tokens, written in place.
-Neighbours: wrapped by `augment.sudoku.augment_rows`, which checks the arguments; tested there against
+Neighbours: wrapped by `augment.sudoku.SudokuAugmenter.fill`, which checks the arguments; tested there against
 `SudokuSymmetry.from_index(element_index(...)).apply(...)`.
 """
 

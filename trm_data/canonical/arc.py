@@ -1,7 +1,7 @@
 """Canonical hashes of ARC examples and tasks: equal for images of one another under the group of `augment.arc`.
 
 Input: pairs of grids. Output: hashes for the catalog, and which test pairs leak into training.
-Neighbours: `canonical.arc_kernels` has the algorithm; `sources.arc_duplicates` lists what `leaks` finds in the
+Neighbours: `canonical.arc_kernels` has the algorithm; `sources.arc_duplicates` lists what they find in the
 published sets.
 
 The form of an example is the smallest of its eight images in byte order, each with the colours 1 to 9 renamed by
@@ -12,7 +12,7 @@ Forms are equal if and only if the examples are images of one another. An unknow
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -55,9 +55,3 @@ def task_hash(task: Task) -> str:
     train, test = sorted(hashes[: len(task.train)]), sorted(hashes[len(task.train) :])
     text = " ".join(train) + "|" + " ".join(test)
     return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).hexdigest()
-
-
-def leaks(train_hashes: Iterable[str], test_hashes: Sequence[str]) -> list[int]:
-    """Which test pairs are among the training pairs up to symmetry: positions in `test_hashes`, ascending."""
-    trained = set(train_hashes)
-    return [i for i, name in enumerate(test_hashes) if name in trained]

@@ -59,7 +59,7 @@ class BuildNamed:
 
     def run(self) -> int:
         """Build them one after the other."""
-        from trm_data.named import datasets_of_study, named_dataset, named_datasets
+        from trm_data.named import datasets_of_study, named_dataset
 
         if self.dataset is None and self.all_for is None:
             _print_named(as_json=self.json)
@@ -71,7 +71,6 @@ class BuildNamed:
         else:
             assert self.dataset is not None
             wanted = [named_dataset(self.dataset)]
-        assert named_datasets()
         layout = resolve_root(self.root)
         for number, named in enumerate(wanted, start=1):
             if len(wanted) > 1 and not self.json:

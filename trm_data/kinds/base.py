@@ -133,6 +133,8 @@ class Kind(Protocol):
     def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
         """Choose the puzzles of every split: valid, and disjoint under the symmetries of the kind.
 
+        ARC is the exception: its published sets share a few pairs, which `compare_splits` names.
+
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.
             SpecError: The source has fewer puzzles than asked for.
@@ -154,7 +156,11 @@ class Kind(Protocol):
         ...
 
     def recover(
-        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: Any
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """The base examples from stored rows of originals (k = 0); undoes their translation, where there is one."""
         ...
@@ -196,7 +202,11 @@ class KindDefaults:
         return {}
 
     def recover(
-        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: Any
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """An original is its base puzzle."""
         return inputs, labels

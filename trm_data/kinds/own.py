@@ -27,7 +27,9 @@ from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, OtherOptions, Split
 
 GENERATE_OWN = 1 << 32
-"""Purpose of the draws of other packages' generators."""
+"""Purpose of the draws of other packages' generators, far above those of `seeds.Purpose`."""
+MOST_LOOKED_AT = 64
+"""Symmetries whose images are all made to find the smallest."""
 
 
 class OwnKind(KindDefaults):
@@ -63,6 +65,13 @@ class OwnKind(KindDefaults):
         """Optional: the grid [S] under a symmetry, from 0 (which changes nothing) to `symmetries` - 1."""
         return grid
 
+    def canonical(self, options: OtherOptions, grid: NDArray[np.uint8]) -> bytes:
+        """Optional: the same for all images of a grid, so that no two of them are in two splits.
+
+        The smallest image; a kind with more than 64 symmetries must say something quicker.
+        """
+        return min(self.image(options, grid, element).tobytes() for element in range(self.symmetries))
+
     def symbols(self, options: OtherOptions) -> str:
         """Optional: a character for each token."""
         return ".0123456789abcdefghijklmnopqrstuvwxyz"
@@ -70,6 +79,10 @@ class OwnKind(KindDefaults):
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse what cannot be."""
         self.shape(_options(spec))
+        if self.symmetries > MOST_LOOKED_AT and type(self).canonical is OwnKind.canonical:
+            raise SpecError(
+                f"{self.name}: has {self.symmetries:,} symmetries: the kind must define `canonical`"
+            )
         check_sizes(spec, self.symmetries - 1, f"a puzzle of {self.name}")
         if spec.source.kind != "generated":
             raise SpecError(f"--source: puzzles of {self.name} are generated")
@@ -141,27 +154,26 @@ class OwnKind(KindDefaults):
         return Candidates(inputs, labels, np.arange(*bounds), hashes, ones)
 
     def _hash(self, options: OtherOptions, puzzle: NDArray[np.uint8]) -> str:
-        """The same for all images, where they are few enough to be looked at."""
-        elements = range(self.symmetries if self.symmetries <= 64 else 1)
-        smallest = min(self.image(options, puzzle, element).tobytes() for element in elements)
-        return hashlib.blake2b(smallest, digest_size=16).hexdigest()
+        """The same for all images."""
+        return hashlib.blake2b(self.canonical(options, puzzle), digest_size=16).hexdigest()
 
     def _distinct_ks(self, spec: DatasetSpec, chosen: Candidates, group: int, aug: int) -> NDArray[np.int32]:
         """The first k whose images differ from those before."""
         options = _options(spec)
         seen: set[bytes] = set()
         kept: list[int] = []
-        ks = np.arange(self.symmetries if aug else 1, dtype=np.int64)
-        elements = keyed_elements(
-            spec.seed, np.array([group]), np.zeros_like(ks), ks, self.symmetries
-        ).tolist()
-        for k, element in enumerate(elements):
-            if len(kept) > aug:
-                break
-            image = self.image(options, chosen.inputs[group], element).tobytes()
-            if image not in seen:
-                seen.add(image)
-                kept.append(k)
+        start = 0
+        while start < self.symmetries and len(kept) <= aug:
+            ks = np.arange(start, min(start + aug + 1, self.symmetries), dtype=np.int64)
+            zeros = np.zeros_like(ks)
+            elements = keyed_elements(spec.seed, np.array([group]), zeros, ks, self.symmetries)
+            for k, element in zip(ks.tolist(), elements.tolist(), strict=True):
+                grids = chosen.inputs[group], chosen.labels[group]
+                image = b"".join(self.image(options, grid, element).tobytes() for grid in grids)
+                if image not in seen and len(kept) <= aug:
+                    seen.add(image)
+                    kept.append(k)
+            start += len(ks)
         return np.array(kept, np.int32)
 
 

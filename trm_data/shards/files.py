@@ -22,6 +22,12 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def sync_file(path: Path) -> None:
+    """Have a finished file on the disk before its name says that it is whole."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a whole file, durably, or leave the old one."""
     temporary = temporary_path(path)

@@ -1,7 +1,7 @@
 """Writes one shard of whole groups: temporary name, close, check, rename, sidecar.
 
 Input: a stream of `Rows`, each holding whole groups. Output: the shard, and its sidecar as `ShardInfo`.
-Neighbours: `trm_data.build` calls `write_shard` from its shard tasks, `reader` reads what was written.
+Neighbours: `trm_data.shard_job` calls `write_shard`, `reader` reads what was written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trm_data.encode.block import block_schema, encode_block, to_batch
 from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
-from trm_data.shards.files import file_sha256, json_bytes, write_bytes
+from trm_data.shards.files import file_sha256, json_bytes, sync_file, write_bytes
 from trm_data.shards.naming import sidecar_path, temporary_path
 from trm_data.specs import BLOCK_EXAMPLES
 
@@ -80,6 +80,7 @@ def write_shard(
             group_digests=base64.b64encode(digests).decode(),
             spec_digest=spec_digest,
         )
+        sync_file(temporary)
         temporary.replace(path)
         write_bytes(sidecar_path(path), sidecar_to_bytes(info))
     except OSError as error:

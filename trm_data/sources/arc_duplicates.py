@@ -1,6 +1,6 @@
 """What the published ARC sets are known to share, by task name.
 
-Neighbours: `canonical.arc` finds these (`pair_hashes`, `leaks`); tests compare this table with what it finds in
+Neighbours: `canonical.arc` finds these (`pair_hashes`); tests compare this table with what it finds in
 the files. Known duplicates are reported and can be left out; they are no failure of a build.
 
 The standard ARC-1 dataset trains on all pairs of training and concept and the demonstrations of evaluation, and is

@@ -1,7 +1,8 @@
 """Opening a source: what the user wrote, where its bytes are, what they hash to.
 
-A source is written `generated`, `csv:PATH`, `txt:PATH` or `hf`, where PATH is local or any fsspec URL
-(`gs://...`, `https://...`). Remote files are copied to a temporary local file once, then read like local ones.
+A source is written as `FORMS` says: `generated`, `csv:PATH`, `hf`, `kaggle:DIR` and so on, where PATH is local or any
+fsspec URL (`gs://...`, `https://...`). Remote files are copied to a temporary local file once, then read like local
+ones.
 """
 
 from __future__ import annotations

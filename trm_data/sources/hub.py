@@ -1,4 +1,4 @@
-"""The published Sudoku-Extreme files on the Hugging Face hub (the extra `hf`).
+"""The published Sudoku-Extreme and Maze-Hard files on the Hugging Face hub (the extra `hf`).
 
 The revision is resolved to a commit before anything is fetched, so what was read can be read again.
 """

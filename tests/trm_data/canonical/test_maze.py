@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from trm_data.augment.dihedral import Dihedral
-from trm_data.canonical.maze import distinct_dihedrals, layout_hashes, maze_automorphisms, maze_hashes
-from trm_data.encode.maze import decode_maze
+from trm_data.canonical.maze import layout_hashes, maze_hashes
 
 SIZES = [(3, 3), (5, 5), (4, 6), (6, 4)]
 
@@ -45,38 +44,6 @@ def test_shape_and_marks_are_part_of_the_name() -> None:
     assert layout_hashes(maze, 4, 6) != layout_hashes(walls, 4, 6)
 
 
-@pytest.mark.parametrize(
-    ("text", "rows", "automorphisms", "distinct"),
-    [
-        ("S#  #   G", 3, 1, [0, 1, 2, 3, 4, 5, 6, 7]),
-        ("S #   # G", 3, 2, [0, 1, 2, 3]),  # its own transpose
-        ("         ", 3, 8, [0]),
-        (" # # # # ", 3, 8, [0]),
-        ("    S  G    ", 3, 2, [0, 2]),
-        ("S  G#       ", 3, 1, [0, 2, 4, 5]),
-    ],
-)  # fmt: skip
-def test_symmetric_mazes(text: str, rows: int, automorphisms: int, distinct: list[int]) -> None:
-    columns = len(text) // rows
-    maze = decode_maze(text, rows, columns)[None]
-    grids = images(maze[0], rows, columns)
-    assert sum(image.tobytes() == maze.tobytes() for image in grids.values()) == automorphisms
-    assert maze_automorphisms(maze, rows, columns).tolist() == [automorphisms]
-    (ids,) = distinct_dihedrals(maze, rows, columns)
-    assert ids.dtype == np.int32
-    assert ids.tolist() == distinct
-
-
-@pytest.mark.parametrize(("rows", "columns"), SIZES)
-def test_orbits_have_the_size_of_the_group_over_the_automorphisms(rows: int, columns: int) -> None:
-    mazes = np.random.default_rng(1).integers(1, 3, (300, rows * columns)).astype(np.uint8)
-    counts = maze_automorphisms(mazes, rows, columns)
-    for maze, count, ids in zip(mazes, counts, distinct_dihedrals(mazes, rows, columns), strict=True):
-        grids = images(maze, rows, columns)
-        assert len({grids[int(d)].tobytes() for d in ids}) == len(ids) == len(grids) // count
-        assert ids[0] == 0
-
-
 def test_a_thousand_take_milliseconds() -> None:
     mazes = random_mazes(1000, 30, 30)
     times = []
@@ -89,6 +56,5 @@ def test_a_thousand_take_milliseconds() -> None:
 
 def test_none_and_wrong_tokens() -> None:
     assert maze_hashes(np.empty((0, 9), np.uint8), 3, 3) == []
-    assert distinct_dihedrals(np.empty((0, 9), np.uint8), 3, 3) == []
     with pytest.raises(ValueError, match="tokens 0 to 0"):
         maze_hashes(np.zeros((1, 9), np.uint8), 3, 3)

@@ -136,7 +136,11 @@ class ArcKind(KindDefaults):
         return {"dihedral": dihedrals.astype(np.int8), "colours": text.take(pa.array(position))}
 
     def recover(
-        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: Any
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Moves grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
         if offsets is None:
