@@ -36,6 +36,11 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     except BrokenPipeError:  # whoever read the output has enough of it
         sys.stderr.close()
         sys.exit(0)
+    except KeyboardInterrupt:
+        print(
+            f"{program}: interrupted; nothing half-written counts, the same command goes on", file=sys.stderr
+        )
+        sys.exit(130)
     except (*expected, OSError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         sys.exit(2)

@@ -17,7 +17,7 @@ STORED_SHARE = {"sudoku": 0.54, "maze": 0.25, "arc": 0.044}
 """Bytes on disk for each byte of cells."""
 CELL_BYTES_PER_S = {"sudoku": 70e6, "maze": 150e6, "arc": 250e6}
 """Bytes of cells that a core writes in a second."""
-PUZZLES_PER_S = {"sudoku": 7_000.0, "sudoku extreme": 8.0, "maze": 30.0}
+PUZZLES_PER_S = {"sudoku": 7_000.0, "sudoku extreme": 6.0, "maze": 30.0}
 """Generated puzzles of a core in a second."""
 START_S = 1.5
 ARC_TASKS = {"training": 400, "evaluation": 400, "concept": 160, "training2": 1000, "evaluation2": 120}
@@ -70,7 +70,11 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     stored, examples = 0.0, {}
     for split, count in groups.items():
         arc = request.kind == "arc"
-        puzzles = count * (request.aug + 1 if split == "train" or arc else 1) * (ARC_KEPT if arc else 1)
+        puzzles = (
+            count
+            * (request.aug + 1 if split == "train" or arc else 1)
+            * (ARC_KEPT if arc and request.aug >= 500 else 1)
+        )
         per_puzzle = ARC_EXAMPLES[split] if arc else 1.0
         examples[split] = round(puzzles * per_puzzle)
         stored += (count if request.augment == "virtual" else puzzles) * per_puzzle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -37,9 +38,18 @@ def print_result(result: Result, form: Literal["table", "csv", "json"]) -> None:
         writer.writerows(result.rows)
     elif form == "json":
         records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
-        print(json.dumps(records, indent=1, default=str))
+        print(json.dumps(_finite(records), indent=1, default=str, allow_nan=False))
     else:
         print_table(result.columns, result.rows)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def print_table(columns: list[str], rows: Sequence[tuple[object, ...]]) -> None:

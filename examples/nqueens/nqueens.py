@@ -14,6 +14,7 @@ class NQueens(OwnKind):
 
     name = "nqueens"
     symmetries = 8
+    option_names = ("side",)
 
     def shape(self, options):
         side = int(options.get("side", "8"))
@@ -23,8 +24,7 @@ class NQueens(OwnKind):
 
     def generate(self, options, draws):
         side = self.shape(options)[0]
-        solutions = complete([None] * side, 1, draws)  # a random one
-        columns = solutions[0]
+        columns = complete([None] * side, 1, draws)[0]  # a random one
         given = list(columns)
         for row in shuffled(range(side), draws):
             kept, given[row] = given[row], None
@@ -52,8 +52,7 @@ def complete(given, limit, draws=None):
 
     def place(row, columns):
         if row == len(given):
-            found.append(columns)
-            return
+            return found.append(columns)
         order = range(len(given)) if draws is None else shuffled(range(len(given)), draws)
         for column in order if given[row] is None else [given[row]]:
             safe = all(column != c and abs(column - c) != row - r for r, c in enumerate(columns))

@@ -51,6 +51,13 @@ def test_an_option_that_cannot_be(run) -> None:
     refused = run("build", "nqueens", "--option", "side=3")
     assert refused.returncode == 2
     assert "--option side=3: 4 to 12" in refused.stderr
+    for option, message in (
+        ("side=abc", "--option side=abc"),
+        ("sied=7", "--option sied: unknown to nqueens; it has side"),
+    ):
+        refused = run("build", "nqueens", "--option", option)
+        assert refused.returncode == 2
+        assert message in refused.stderr
 
 
 def test_the_example_is_as_short_as_promised() -> None:

@@ -1,8 +1,10 @@
 """Mazes, ARC, tables, pictures, pages, removal and dry runs as a user types them."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -77,7 +79,7 @@ def test_the_cards_command_builds_the_same_rows(root: Path, tmp_path: Path) -> N
 def test_a_dry_run_builds_nothing(tmp_path: Path) -> None:
     done = run(tmp_path, *MAZE, "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "would build 6 train, 2 validation, 2 test examples of 25 cells" in done.stdout
+    assert "would build about 6 train, 2 validation, 2 test examples of 25 cells" in done.stdout
     assert not (tmp_path / "datasets").exists()
     facts = json.loads(run(tmp_path, *MAZE, "--dry-run", "--json").stdout)
     assert facts["examples"] == {"train": 6, "validation": 2, "test": 2}
@@ -114,6 +116,7 @@ def test_removal_asks(root: Path) -> None:
         (("build", "nothing-like-this"), "no named dataset 'nothing-like-this'"),
         (("build", "--all-for", "exp99"), "--all-for exp99"),
         (("build", "other", "nothing"), "unknown kind 'nothing'"),
+        (("build", "maze", "--source", "csv:x.csv", "--min-path", "5"), "--min-path 5: only for generated"),
         (("import", "/nowhere"), "/nowhere: no such folder"),
         (("export", "nothing", "--out", "/tmp/never"), "no dataset 'nothing'"),
     ],
@@ -123,6 +126,47 @@ def test_mistakes_end_with_one_line(tmp_path: Path, arguments, message: str) -> 
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_every_table_of_the_catalog_can_be_selected(root: Path) -> None:
+    for table in (
+        "datasets",
+        "sources",
+        "splits",
+        "shards",
+        "puzzles",
+        "augmentations",
+        "examples",
+        "rejects",
+    ):
+        for form in ("table", "csv", "json"):
+            done = run(root, "sql", f"SELECT * FROM {table}", "--format", form)
+            assert done.returncode == 0, done.stderr
+    found = run(root, "sql", "SELECT 'nan'::FLOAT AS x, 'inf'::DOUBLE AS y", "--format", "json")
+    assert json.loads(found.stdout) == [{"x": None, "y": None}]
+
+
+def test_what_a_killed_build_left_can_be_removed(root: Path) -> None:
+    folder = root / "datasets" / "half"
+    folder.mkdir()
+    (folder / "train-00000-of-00002.array_record").write_bytes(b"x" * 1000)
+    assert "no dataset 'half'" in run(root, "verify", "half").stderr
+    assert run(root, "rm", "half", "--yes").returncode == 0
+    assert not folder.exists()
+
+
+def test_an_interrupted_build_says_so(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [TRM_DATA, "build", "sudoku", "--size", "3000", "--aug", "1000", "--root", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
 
 
 def test_arc_from_the_package(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
@@ -44,7 +44,7 @@ class BuildNamed:
     """The same puzzles from elsewhere, as a local copy of the published files."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **Optional)] = None
     """Likewise for the test puzzles."""
-    augment: Annotated[Literal["stored", "virtual"] | None, arg(**Optional)] = None
+    augment: Literal["recorded", "stored", "virtual"] = "recorded"
     """virtual stores base puzzles only; the dataset is then named ...-virtual."""
     root: Root = None
     engine: Literal["local", "ray"] = "local"
@@ -72,17 +72,20 @@ class BuildNamed:
             assert self.dataset is not None
             wanted = [named_dataset(self.dataset)]
         layout = resolve_root(self.root)
+        facts: list[dict[str, Any]] = []
         for number, named in enumerate(wanted, start=1):
             if len(wanted) > 1 and not self.json:
                 print(f"[{number}/{len(wanted)}] {named.name}: {named.about}")
             options = make_options(named.kind, {**named.options, **self._changes(named.name)})
             if self.dry_run:
-                print_estimate(options.request(), layout, as_json=self.json)
+                facts.append(print_estimate(options.request(), layout, silent=self.json))
                 continue
             result = options.build(layout)
             if self.augment != "virtual":
                 named.check_digest(result.manifest, other_source=self.source is not None)
-            print_built(result, as_json=self.json)
+            facts.append(print_built(result, silent=self.json))
+        if self.json:
+            print(json.dumps(facts if self.all_for is not None else facts[0], indent=1))
         return 0
 
     def _changes(self, name: str) -> dict[str, object]:
@@ -93,7 +96,7 @@ class BuildNamed:
             changes["source"] = self.source
         if self.test_source is not None:
             changes["test_source"] = self.test_source
-        if self.augment is not None:
+        if self.augment != "recorded":
             changes["augment"] = self.augment
             changes["name"] = f"{name}-virtual" if self.augment == "virtual" else name
         return changes

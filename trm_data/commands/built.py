@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trm_data.commands.common import duration, megabytes
 from trm_data.layout import Layout
@@ -14,25 +14,26 @@ if TYPE_CHECKING:
     from trm_data.request import BuildRequest
 
 
-def print_built(result: BuildResult, *, as_json: bool) -> None:
-    """What a build did."""
+def print_built(result: BuildResult, *, as_json: bool = False, silent: bool = False) -> dict[str, Any]:
+    """What a build did, for people or as JSON, or only returned as facts."""
     manifest = result.manifest
+    facts = {
+        "name": manifest.name,
+        "folder": result.place,
+        "content_digest": manifest.content_digest,
+        "unchanged": result.unchanged,
+        "shards_written": result.shards_written,
+        "shards_kept": result.shards_kept,
+        "rejects": result.rejects,
+        "examples": {split: entry.num_examples for split, entry in manifest.splits.items()},
+        "size_bytes": manifest.size_bytes,
+        "seconds": round(result.seconds, 3),
+        "warnings": list(result.warnings),
+    }
     if as_json:
-        facts = {
-            "name": manifest.name,
-            "folder": result.place,
-            "content_digest": manifest.content_digest,
-            "unchanged": result.unchanged,
-            "shards_written": result.shards_written,
-            "shards_kept": result.shards_kept,
-            "rejects": result.rejects,
-            "examples": {split: entry.num_examples for split, entry in manifest.splits.items()},
-            "size_bytes": manifest.size_bytes,
-            "seconds": round(result.seconds, 3),
-            "warnings": list(result.warnings),
-        }
         print(json.dumps(facts, indent=1))
-        return
+    if as_json or silent:
+        return facts
     counts = ", ".join(f"{entry.num_examples:,} {split}" for split, entry in manifest.splits.items())
     if result.unchanged:
         print(f"{manifest.name}: already built, nothing to do ({counts} examples)")
@@ -45,21 +46,26 @@ def print_built(result: BuildResult, *, as_json: bool) -> None:
     for warning in result.warnings:
         print(f"  warning: {warning}", file=sys.stderr)
     print(f"  digest {manifest.content_digest[:12]}, in {result.place}")
+    return facts
 
 
-def print_estimate(request: BuildRequest, layout: Layout, *, as_json: bool) -> int:
+def print_estimate(
+    request: BuildRequest, layout: Layout, *, as_json: bool = False, silent: bool = False
+) -> dict[str, Any]:
     """What a build would make; nothing is built."""
     from trm_data.estimate import estimate_build
 
     estimate = estimate_build(request, layout)
+    facts = estimate.to_json()
     if as_json:
-        print(json.dumps(estimate.to_json(), indent=1))
-        return 0
+        print(json.dumps(facts, indent=1))
+    if as_json or silent:
+        return facts
     if estimate.built:
         print(f"{estimate.name}: is already there; the same build would find nothing to do")
-        return 0
+        return facts
     examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
-    print(f"{estimate.name}: would build {examples} examples of {estimate.sequence_length} cells")
+    print(f"{estimate.name}: would build about {examples} examples of {estimate.sequence_length} cells")
     size, seconds = megabytes(estimate.size_bytes), duration(estimate.seconds)
     print(f"  about {size} on disk, about {seconds} on {estimate.workers} cores; nothing was built")
-    return 0
+    return facts

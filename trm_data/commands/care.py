@@ -19,6 +19,10 @@ class Verify:
     """Check a dataset: files, rows, counts, digests, every puzzle, and that the splits share none.
 
     Exits with 1 and a list of what is wrong if anything is.
+
+    For example:
+
+      trm-data verify sudoku-generated-500-aug-1000
     """
 
     name: Name
@@ -139,7 +143,7 @@ class Export:
 
 @dataclass(frozen=True, kw_only=True)
 class Remove:
-    """Remove a dataset, after asking.
+    """Remove a dataset, or what a killed build left of one, after asking.
 
     For example:
 

@@ -36,13 +36,13 @@ class BuildSudoku(PuzzleOptions):
       trm-data build sudoku --size 500 --aug 1000
       trm-data build sudoku --box 2x3 --size 500 --aug 200 --val-size 200 --test-size 1000
       trm-data build sudoku --size 1000 --aug 1000 --difficulty extreme
-      trm-data build sudoku --size 1000 --rating-bins 0,1,10,50
+      trm-data build sudoku --size 200 --test-size 40 --difficulty extreme --rating-bins 0,1,10,50
       trm-data build sudoku --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 1000
       trm-data build sudoku --source txt:puzzles.txt.gz --size 300 --on-bad-row skip
     """
 
     box: Annotated[str, arg(metavar="RxC")] = "3x3"
-    """Rows x columns of a box: 2x2, 2x3, 3x3, 3x4, 4x4 make grids of side 4, 6, 9, 12, 16."""
+    """Rows x columns of a box, from 2x2 (4x4 grids) by 2x3, 3x3, 2x5 and so on to 4x4 and 2x8 (16x16 grids)."""
     difficulty: Literal["random", "extreme"] = "random"
     """random minimal puzzles, or puzzles searched to be as hard as Sudoku-Extreme (generated 9x9 only)."""
     min_rating: Annotated[float | None, arg(metavar="R", **Optional)] = None
@@ -89,7 +89,7 @@ class BuildMaze(PuzzleOptions):
 
     Generated mazes are distributed like the published Maze-Hard set: walls and the pair (S, G) uniform among all that
     have a shortest path of --min-path steps. No two mazes of a dataset have the same layout under the symmetries of
-    the grid.
+    the grid. --aug 8 means all of a square maze's symmetries: 7 besides the original.
 
     Sources: generated, csv:PATH (columns question[,answer,rating,source]), hf or hf:REPOSITORY@REVISION.
 
@@ -127,6 +127,8 @@ class BuildMaze(PuzzleOptions):
             default = default_min_path(rows, columns) if generated else 0
         except ValueError as error:
             raise SpecError(f"--grid {self.grid}: {error}") from error
+        if self.min_path is not None and not generated:
+            raise SpecError(f"--min-path {self.min_path}: only for generated mazes")
         min_path = default if self.min_path is None else self.min_path
         symmetries = 8 if rows == columns else 4
         return BuildRequest(
@@ -258,6 +260,8 @@ class BuildTable(BuildOptions):
         with open_sources(train, test) as sources:
             tables = [read_table(source)[0] for source in (sources.main, sources.test) if source is not None]
         rows, columns = tables[0].shape or (1, tables[0].inputs.shape[1])
+        if self.dihedral and self.grid is None and tables[0].shape is None:
+            raise SpecError(f"--dihedral: {self.train} has flat rows; say the grid with --grid RxC")
         if self.grid is not None:
             rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 8x8")
         largest = max(int(max(t.inputs.max(initial=0), t.labels.max(initial=0))) for t in tables)

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class List:
-    """List the datasets under the root."""
+    """List the datasets under the root.
+
+    For example:
+
+      trm-data list
+      trm-data list --root gs://bucket/trm --json
+    """
 
     root: Root = None
     json: Json = False
@@ -79,7 +85,7 @@ class Describe:
             from trm_data.page import dataset_page
 
             Path(self.html).write_text(dataset_page(layout, self.name), "utf-8")
-            print(f"wrote {self.html}")
+            print(json.dumps({"wrote": self.html}) if self.json else f"wrote {self.html}")
             return 0
         described = describe_dataset(layout, self.name)
         if self.json:
@@ -106,7 +112,7 @@ class Describe:
 class Sql:
     """Ask the dataset catalog in SQL, read-only.
 
-    Tables: datasets, sources, splits, shards, puzzles, augmentations, rejects. duckdb_columns()
+    Tables: datasets, sources, splits, shards, puzzles, augmentations, examples, identifiers, rejects. duckdb_columns()
     gives every column with its unit.
 
     For example:
@@ -159,7 +165,7 @@ class Show:
 
             drawings = [(example.title, example.puzzle), ("label", example.solution)]
             write_picture(drawings, Path(self.out))
-            print(f"wrote {self.out}")
+            print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
         elif self.json:
             print(json.dumps(example.to_json(), indent=1))
         else:

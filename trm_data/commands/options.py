@@ -54,7 +54,8 @@ class BuildOptions:
         """Build it and say what was built."""
         layout = resolve_root(self.root)
         if self.dry_run:
-            return print_estimate(self.request(), layout, as_json=self.json)
+            print_estimate(self.request(), layout, as_json=self.json)
+            return 0
         print_built(self.build(layout), as_json=self.json)
         return 0
 

@@ -42,7 +42,8 @@ class RayEngine:
         address = os.environ.get("RAY_ADDRESS")
         if not ray.is_initialized():
             try:
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+                # Without an address Ray would join whatever cluster was last started here, even a dead one.
+                ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise SpecError(f"--engine ray: no cluster at RAY_ADDRESS={address} ({error})") from error
         self._ray: Any = ray

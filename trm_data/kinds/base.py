@@ -252,7 +252,10 @@ def load_kind(name: str) -> Kind:
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name == name:
             return cast(Kind, entry.load()())
-    raise SpecError(f"unknown kind {name!r}: there are {', '.join(kind_names())}")
+    raise SpecError(
+        f"unknown kind {name!r}: there are {', '.join(kind_names())}; a kind of another package needs that package "
+        "installed"
+    )
 
 
 def kind_names() -> list[str]:

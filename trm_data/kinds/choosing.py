@@ -10,7 +10,7 @@ neither the engine nor the size of chunks. Used by the kinds `sudoku`, `maze` an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -197,6 +197,8 @@ class Chooser:
         bucket: For each candidate the bucket it belongs to, -1 where it does not fit.
         num_buckets: Every split takes as many puzzles from each bucket, in turn.
         selective: Whether most candidates may not fit.
+        names: What each bucket holds, for messages.
+        advice: What else a user can do where there are too few.
     """
 
     def __init__(
@@ -207,6 +209,8 @@ class Chooser:
         bucket: Callable[[Candidates], NDArray[np.int64]] = one_bucket,
         num_buckets: int = 1,
         selective: bool = False,
+        names: Sequence[str] = (),
+        advice: str = "",
     ) -> None:
         self.sources: list[SourceFile] = []
         self.rejects: list[Reject] = []
@@ -214,6 +218,7 @@ class Chooser:
         self._progress = progress
         self._bucket = bucket
         self._num_buckets = num_buckets
+        self._names, self._advice = names, advice
         self._patience = MISSES_ALLOWED * (10 if selective else 1)
         self._taken: dict[str, str] = {}
 
@@ -286,10 +291,15 @@ class Chooser:
 
     def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> SpecError:
         found = count - sum(quotas)
-        missing = f" (bins that lack puzzles: {[i for i, quota in enumerate(quotas) if quota]})"
+        hint = ""
+        if len(quotas) > 1:
+            short = ", ".join(self._names[i] for i, quota in enumerate(quotas) if quota > 0)
+            hint = f" (too few of {short})"
+        elif stream.ends and self._taken:
+            hint = f" ({len(self._taken):,} are in the splits that were chosen before or in this one)"
         return SpecError(
             f"{SIZE_OPTIONS[split]} {count}: {stream.shown} has only {found} usable, inequivalent "
-            f"puzzles for the {split} split{missing if len(quotas) > 1 else ''}; ask for fewer"
+            f"puzzles for the {split} split{hint}; ask for fewer{self._advice}"
         )
 
     def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:

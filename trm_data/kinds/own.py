@@ -38,10 +38,12 @@ class OwnKind(KindDefaults):
     Attributes:
         name: As the entry point names it.
         symmetries: Elements of the symmetry group, the identity (0) included; 1 for no augmentations.
+        option_names: Names that `--option NAME=VALUE` may have.
     """
 
     name = ""
     symmetries = 1
+    option_names: tuple[str, ...] = ()
 
     def shape(self, options: OtherOptions) -> tuple[int, int, int]:
         """Rows and columns of the grid and the number of tokens, PAD (0) included.
@@ -74,11 +76,20 @@ class OwnKind(KindDefaults):
 
     def symbols(self, options: OtherOptions) -> str:
         """Optional: a character for each token."""
-        return ".0123456789abcdefghijklmnopqrstuvwxyz"
+        return ".123456789abcdefghijklmnopqrstuvwxyz"
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse what cannot be."""
-        self.shape(_options(spec))
+        options = _options(spec)
+        unknown = [name for name, _ in options.values if name not in self.option_names]
+        if unknown:
+            known = ", ".join(self.option_names) or "none"
+            raise SpecError(f"--option {unknown[0]}: unknown to {self.name}; it has {known}")
+        try:
+            self.shape(options)
+        except (TypeError, ValueError) as error:
+            shown = " ".join(f"{name}={value}" for name, value in options.values)
+            raise SpecError(f"--option {shown}: {error}") from error
         if self.symmetries > MOST_LOOKED_AT and type(self).canonical is OwnKind.canonical:
             raise SpecError(
                 f"{self.name}: has {self.symmetries:,} symmetries: the kind must define `canonical`"

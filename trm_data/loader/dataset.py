@@ -203,9 +203,12 @@ class Dataset:
         """The rows of these numbers as a batch.
 
         Raises:
-            IndexError: There is no such row.
+            IndexError: There is no such row, or the numbers are no whole ones.
         """
-        rows = np.asarray(rows, np.int64)
+        given = np.asarray(rows)
+        if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+            raise IndexError(f"rows: got {given.dtype} of shape {given.shape}, expected whole numbers [N]")
+        rows = given.astype(np.int64)
         if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < len(self)):
             raise IndexError(f"rows {rows.min()} to {rows.max()}: {self.name} has {len(self):,}, from 0")
         return self.reader.gather(self.groups.picks(rows), rows)

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -73,10 +72,10 @@ def cluster():
         os.environ.pop("RAY_AUTH_MODE")
         end(second)
         end(head)
-        for process in psutil.process_iter(["name"]):
+        for process in psutil.process_iter(["cmdline"]):  # what the head started beside its raylet
             with contextlib.suppress(psutil.Error):
-                if process.info["name"] == "gcs_server" and str(PORT) in " ".join(process.cmdline()):
-                    process.send_signal(signal.SIGTERM)
+                if "/ray/" in " ".join(process.info["cmdline"]) and str(PORT) in " ".join(process.cmdline()):
+                    process.kill()
 
 
 @pytest.mark.slow

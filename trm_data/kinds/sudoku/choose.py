@@ -47,6 +47,8 @@ def choose_puzzles(
         bucket=partial(_bucket, options),
         num_buckets=max(1, len(bins)),
         selective=selective,
+        names=_bin_names(bins),
+        advice=_advice(spec, options),
     )
     main = _open(spec, options, sources.main, chooser, engine)
     test = main if sources.test is None else _open(spec, options, sources.test, chooser, engine)
@@ -63,6 +65,23 @@ def choose_puzzles(
         return chosen_groups(chosen, test if split == "test" else main, augmentations, facts)
 
     return chooser.choose(main, test, groups)
+
+
+def _bin_names(bins: tuple[float, ...]) -> list[str]:
+    """What each rating bin holds."""
+    uppers = [f" and below {upper:g}" for upper in bins[1:]]
+    return (
+        [f"rating {low:g} and above{upper}" for low, upper in zip(bins, [*uppers, ""], strict=True)]
+        if bins
+        else []
+    )
+
+
+def _advice(spec: DatasetSpec, options: SudokuOptions) -> str:
+    """Random minimal puzzles are easy: few have a rating above 10."""
+    if spec.source.kind == "generated" and options.box == (3, 3) and options.difficulty == "random":
+        return ", or add --difficulty extreme for hard ones"
+    return ""
 
 
 def _open(

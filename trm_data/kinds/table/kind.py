@@ -29,8 +29,8 @@ from trm_data.sources.base import LocalSource
 from trm_data.sources.table import TableRows, read_table
 from trm_data.specs import DatasetSpec, Split, TableOptions
 
-SYMBOLS = ".0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""PAD, then the tokens from 1; tokens beyond are `?`."""
+SYMBOLS = ".123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""PAD, then the tokens from 1, letters from 10 on; tokens beyond are `?`."""
 
 
 def _options(spec: DatasetSpec) -> TableOptions:
