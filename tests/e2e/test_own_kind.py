@@ -61,4 +61,4 @@ def test_an_option_that_cannot_be(run) -> None:
 
 
 def test_the_example_is_as_short_as_promised() -> None:
-    assert len((EXAMPLE / "nqueens.py").read_text().splitlines()) <= 80
+    assert len((EXAMPLE / "nqueens.py").read_text().splitlines()) < 80

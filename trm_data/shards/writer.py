@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from trm_data.encode.block import block_schema, encode_block, to_batch
+from trm_data.encode.block import BlockEncoder
 from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
@@ -95,7 +95,7 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
     """Write all blocks; returns the number of records and examples and the group digests."""
     from array_record.python.array_record_module import ArrayRecordWriter
 
-    schema = block_schema(sequence_length)
+    encoder = BlockEncoder(sequence_length)
     writer = _on_disk(ArrayRecordWriter, str(path), WRITER_OPTIONS)
     num_records = num_examples = 0
     digests: list[bytes] = []
@@ -104,15 +104,21 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
         for part in parts:
             digests.append(group_digests(part))
             num_examples += len(part)
-            rows = part if rest is None else Rows.concatenate([rest, part])
-            whole = len(rows) - len(rows) % BLOCK_EXAMPLES
-            batch = to_batch(rows, schema)
-            for start in range(0, whole, BLOCK_EXAMPLES):
-                _on_disk(writer.write, encode_block(batch.slice(start, BLOCK_EXAMPLES)))
+            begin = 0
+            if rest is not None:  # only as many rows are copied as fill the block
+                begin = min(BLOCK_EXAMPLES - len(rest), len(part))
+                rest = Rows.concatenate([rest, part.slice(0, begin)])
+                if len(rest) < BLOCK_EXAMPLES:
+                    continue
+                _on_disk(writer.write, encoder.encode(rest))
                 num_records += 1
-            rest = rows.slice(whole, len(rows)) if whole < len(rows) else None
+            whole = len(part) - (len(part) - begin) % BLOCK_EXAMPLES
+            for start in range(begin, whole, BLOCK_EXAMPLES):
+                _on_disk(writer.write, encoder.encode(part.slice(start, start + BLOCK_EXAMPLES)))
+                num_records += 1
+            rest = part.slice(whole, len(part)) if whole < len(part) else None
         if rest is not None:
-            _on_disk(writer.write, encode_block(to_batch(rest, schema)))
+            _on_disk(writer.write, encoder.encode(rest))
             num_records += 1
     finally:
         if writer.is_open():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from trm_data.encode.block import block_schema, decode_block, encode_block, to_batch
+from trm_data.encode.block import BlockEncoder, block_schema, decode_block, encode_block, to_batch
 from trm_data.encode.grid import decode_grid, encode_grid
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
@@ -77,3 +77,16 @@ def test_a_record_that_is_no_block_is_refused() -> None:
     rows = Rows(np.zeros((1, 9), np.uint8), np.zeros((1, 9), np.uint8), zeros, zeros, zeros, zeros)
     with pytest.raises(CorruptDatasetError, match="columns"):
         decode_block(encode_block(to_batch(rows, block_schema(9))), block_schema(4))
+
+
+@pytest.mark.parametrize("cells", [1, 16, 36, 81, 900, 4096])
+def test_full_blocks_are_copied_into_the_bytes_that_arrow_writes(cells: int) -> None:
+    encoder, schema = BlockEncoder(cells), block_schema(cells)
+    assert encoder._copies
+    random = np.random.default_rng(cells)
+    tokens = random.integers(0, 256, (2, 300, cells)).astype(np.uint8)
+    numbers = random.integers(-(2**31), 2**31, (4, 300)).astype(np.int32)
+    rows = Rows(*tokens, *numbers)
+    for start, stop in ((0, 256), (44, 300), (0, 255), (7, 8)):
+        part = rows.slice(start, stop)
+        assert encoder.encode(part) == encode_block(to_batch(part, schema))
