@@ -82,6 +82,7 @@ class Report:
         self, name: str, values: Sequence[float], *, unit: str, n: int, at_least: float | None = None
     ) -> Measurement:
         """Keeps values that were obtained otherwise."""
+        values = [float(value) for value in values]
         median = statistics.median(values)
         target = ""
         if at_least is not None:
