@@ -74,7 +74,8 @@ def cluster():
         end(head)
         for process in psutil.process_iter(["cmdline"]):  # what the head started beside its raylet
             with contextlib.suppress(psutil.Error):
-                if "/ray/" in " ".join(process.info["cmdline"]) and str(PORT) in " ".join(process.cmdline()):
+                command = " ".join(process.info["cmdline"] or ())
+                if "/ray/" in command and str(PORT) in command:
                     process.kill()
 
 
