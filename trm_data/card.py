@@ -94,7 +94,7 @@ def build_command(name: str, spec: DatasetSpec) -> str:
     if spec.kind == "finished":
         return f"trm-data import {spec.source.name} --name {name}"
     parts = ["trm-data", "build", *_kind_arguments(spec)]
-    if spec.size is not None and spec.kind != "published":
+    if spec.size is not None:
         parts.append(f"--size {spec.size}")
     parts.append(f"--aug {spec.aug}")
     if spec.val_size or spec.kind in ("sudoku", "maze"):
