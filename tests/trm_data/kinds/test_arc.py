@@ -147,21 +147,16 @@ def test_leaks_between_the_versions_are_refused(folder, layout: Layout) -> None:
 def test_a_leak_that_is_not_known_fails_the_check(folder, layout: Layout) -> None:
     """A training task has the test pair of an evaluation task, in other colours and turned."""
     leaked = task(1000)["test"][0]
-    turned = {
-        key: ((np.rot90(np.array(value)) + 1) % 10 * (np.rot90(np.array(value)) > 0)).tolist()
-        for key, value in leaked.items()
-    }
+    cycled = np.array([0, 2, 3, 4, 5, 6, 7, 8, 9, 1])
+    turned = {key: np.rot90(cycled[np.array(value)]).tolist() for key, value in leaked.items()}
     other = task(300)
     other["train"][1] = turned
     write(folder / "training" / "task03.json", other)
     write(folder / "evaluation" / "task10.json", task(1000))
     build_dataset(request(folder), layout)
-    problems = verify_dataset(layout, "arc").problems
-    expected = "test task task10: a test pair is a training pair of task03, up to symmetry"
-    if any(9 in row for value in leaked.values() for row in value):
-        assert problems in ([], [expected])  # colour 9 became 0 above: then it is no image
-    else:
-        assert problems == [expected]
+    assert verify_dataset(layout, "arc").problems == [
+        "test task task10: a test pair is a training pair of task03, up to symmetry"
+    ]
 
 
 def test_an_exact_leak_fails_the_check(folder, layout: Layout) -> None:
