@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -44,6 +44,8 @@ from trm_data.store import (
 from trm_data.turn import Turn, turn_to_write, writing
 
 DEFAULT_SHARD_EXAMPLES = 131_072
+BRIEF_EXAMPLES = 50_000
+"""So many rows are written in about the time that a worker takes to start."""
 BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
 """Digest of the identifiers of a dataset whose puzzles all share the blank one."""
 
@@ -79,7 +81,7 @@ def build_dataset(
     Args:
         request: What to build.
         layout: The root to build under.
-        engine: Runs the tasks; threads, one for each core, if None. The content does not depend on it.
+        engine: Runs the tasks; processes, one for each core, if None. The content does not depend on it.
         shard_examples: Examples in a shard, about; a group is never divided.
         progress: Told of every stage.
 
@@ -91,7 +93,6 @@ def build_dataset(
         BucketError: The bucket of the root cannot be reached, or refuses.
     """
     begun = time.perf_counter()
-    engine = engine or LocalEngine()
     progress = progress or NoProgress()
     if shard_examples < 1:
         raise SpecError(f"--shard-examples {shard_examples}: at least 1")
@@ -99,6 +100,7 @@ def build_dataset(
     name = request.dataset_name()
     folder = layout.dataset(name)
     with ExitStack() as stack:
+        engine = engine or stack.enter_context(closing(LocalEngine()))
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
@@ -114,6 +116,7 @@ def build_dataset(
         folder.mkdir(parents=True, exist_ok=True)
         jobs = _plan_shards(kind, layout, name, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, progress)
+        engine.close()  # the catalog needs the memory
         manifest = _finish(kind, name, layout, turn, spec, selection, jobs, written, progress)
     warnings = [*selection.warnings, *_refresh_index(layout, name)]
     kept = sum(shard.kept for shard in written)
@@ -191,7 +194,10 @@ def _write_shards(engine: Engine, jobs: list[ShardJob], progress: Progress) -> l
     virtual = bool(jobs) and jobs[0].spec.augment == "virtual"
     total = sum(len(job.groups.inputs) if virtual else job.groups.num_examples for job in jobs)
     progress.start("write rows", total, "examples")
-    return engine.run(write_job, jobs, lambda written: progress.advance(written.info.num_examples))
+    brief = total <= BRIEF_EXAMPLES
+    return engine.run(
+        write_job, jobs, lambda written: progress.advance(written.info.num_examples), brief=brief
+    )
 
 
 def _finish(
@@ -246,9 +252,9 @@ def _finish(
     )
     turn.check()
     remove_leftovers(layout, name, [job.file for job in jobs])
-    offsets = {split: [shard.offsets for shard in shards] for split, shards in shards_of.items()}
+    made = {split: [shard.made for shard in shards] for split, shards in shards_of.items()}
     try:
-        catalog = write_catalog_files(folder, catalog_tables(kind, manifest, selection, offsets))
+        catalog = write_catalog_files(folder, catalog_tables(kind, manifest, selection, made))
         catalog += write_attachments(folder, selection.attachments)
         manifest = replace(manifest, catalog=tuple(catalog))
         turn.check()

@@ -5,9 +5,9 @@ Neighbours: `describe` has the facts, `picture` draws puzzles; `trm-data describ
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from typing import cast
 
 import numpy as np
 
@@ -37,6 +37,7 @@ table { border-collapse: collapse } td, th { padding: .2rem .8rem .2rem 0; text-
 th { border-bottom: 1px solid #9ca3af; font-weight: 600 } code { font-size: .85em; overflow-wrap: anywhere }
 .row { display: flex; flex-wrap: wrap; gap: 1.2rem; align-items: flex-start; margin: .8rem 0 1.4rem }
 figure { margin: 0 } figcaption { font-size: .8rem; color: #4b5563 }
+.sample { display: grid; grid-template-columns: repeat(5, minmax(0, 1fr)); gap: 1.2rem; margin: .8rem 0 1.4rem }
 figure svg { max-width: 100%; height: auto }
 """
 
@@ -64,8 +65,6 @@ def dataset_page(layout: Layout, name: str) -> str:
 
 
 def _split(name: str) -> Split:
-    from typing import cast
-
     return cast(Split, name)
 
 
@@ -76,8 +75,18 @@ def _facts(described: dict[str, object]) -> str:
     assert isinstance(spec, dict)
     for key, value in spec.items():
         if value is not None and key not in ("kind",):
-            rows.append([escape(str(key)), f"<code>{escape(str(value))}</code>"])
+            rows.append([escape(str(key).replace("_", " ")), f"<code>{escape(_shown(value))}</code>"])
     return html_table(rows)
+
+
+def _shown(value: object) -> str:
+    """A value of the specification as a person reads it: what is not set is left out."""
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[str, object], value).items()
+        return ", ".join(f"{key} {_shown(one)}" for key, one in pairs if one not in (None, "", ()))
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, cast(Sequence[object], value)))
+    return str(value)
 
 
 def _histograms(manifest: Manifest, catalogs: dict[str, SplitCatalog]) -> list[str]:
@@ -99,11 +108,12 @@ def _histograms(manifest: Manifest, catalogs: dict[str, SplitCatalog]) -> list[s
         parts.append(
             f"<figure><figcaption>cells of a grid, inputs and outputs</figcaption>{histogram(sides)}</figure>"
         )
-    counts = Counter(
-        count for catalog in catalogs.values() for count in catalog.groups.augmentations.counts.tolist()
-    )
-    if len(counts) > 1:
-        values = {"train": catalogs["train"].groups.augmentations.counts.astype(float)}
+    values = {
+        split: catalog.groups.augmentations.counts.astype(float)
+        for split, catalog in catalogs.items()
+        if split == "train" and len(set(catalog.groups.augmentations.counts.tolist())) > 1
+    }
+    if values:
         parts.append(
             f"<figure><figcaption>augmentations of a puzzle</figcaption>{histogram(values)}</figure>"
         )
@@ -180,5 +190,5 @@ def _sample(layout: Layout, manifest: Manifest, catalogs: dict[str, SplitCatalog
                 figures.append(
                     f"<figure>{svg(drawing, cell=cell)}<figcaption>{escape(caption)}</figcaption></figure>"
                 )
-        parts.append(f"<div class='row'>{''.join(figures)}</div>")
+        parts.append(f"<div class='sample'>{''.join(figures)}</div>")
     return parts

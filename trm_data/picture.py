@@ -25,7 +25,8 @@ def svg(drawing: Drawing, *, cell: int = CELL) -> str:
     width, height = columns * cell, rows * cell
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 2}" height="{height + 2}" '
-        f'viewBox="-1 -1 {width + 2} {height + 2}" font-family="sans-serif" font-size="{cell * 0.62:.1f}">'
+        f'viewBox="-1 -1 {width + 2} {height + 2}" shape-rendering="crispEdges" '
+        f'font-family="sans-serif" font-size="{cell * 0.62:.1f}">'
     ]
     lettered = rows <= _LETTERED
     for row in range(rows):

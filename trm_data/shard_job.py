@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trm_data.kinds.base import load_kind
-from trm_data.kinds.rows import base_rows, make_rows
+from trm_data.kinds.rows import MadeRows, base_rows, make_rows
 from trm_data.layout import Layout, resolve_root
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests
@@ -54,12 +53,12 @@ class WrittenShard:
     Attributes:
         info: What its sidecar says.
         kept: Whether an earlier build had written it.
-        offsets: Translation of each row, uint8 [N, 2]; None where there is none.
+        made: How the rows were made; None where they were not made here.
     """
 
     info: ShardInfo
     kept: bool
-    offsets: NDArray[np.uint8] | None
+    made: MadeRows | None
 
 
 def write_job(job: ShardJob) -> WrittenShard:
@@ -74,7 +73,7 @@ def write_job(job: ShardJob) -> WrittenShard:
     counts = groups.examples_per_augmentation if virtual else groups.rows_per_group
     made_here = not virtual and groups.given is None
     augmenter = kind.augmenter(job.spec, job.split, groups) if made_here else None
-    offsets: list[NDArray[np.uint8]] = []
+    made_parts: list[MadeRows] = []
 
     def parts() -> Iterator[Rows]:
         for start, stop in group_ranges(counts, part_examples(groups.inputs.shape[1])):
@@ -94,8 +93,7 @@ def write_job(job: ShardJob) -> WrittenShard:
                 first_group=job.first_group,
                 identifier_each=job.identifier_each,
             )
-            if made.offsets is not None:
-                offsets.append(made.offsets)
+            made_parts.append(MadeRows(made.elements[rows.examples == 0], made.offsets))
             yield rows
 
     spec_digest = job.spec.digest()
@@ -109,8 +107,8 @@ def write_job(job: ShardJob) -> WrittenShard:
         if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
             if stored is None:
                 _publish(layout, job, info)
-            return WrittenShard(info, kept=True, offsets=_joined(offsets))
-        offsets.clear()
+            return WrittenShard(info, kept=True, made=_joined(made_parts))
+        made_parts.clear()
     info = write_shard(
         path,
         parts(),
@@ -119,7 +117,7 @@ def write_job(job: ShardJob) -> WrittenShard:
         first_group=job.first_group,
     )
     _publish(layout, job, info)
-    return WrittenShard(info, kept=False, offsets=_joined(offsets))
+    return WrittenShard(info, kept=False, made=_joined(made_parts))
 
 
 def _stored_shard(layout: Layout, job: ShardJob, spec_digest: str) -> ShardInfo | None:
@@ -140,5 +138,10 @@ def _publish(layout: Layout, job: ShardJob, info: ShardInfo) -> None:
         (layout.dataset(job.name) / sidecar).unlink(missing_ok=True)
 
 
-def _joined(offsets: list[NDArray[np.uint8]]) -> NDArray[np.uint8] | None:
-    return np.concatenate(offsets) if offsets else None
+def _joined(parts: list[MadeRows]) -> MadeRows | None:
+    if not parts:
+        return None
+    offsets = [part.offsets for part in parts if part.offsets is not None]
+    return MadeRows(
+        np.concatenate([part.elements for part in parts]), np.concatenate(offsets) if offsets else None
+    )

@@ -7,11 +7,11 @@ skipped, so an interrupted copy goes on where it stopped; another dataset of the
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
-from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
 from trm_data.layout import Layout
 from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, read_manifest
@@ -138,7 +138,16 @@ def _copy_files(source: Layout, target: Layout, manifest: Manifest, progress: Pr
             _copy_note(source, target, name, sidecar_name(file.file))
         return file.size_bytes, missing
 
-    copied = LocalEngine(AT_A_TIME).run(copy, manifest.files, lambda done: progress.advance(done[0]))
+    copied: list[tuple[int, bool]] = []
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        futures = [pool.submit(copy, file) for file in manifest.files]
+        try:
+            for future in as_completed(futures):
+                copied.append(future.result())
+                progress.advance(copied[-1][0])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     _copy_note(source, target, name, CARD)
     return [size for size, missing in copied if missing]
 

@@ -19,14 +19,18 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import small_request
-from trm_data.build import build_dataset
+from trm_data import build
+from trm_data.engine.local import LocalEngine
 from trm_data.layout import Layout
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
+build.BRIEF_EXAMPLES = 0  # so that worker processes write the shards
+engine = LocalEngine(2)
+engine.prepare(["trm_data.shard_job", "trm_data.kinds.sudoku.warm"])
 print("ready", flush=True)
 sys.stdin.readline()
 begun = time.perf_counter()
 request = small_request(size=60, aug=400, name="killed")
-build_dataset(request, Layout(Path(sys.argv[1])), shard_examples=1500)
+build.build_dataset(request, Layout(Path(sys.argv[1])), engine=engine, shard_examples=1500)
 print(time.perf_counter() - begun, flush=True)
 """
 
@@ -46,6 +50,12 @@ def go(process: subprocess.Popen) -> None:
     process.stdin.flush()
 
 
+def wait_for_shards(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*.array_record.json"))) < count and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
 @pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path: Path, request_small, kills: int) -> None:
     for whole in ("cold", "whole"):  # the first may compile kernels; the second says how long a build takes
@@ -61,7 +71,10 @@ def test_killed_at_random_moments(tmp_path: Path, request_small, kills: int) -> 
         layout = Layout(tmp_path / f"root{number}")
         with start(layout.root) as process:
             go(process)
-            time.sleep(draws.uniform(0, seconds * 1.1))
+            if number % 2:
+                time.sleep(draws.uniform(0, seconds * 1.1))
+            else:  # in the middle of writing shards, whatever the machine is doing meanwhile
+                wait_for_shards(layout.dataset("killed"), draws.randint(1, 12))
             process.kill()
         killed += not dataset_names(layout)
         result = build_dataset(request, layout, shard_examples=1500)

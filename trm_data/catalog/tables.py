@@ -6,15 +6,16 @@ Columns and types are those of `catalogs/schema.sql`; DuckDB casts and checks th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trm_data.kinds.base import Kind
+from trm_data.kinds.rows import MadeRows
 from trm_data.manifest import Manifest
 from trm_data.records import Groups, Selection
+from trm_data.specs import Split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,67 +25,97 @@ def catalog_tables(
     kind: Kind,
     manifest: Manifest,
     selection: Selection,
-    offsets: Mapping[str, Sequence[NDArray[np.uint8] | None]],
-) -> dict[str, pa.Table]:
-    """One Arrow table for each table of the catalog.
+    made: Mapping[str, Sequence[MadeRows | None]],
+) -> dict[str, Callable[[], pa.Table]]:
+    """For each table of the catalog what makes it as an Arrow table.
 
     Args:
         kind: The kind of the dataset.
         manifest: The dataset's manifest, its catalog files aside.
         selection: Groups of every split, sources and rejects.
-        offsets: For each split and shard the translation of every row, uint8 [N, 2]; None where there is none.
+        made: For each split and shard how its rows were made; None where they were not.
     """
+    name = manifest.name
+
+    def of_splits(make: Callable[[Split, Groups], pa.Table]) -> Callable[[], pa.Table]:
+        return lambda: _concatenated(make(split, groups) for split, groups in selection.splits.items())
+
+    return {
+        "examples": of_splits(lambda split, groups: _examples(name, split, groups, made[split])),
+        "augmentations": of_splits(
+            lambda split, groups: _augmentations(kind, manifest, split, groups, made[split])
+        ),
+        "puzzles": of_splits(lambda split, groups: _puzzles(name, split, groups)),
+        "datasets": lambda: _datasets(manifest),
+        "sources": lambda: _sources(name, selection),
+        "splits": lambda: _splits(manifest),
+        "shards": lambda: _shards(manifest),
+        "identifiers": lambda: _identifiers(name, selection),
+        "rejects": lambda: _rejects(name, selection),
+    }
+
+
+def _concatenated(tables: Iterable[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    name = manifest.name
+    return pa.concat_tables(list(tables))
+
+
+def _sources(name: str, selection: Selection) -> pa.Table:
+    import pyarrow as pa
+
+    sources = selection.sources
+    return pa.table(
+        {
+            "dataset": pa.array([name] * len(sources), pa.string()),
+            "file": pa.array([source.file for source in sources], pa.string()),
+            "sha256": pa.array([source.sha256 for source in sources], pa.string()),
+            "rows": pa.array([source.rows for source in sources], pa.int64()),
+            "licence": pa.array([source.licence or None for source in sources], pa.string()),
+        }
+    )
+
+
+def _splits(manifest: Manifest) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            "dataset": [manifest.name] * len(manifest.splits),
+            "split": list(manifest.splits),
+            "num_groups": [split.num_groups for split in manifest.splits.values()],
+            "num_puzzles": [split.num_puzzles for split in manifest.splits.values()],
+            "num_examples": [split.num_examples for split in manifest.splits.values()],
+            "digest": [split.digest for split in manifest.splits.values()],
+        }
+    )
+
+
+def _identifiers(name: str, selection: Selection) -> pa.Table:
+    import pyarrow as pa
+
+    names = selection.identifier_names
+    return pa.table(
+        {
+            "dataset": pa.array([name] * len(names), pa.string()),
+            "identifier": np.arange(len(names), dtype=np.int32),
+            "name": pa.array(names, pa.string()),
+        }
+    )
+
+
+def _rejects(name: str, selection: Selection) -> pa.Table:
+    import pyarrow as pa
+
     rejects = selection.rejects
-    return {
-        "datasets": _datasets(manifest),
-        "sources": pa.table(
-            {
-                "dataset": pa.array([name] * len(selection.sources), pa.string()),
-                "file": pa.array([source.file for source in selection.sources], pa.string()),
-                "sha256": pa.array([source.sha256 for source in selection.sources], pa.string()),
-                "rows": pa.array([source.rows for source in selection.sources], pa.int64()),
-                "licence": pa.array([source.licence or None for source in selection.sources], pa.string()),
-            }
-        ),
-        "splits": pa.table(
-            {
-                "dataset": [name] * len(manifest.splits),
-                "split": list(manifest.splits),
-                "num_groups": [split.num_groups for split in manifest.splits.values()],
-                "num_puzzles": [split.num_puzzles for split in manifest.splits.values()],
-                "num_examples": [split.num_examples for split in manifest.splits.values()],
-                "digest": [split.digest for split in manifest.splits.values()],
-            }
-        ),
-        "shards": _shards(manifest),
-        "puzzles": pa.concat_tables(
-            [_puzzles(name, split, groups) for split, groups in selection.splits.items()]
-        ),
-        "augmentations": pa.concat_tables(
-            [_augmentations(kind, manifest, split, groups) for split, groups in selection.splits.items()]
-        ),
-        "examples": pa.concat_tables(
-            [_examples(name, split, groups, offsets[split]) for split, groups in selection.splits.items()]
-        ),
-        "identifiers": pa.table(
-            {
-                "dataset": pa.array([name] * len(selection.identifier_names), pa.string()),
-                "identifier": np.arange(len(selection.identifier_names), dtype=np.int32),
-                "name": pa.array(selection.identifier_names, pa.string()),
-            }
-        ),
-        "rejects": pa.table(
-            {
-                "dataset": pa.array([name] * len(rejects), pa.string()),
-                "file": pa.array([reject.file.rsplit("/", 1)[-1] for reject in rejects], pa.string()),
-                "line": pa.array([reject.line for reject in rejects], pa.int64()),
-                "reason": pa.array([reject.reason for reject in rejects], pa.string()),
-            }
-        ),
-    }
+    return pa.table(
+        {
+            "dataset": pa.array([name] * len(rejects), pa.string()),
+            "file": pa.array([reject.file.rsplit("/", 1)[-1] for reject in rejects], pa.string()),
+            "line": pa.array([reject.line for reject in rejects], pa.int64()),
+            "reason": pa.array([reject.reason for reject in rejects], pa.string()),
+        }
+    )
 
 
 def _datasets(manifest: Manifest) -> pa.Table:
@@ -149,7 +180,9 @@ def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
     )
 
 
-def _augmentations(kind: Kind, manifest: Manifest, split: str, groups: Groups) -> pa.Table:
+def _augmentations(
+    kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None]
+) -> pa.Table:
     """Every augmentation; of a virtual dataset without identifiers only those that k = position does not give."""
     import pyarrow as pa
 
@@ -162,7 +195,8 @@ def _augmentations(kind: Kind, manifest: Manifest, split: str, groups: Groups) -
     puzzle_groups = np.repeat(which, counts)
     positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     ks = groups.augmentations.ks(puzzle_groups, positions)
-    elements = kind.elements(manifest.spec, groups, puzzle_groups, ks)
+    known = [shard.elements for shard in made if shard is not None]
+    elements = np.concatenate(known) if known else kind.elements(manifest.spec, groups, puzzle_groups, ks)
     identifiers = groups.first_identifiers[puzzle_groups]
     if groups.given is not None:
         identifiers = groups.given.puzzle_identifiers[groups.given.examples == 0]
@@ -186,11 +220,11 @@ def _augmentations(kind: Kind, manifest: Manifest, split: str, groups: Groups) -
     )
 
 
-def _examples(name: str, split: str, groups: Groups, offsets: Sequence[NDArray[np.uint8] | None]) -> pa.Table:
+def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None]) -> pa.Table:
     """How far every row was moved, for kinds that translate."""
     import pyarrow as pa
 
-    known = [part for part in offsets if part is not None]
+    known = [shard.offsets for shard in made if shard is not None and shard.offsets is not None]
     moved = np.concatenate(known) if known else np.empty((0, 2), np.uint8)
     examples = groups.examples_per_augmentation
     counts = groups.augmentations.counts.astype(np.int64) if len(moved) else np.zeros(len(groups), np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
@@ -67,7 +68,7 @@ class Import:
     """Name of the dataset (default: that of the folder)."""
     root: Root = None
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Threads (default: one for each core)."""
+    """Processes (default: one for each core)."""
     json: Json = False
     quiet: bool = False
     """No progress."""
@@ -92,10 +93,11 @@ class Import:
             options=finished_options(folder),
             name=self.name or folder.resolve().name,
         )
-        with terminal_progress(quiet=self.quiet or self.json) as progress:
-            result = build_dataset(
-                request, resolve_root(self.root), engine=LocalEngine(self.workers), progress=progress
-            )
+        with (
+            closing(LocalEngine(self.workers)) as engine,
+            terminal_progress(quiet=self.quiet or self.json) as progress,
+        ):
+            result = build_dataset(request, resolve_root(self.root), engine=engine, progress=progress)
         print_built(result, as_json=self.json)
         return 0
 

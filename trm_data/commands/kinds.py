@@ -41,6 +41,8 @@ class BuildSudoku(PuzzleOptions):
       trm-data build sudoku --source txt:puzzles.txt.gz --size 300 --on-bad-row skip
     """
 
+    kernels = ("trm_data.kinds.sudoku.warm",)
+
     box: Annotated[str, arg(metavar="RxC")] = "3x3"
     """Rows x columns of a box, from 2x2 (4x4 grids) by 2x3, 3x3, 2x5 and so on to 4x4 and 2x8 (16x16 grids)."""
     difficulty: Literal["random", "extreme"] = "random"
@@ -99,6 +101,8 @@ class BuildMaze(PuzzleOptions):
       trm-data build maze --grid 50x50 --size 1000
       trm-data build maze --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 8
     """
+
+    kernels = ("trm_data.kinds.maze.warm",)
 
     grid: Annotated[str, arg(metavar="RxC")] = "30x30"
     """Rows x columns, up to 64x64."""
@@ -164,6 +168,8 @@ class BuildArc(BuildOptions):
       trm-data build arc --version 2 --aug 1000 --source kaggle:arc-prize-2025
       trm-data build arc --version 1 --aug 100 --size 60 --source repo:~/arc
     """
+
+    kernels = ("trm_data.kinds.arc.warm",)
 
     version: Literal[1, 2] = 1
     """ARC-AGI-1 or ARC-AGI-2."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
 
+WORKER_MODULES = ("trm_data.shard_job", "array_record.python.array_record_module", "pyarrow", "numba")
+"""What every worker of a build imports."""
+
 Optional: dict[str, Any] = {"help_behavior_hint": ""}
 """For options whose default needs words: tyro adds none."""
 
@@ -26,6 +30,9 @@ Optional: dict[str, Any] = {"help_behavior_hint": ""}
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
     """What every kind of build has."""
+
+    kernels: ClassVar[tuple[str, ...]] = ()
+    """Modules whose import makes the kernels of the kind ready."""
 
     seed: int = 0
     """Everything random depends on it."""
@@ -61,23 +68,27 @@ class BuildOptions:
 
     def build(self, layout: Layout) -> BuildResult:
         """Build it."""
-        from trm_data.build import build_dataset
-        from trm_data.progress import terminal_progress
+        with closing(self._engine()) as engine:
+            from trm_data.build import build_dataset
+            from trm_data.progress import terminal_progress
 
-        request = self.request()
-        with terminal_progress(quiet=self.quiet or self.json) as progress:
-            return build_dataset(
-                request, layout, engine=self._engine(), shard_examples=self.shard_examples, progress=progress
-            )
+            request = self.request()
+            with terminal_progress(quiet=self.quiet or self.json) as progress:
+                return build_dataset(
+                    request, layout, engine=engine, shard_examples=self.shard_examples, progress=progress
+                )
 
     def _engine(self) -> Engine:
+        """What runs the tasks; local workers get ready while this process reads its sources."""
         if self.engine == "ray":
             from trm_data.engine.ray import RayEngine
 
             return RayEngine(self.workers)
         from trm_data.engine.local import LocalEngine
 
-        return LocalEngine(self.workers)
+        engine = LocalEngine(self.workers)
+        engine.prepare([*WORKER_MODULES, *self.kernels])
+        return engine
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What runs the tasks of a build: threads of this machine (`engine.local`) or a Ray cluster (`engine.ray`).
+"""What runs the tasks of a build: processes of this machine (`engine.local`) or a Ray cluster (`engine.ray`).
 
 A task is a picklable callable and an item; results come back in the order of the items, whatever ran where. So
 the rows of a dataset do not depend on the engine.
@@ -20,16 +20,26 @@ class Engine(Protocol):
     """Tasks that run at a time."""
 
     def run(
-        self, task: Callable[[T], R], items: Sequence[T], done: Callable[[R], None] | None = None
+        self,
+        task: Callable[[T], R],
+        items: Sequence[T],
+        done: Callable[[R], None] | None = None,
+        *,
+        brief: bool = False,
     ) -> list[R]:
         """`task` of every item, in the order of `items`; `done` is told of each result as it comes.
 
-        The first error ends the run: tasks that have not started are dropped, then it is raised.
+        All together are `brief` if another process would hardly have started meanwhile. The first error ends the
+        run: tasks that have not started are dropped, then it is raised.
         """
         ...
 
+    def close(self) -> None:
+        """Give back what was started; another `run` starts it again."""
+        ...
 
-def slices(count: int, workers: int, *, smallest: int = 32) -> list[tuple[int, int]]:
+
+def slices(count: int, workers: int, *, smallest: int = 512) -> list[tuple[int, int]]:
     """Cut `count` items into even ranges, a few for each worker, none smaller than `smallest` but the last."""
     size = max(smallest, -(-count // (4 * workers)))
     return [(start, min(start + size, count)) for start in range(0, count, size)]

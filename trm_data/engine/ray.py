@@ -51,7 +51,12 @@ class RayEngine:
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def run(
-        self, task: Callable[[T], R], items: Sequence[T], done: Callable[[R], None] | None = None
+        self,
+        task: Callable[[T], R],
+        items: Sequence[T],
+        done: Callable[[R], None] | None = None,
+        *,
+        brief: bool = False,
     ) -> list[R]:
         """See `Engine.run`."""
         from ray import exceptions
@@ -84,6 +89,9 @@ class RayEngine:
             for reference in running:
                 ray.cancel(reference, force=False)
         return [cast(R, results[position]) for position in range(len(items))]
+
+    def close(self) -> None:
+        """The cluster stays as it is; one that was started here ends with this process."""
 
 
 def _apply(task: Callable[[T], R], item: T) -> R:

@@ -2,7 +2,7 @@
 
 Input: seed, stream, a range of puzzle numbers. Output: puzzles and solutions uint8 [N, 81].
 Neighbours: `generate.hard_kernels` has the algorithm, `generate.sudoku` makes puzzles of no wanted rating;
-the build splits a range over threads (no state is shared, the interpreter lock is released).
+the build splits a range over processes.
 
 Puzzle i depends on (seed, stream, i) alone. For each a rating is drawn from `RATING_QUANTILES`, so that any
 32 puzzles from a multiple of 32 on have one of each part of the distribution. A puzzle over a random grid of

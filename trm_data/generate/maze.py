@@ -2,8 +2,8 @@
 
 Input: seed, stream, a range of maze numbers, size, least path, range of wall shares. Output: inputs
 uint8 [N, S] as tokens, without labels (`solve.maze` makes them).
-Neighbours: `generate.maze_kernels` has the algorithm; the build splits a range over threads (no state is
-shared, the interpreter lock is released).
+Neighbours: `generate.maze_kernels` has the algorithm; the build splits a range over processes: no state is
+shared.
 
 What is drawn: a number of walls, uniformly between two shares of the cells; that many walls, uniformly; a
 start and a goal, uniformly among the ordered pairs of free cells; all of it anew until the shortest path has

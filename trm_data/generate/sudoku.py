@@ -1,8 +1,8 @@
 """Generates Sudoku puzzles with one solution.
 
 Input: seed, stream, a range of puzzle numbers, box shape. Output: puzzles and solutions uint8 [N, S].
-Neighbours: `generate.kernels` has the algorithm; the build splits a range over threads (no state is
-shared, the interpreter lock is released).
+Neighbours: `generate.kernels` has the algorithm; the build splits a range over processes: no state is
+shared.
 
 Puzzle i depends on (seed, stream, i) alone. A grid is filled by a search in random order from random
 boxes on the diagonal; then the clues are removed in random order wherever the solution stays the only one.

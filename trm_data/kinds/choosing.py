@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,14 @@ from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
 from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import shuffled
+from trm_data.seeds import Purpose, shuffled
 from trm_data.specs import SPLITS, DatasetSpec, Split
 
 CHOOSING_ORDER: tuple[Split, ...] = ("test", "validation", "train")
 SIZE_OPTIONS: dict[Split, str] = {"train": "--size", "validation": "--val-size", "test": "--test-size"}
 STREAMS: dict[Split, int] = {"train": 0, "validation": 1, "test": 2}
 CHUNK_PUZZLES = 4_096
+FEW_ROWS = 20_000
 MISSES_ALLOWED = 20_000
 """Generated puzzles in a row that may be unusable before a build gives up; ten times as many where only some are
 wanted."""
@@ -85,6 +85,17 @@ class Candidates:
 Checked = tuple[Candidates, list[Reject]]
 
 
+class SourceRows(Protocol):
+    """Rows of a file, which tasks are given in parts."""
+
+    def take(self, positions: NDArray[np.int64]) -> Self:
+        """Those at `positions`."""
+        ...
+
+
+R = TypeVar("R", bound=SourceRows)
+
+
 class Stream(Protocol):
     """Candidates in an order of their own."""
 
@@ -120,7 +131,7 @@ class GeneratedStream:
     left: int | None = None
 
     def __init__(
-        self, make: Callable[[int, tuple[int, int]], Candidates], engine: Engine, *, smallest: int = 32
+        self, make: Callable[[int, tuple[int, int]], Candidates], engine: Engine, *, smallest: int = 512
     ) -> None:
         self._make, self._engine, self._smallest = make, engine, smallest
         self._next: dict[Split, int] = {}
@@ -136,13 +147,14 @@ class GeneratedStream:
         return Candidates.concatenate(made), []
 
 
-class FileStream:
+class FileStream(Generic[R]):
     """Candidates from the rows of a file, in an order keyed by the seed.
 
     Args:
         name: What the catalog says.
         shown: What messages say.
-        check: `check(positions)` looks at these rows of the file; picklable.
+        check: `check(rows)` looks at some of the rows; picklable.
+        rows: Those of the file.
         order: Positions of the rows that may be taken, in order.
         engine: Runs it.
     """
@@ -153,12 +165,13 @@ class FileStream:
         self,
         name: str,
         shown: str,
-        check: Callable[[NDArray[np.int64]], Checked],
+        check: Callable[[R], Checked],
+        rows: R,
         order: NDArray[np.int64],
         engine: Engine,
     ) -> None:
         self.name, self.shown = name, shown
-        self._check, self._order, self._engine = check, order, engine
+        self._check, self._rows, self._order, self._engine = check, rows, order, engine
         self._next = 0
 
     @property
@@ -172,7 +185,8 @@ class FileStream:
         self._next += len(taken)
         if not len(taken):
             return None
-        parts = [taken[slice(*bounds)] for bounds in slices(len(taken), self._engine.workers)]
+        bounds = slices(len(taken), self._engine.workers)
+        parts = [self._rows.take(taken[start:stop]) for start, stop in bounds]
         made = self._engine.run(self._check, parts)
         rejects = [reject for _, found in made for reject in found]
         return Candidates.concatenate([candidates for candidates, _ in made]), rejects
@@ -180,7 +194,11 @@ class FileStream:
 
 def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
     """The order in which the rows of a file are taken."""
-    return shuffled(seed, Purpose.SELECT, 0, 0, count)
+    if count <= FEW_ROWS:  # a kernel takes longer to load
+        return shuffled(seed, Purpose.SELECT, 0, 0, count)
+    from trm_data import seeds_kernels
+
+    return seeds_kernels.shuffled(seed, Purpose.SELECT, 0, 0, count)
 
 
 def one_bucket(candidates: Candidates) -> NDArray[np.int64]:

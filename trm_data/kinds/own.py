@@ -105,7 +105,7 @@ class OwnKind(KindDefaults):
 
     def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
         """Puzzle i of a stream depends on the seed, the stream and i alone; no two are images of one another."""
-        stream = GeneratedStream(partial(self._generated, spec), engine)
+        stream = GeneratedStream(partial(self._generated, spec), engine, smallest=32)
 
         def groups(split: Split, chosen: Candidates) -> Groups:
             aug = spec.aug if split == "train" else 0

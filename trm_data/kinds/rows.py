@@ -5,10 +5,26 @@ Input: base puzzles and their augmenter. Output: `Rows` for the shard writer, or
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter, Made
 from trm_data.records import Groups, Rows
+
+
+@dataclass(frozen=True)
+class MadeRows:
+    """How the rows of a shard were made: N rows of P augmented puzzles.
+
+    Attributes:
+        elements: Index of the symmetry of each augmented puzzle, int64 [P].
+        offsets: Translation of each row, uint8 [N, 2]; None where nothing is translated.
+    """
+
+    elements: NDArray[np.int64]
+    offsets: NDArray[np.uint8] | None
 
 
 def make_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 SUFFIX = ".array_record"
@@ -23,8 +24,11 @@ def sidecar_path(shard: Path) -> Path:
 
 
 def temporary_path(path: Path) -> Path:
-    """Where a file is written before it is renamed to `path`; one writer at a time holds the dataset's lock."""
-    return path.with_name(f".tmp-{path.name}")
+    """Where this process writes a file before it is renamed to `path`.
+
+    Each process has a name of its own: the workers of a killed build may live a moment longer than its lock.
+    """
+    return path.with_name(f".tmp-{os.getpid()}-{path.name}")
 
 
 def is_temporary(path: Path) -> bool:

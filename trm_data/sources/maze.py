@@ -39,6 +39,15 @@ class MazeRows:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def take(self, positions: NDArray[np.int64]) -> MazeRows:
+        """Those at `positions`."""
+        return MazeRows(
+            inputs=self.inputs[positions],
+            labels=self.labels[positions],
+            ratings=self.ratings[positions],
+            lines=self.lines[positions],
+        )
+
 
 def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, list[Reject]]:
     """All rows of a file.

@@ -38,6 +38,15 @@ class PuzzleRows:
     def __len__(self) -> int:
         return len(self.puzzles)
 
+    def take(self, positions: NDArray[np.int64]) -> PuzzleRows:
+        """Those at `positions`."""
+        return PuzzleRows(
+            puzzles=self.puzzles[positions],
+            answers=self.answers[positions],
+            ratings=self.ratings[positions],
+            lines=self.lines[positions],
+        )
+
 
 def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Reject]]:
     """All rows of a file.

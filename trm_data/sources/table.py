@@ -48,6 +48,15 @@ class TableRows:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def take(self, positions: NDArray[np.int64]) -> TableRows:
+        """Those at `positions`."""
+        return TableRows(
+            inputs=self.inputs[positions],
+            labels=self.labels[positions],
+            lines=self.lines[positions],
+            shape=self.shape,
+        )
+
 
 def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     """All rows of a table.

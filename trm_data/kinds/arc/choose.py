@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from trm_data.augment.arc import GROUP_ORDER, distinct_augmentations, puzzle_key
 from trm_data.augment.elements import keyed_elements
 from trm_data.canonical.arc import pair_hashes
 from trm_data.encode.arc import Pair, encode_pairs
+from trm_data.engine.base import Engine, slices
 from trm_data.errors import SpecError
 from trm_data.kinds.choosing import keyed_order
 from trm_data.progress import Progress
@@ -25,6 +28,8 @@ from trm_data.records import Augmentations, Groups, Selection
 from trm_data.sources.arc import ArcTasks, Task
 from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES
 from trm_data.specs import SPLITS, ArcOptions, DatasetSpec, Split, canonical_json
+
+TASKS_AT_A_TIME = 30
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,13 @@ class _Chosen:
 
 
 def choose_tasks(
-    spec: DatasetSpec, options: ArcOptions, read: ArcTasks, source_name: str, progress: Progress
+    spec: DatasetSpec,
+    options: ArcOptions,
+    read: ArcTasks,
+    source_name: str,
+    *,
+    engine: Engine,
+    progress: Progress,
 ) -> Selection:
     """The groups of every split.
 
@@ -49,16 +60,18 @@ def choose_tasks(
     tasks = _in_order(spec, options, read.tasks, warnings)
     progress.start("choose tasks", len(tasks), "tasks")
     validation = _validation_tasks(spec, options, tasks)
-    keys = np.array([puzzle_key(task.name) for task in tasks], np.int64)
-    all_pairs = [[*task.train, *task.test] for task in tasks]
-    kept = distinct_augmentations(all_pairs, keys, spec.seed, spec.aug)
+    parts = [
+        tasks[start:stop] for start, stop in slices(len(tasks), engine.workers, smallest=TASKS_AT_A_TIME)
+    ]
+    kept = engine.run(
+        partial(_distinct_ks, spec), parts, lambda part: progress.advance(len(part)), brief=not spec.aug
+    )
     chosen: list[_Chosen] = []
     identifier = 1
-    for task, ks in zip(tasks, kept, strict=True):
+    for task, ks in zip(tasks, chain.from_iterable(kept), strict=True):
         pairs = _pairs_of_splits(task, options, held_out=task.name in validation)
         chosen.append(_Chosen(task, pairs, ks, identifier))
         identifier += len(ks)
-        progress.advance(1)
     splits: dict[Split, Groups | None] = {split: _groups(chosen, split, source_name) for split in SPLITS}
     unscored = sum(not _scored(task.pairs["test"]) for task in chosen if task.pairs["test"])
     if unscored:
@@ -73,6 +86,12 @@ def choose_tasks(
         identifiers_digest=_identifiers_digest(spec.seed, chosen),
         warnings=warnings,
     )
+
+
+def _distinct_ks(spec: DatasetSpec, tasks: list[Task]) -> list[NDArray[np.int32]]:
+    """For each task the k of its augmentations, no two of which are equal."""
+    keys = np.array([puzzle_key(task.name) for task in tasks], np.int64)
+    return distinct_augmentations([[*task.train, *task.test] for task in tasks], keys, spec.seed, spec.aug)
 
 
 def _in_order(spec: DatasetSpec, options: ArcOptions, tasks: list[Task], warnings: list[str]) -> list[Task]:

@@ -104,7 +104,14 @@ class ArcKind(KindDefaults):
     def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
         """Choose the tasks and lay their pairs out in splits."""
         assert isinstance(sources.main, _ArcSource)
-        return choose_tasks(spec, _options(spec), sources.main.tasks, sources.main.spec.name, progress)
+        return choose_tasks(
+            spec,
+            _options(spec),
+            sources.main.tasks,
+            sources.main.spec.name,
+            engine=engine,
+            progress=progress,
+        )
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Colours, dihedral and, in training, translation."""

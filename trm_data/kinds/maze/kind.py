@@ -129,8 +129,8 @@ def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engi
     chooser.sources.append(
         SourceFile(source.spec.name, source.spec.sha256, len(rows) + len(rejects), source.licence)
     )
-    check = partial(_checked, options, source.shown, rows)
-    return FileStream(source.spec.name, source.shown, check, keyed_order(spec.seed, len(rows)), engine)
+    check = partial(_checked, options, source.shown)
+    return FileStream(source.spec.name, source.shown, check, rows, keyed_order(spec.seed, len(rows)), engine)
 
 
 def _generated(seed: int, options: MazeOptions, stream: int, bounds: tuple[int, int]) -> Candidates:
@@ -150,9 +150,9 @@ def _generated(seed: int, options: MazeOptions, stream: int, bounds: tuple[int, 
     return _candidates(options, inputs, labelled.labels, np.arange(start, stop))
 
 
-def _checked(options: MazeOptions, shown: str, rows: MazeRows, positions: NDArray[np.int64]) -> Checked:
+def _checked(options: MazeOptions, shown: str, rows: MazeRows) -> Checked:
     """The rows that have a path, which their label shows, and the others with the reason."""
-    inputs, stated, lines = rows.inputs[positions], rows.labels[positions], rows.lines[positions]
+    inputs, stated, lines = rows.inputs, rows.labels, rows.lines
     ruled = label_mazes(inputs, options.rows, options.columns)
     labels = np.where(stated.any(axis=1, keepdims=True), stated, ruled.labels)
     problems: list[str | None] = ["there is no path from S to G"] * len(inputs)
@@ -167,7 +167,7 @@ def _checked(options: MazeOptions, shown: str, rows: MazeRows, positions: NDArra
         if problem is not None
     ]
     candidates = _candidates(options, inputs[good], labels[good], lines[good])
-    candidates.facts["rating"] = rows.ratings[positions[good]]
+    candidates.facts["rating"] = rows.ratings[good]
     candidates.facts["rating_source"] = np.full(int(good.sum()), "file")
     return candidates, rejects
 

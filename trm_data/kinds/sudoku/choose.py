@@ -89,7 +89,8 @@ def _open(
 ) -> Stream:
     """A stream of candidates; a file is read whole."""
     if source.spec.kind == "generated":
-        return GeneratedStream(partial(_generated, spec.seed, options), engine)
+        smallest = 4 if options.difficulty == "extreme" or options.side > 9 else 512
+        return GeneratedStream(partial(_generated, spec.seed, options), engine, smallest=smallest)
     rows, rejects = read_puzzles(source, options.side)
     chooser.reject(rejects)
     chooser.sources.append(
@@ -100,8 +101,8 @@ def _open(
     stated = rows.ratings[order]
     fits = np.isnan(stated)
     fits |= (stated >= (-np.inf if low is None else low)) & (stated <= (np.inf if high is None else high))
-    check = partial(_checked, options.box, source.shown, rows)
-    return FileStream(source.spec.name, source.shown, check, order[fits], engine)
+    check = partial(_checked, options.box, source.shown)
+    return FileStream(source.spec.name, source.shown, check, rows, order[fits], engine)
 
 
 def _bucket(options: SudokuOptions, candidates: Candidates) -> NDArray[np.int64]:
@@ -129,9 +130,9 @@ def _generated(seed: int, options: SudokuOptions, stream: int, bounds: tuple[int
     return _rated(puzzles, solutions, unstated, np.arange(start, stop), options.box)
 
 
-def _checked(box: tuple[int, int], shown: str, rows: PuzzleRows, positions: NDArray[np.int64]) -> Checked:
+def _checked(box: tuple[int, int], shown: str, rows: PuzzleRows) -> Checked:
     """The rows that have one solution, which fits their answer, and the others with the reason."""
-    puzzles, answers, lines = rows.puzzles[positions], rows.answers[positions], rows.lines[positions]
+    puzzles, answers, lines = rows.puzzles, rows.answers, rows.lines
     solved = solve(puzzles, *box, limit=2)
     stated = answers.any(axis=1)
     wrong = stated & (answers != solved.solutions).any(axis=1)
@@ -146,8 +147,7 @@ def _checked(box: tuple[int, int], shown: str, rows: PuzzleRows, positions: NDAr
             cell = int(np.argmax(answers[position] != solved.solutions[position])) + 1
             reason = f"the answer is not the puzzle's solution (they differ at position {cell})"
         rejects.append(Reject(shown, int(lines[position]), reason))
-    ratings = rows.ratings[positions][good]
-    return _rated(puzzles[good], solved.solutions[good], ratings, lines[good], box), rejects
+    return _rated(puzzles[good], solved.solutions[good], rows.ratings[good], lines[good], box), rejects
 
 
 def _rated(

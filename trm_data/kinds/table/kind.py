@@ -131,11 +131,10 @@ def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engi
     count = len(rows) + len(rejects)
     chooser.sources.append(SourceFile(source.spec.name, source.spec.sha256, count, source.licence))
     order = keyed_order(spec.seed, len(rows))
-    return FileStream(source.spec.name, source.shown, partial(_take, options, rows), order, engine)
+    return FileStream(source.spec.name, source.shown, partial(_checked, options), rows, order, engine)
 
 
-def _take(options: TableOptions, rows: TableRows, positions: NDArray[np.int64]) -> Checked:
-    inputs = rows.inputs[positions]
-    hashes = np.array(grid_hashes(options, inputs), np.str_)
-    ones = np.ones(len(inputs), np.int64)
-    return Candidates(inputs, rows.labels[positions], rows.lines[positions], hashes, ones), []
+def _checked(options: TableOptions, rows: TableRows) -> Checked:
+    hashes = np.array(grid_hashes(options, rows.inputs), np.str_)
+    ones = np.ones(len(rows), np.int64)
+    return Candidates(rows.inputs, rows.labels, rows.lines, hashes, ones), []

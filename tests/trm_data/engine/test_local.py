@@ -1,0 +1,147 @@
+"""Worker processes of one machine: results in order, errors as they are, nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from trm_data.engine.local import LocalEngine
+from trm_data.errors import BadRowError, BuildError, SpecError
+
+
+def double(item: int) -> tuple[int, int]:
+    """Twice the item, and which process says so."""
+    time.sleep(0.01)
+    return 2 * item, os.getpid()
+
+
+def surroundings(_: int) -> tuple[str, str | None]:
+    return str(Path.cwd()), os.environ.get("TRM_TEST_VALUE")
+
+
+def refuse_three(item: int) -> int:
+    if item == 3:
+        raise BadRowError("puzzles.csv", 4, "there is no path from S to G")
+    time.sleep(0.05)
+    return item
+
+
+def note_and_wait(folder: str) -> None:
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(60)
+
+
+def end_at_two(item: int) -> int:
+    if item == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+@pytest.fixture
+def engine():
+    with closing(LocalEngine(2)) as engine:
+        yield engine
+
+
+def test_processes_give_results_in_order(engine: LocalEngine) -> None:
+    told: list[int] = []
+    results = engine.run(double, range(20), lambda result: told.append(result[0]))
+    assert [value for value, _ in results] == [2 * item for item in range(20)]
+    assert sorted(told) == [value for value, _ in results]
+    processes = {process for _, process in results}
+    assert os.getpid() not in processes
+    assert len(processes) == 2
+    assert {process for _, process in engine.run(double, range(20))} == processes, (
+        "workers stay for the next run"
+    )
+
+
+def test_what_is_brief_or_has_one_worker_stays_in_this_process(engine: LocalEngine) -> None:
+    here = {os.getpid()}
+    assert {process for _, process in engine.run(double, range(5), brief=True)} == here
+    assert {process for _, process in engine.run(double, [1])} == here
+    assert {process for _, process in LocalEngine(1).run(double, range(5))} == here
+
+
+def test_the_first_error_ends_the_run(engine: LocalEngine) -> None:
+    told: list[int] = []
+    with pytest.raises(BadRowError, match=r"puzzles\.csv:4: there is no path from S to G"):
+        engine.run(refuse_three, range(100), told.append)
+    assert len(told) < 20
+    assert engine.run(refuse_three, range(3)) == [0, 1, 2], "the engine is still of use"
+
+
+def test_a_worker_that_is_ended_from_outside(engine: LocalEngine) -> None:
+    with pytest.raises(BuildError, match="ended from outside"):
+        engine.run(end_at_two, range(6))
+    assert engine.run(end_at_two, [0, 1]) == [0, 1], "new workers are started"
+
+
+def test_workers_have_the_folder_and_environment_of_now(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.prepare([])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRM_TEST_VALUE", "now")
+    assert engine.run(surroundings, range(2)) == [(str(tmp_path), "now")] * 2
+
+
+def test_an_interrupt_does_not_wait_for_the_tasks(engine: LocalEngine) -> None:
+    engine.run(double, range(4))
+    begun = time.monotonic()
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(time.sleep, [60, 60, 60])
+    assert time.monotonic() - begun < 10
+    timer.join()
+
+
+def test_less_than_one_worker() -> None:
+    with pytest.raises(SpecError, match="--workers 0: at least 1"):
+        LocalEngine(0)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+print("script", flush=True)
+from test_local import double, note_and_wait
+from trm_data.engine.local import LocalEngine
+engine = LocalEngine(2)
+{action}
+"""
+
+
+def script(action: str) -> list[str]:
+    return [sys.executable, "-c", SCRIPT.format(folder=str(Path(__file__).parent), action=action)]
+
+
+def test_a_script_without_a_guard_is_not_run_again_by_workers(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(script("print([value for value, _ in engine.run(double, range(4))])")[-1])
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "script\n[0, 2, 4, 6]\n", done.stderr
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_the_process_they_work_for(tmp_path: Path, end: signal.Signals) -> None:
+    process = subprocess.Popen(
+        script(f"engine.run(note_and_wait, [{str(tmp_path)!r}] * 4)"), stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    workers = [psutil.Process(int(path.name)) for path in tmp_path.iterdir()]
+    assert len(workers) == 2
+    process.send_signal(end)
+    process.wait(timeout=10)
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert not alive

@@ -1,0 +1,23 @@
+"""Imported by the process that workers are forked from: runs the kernels that every ARC build needs once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trm_data.augment.arc import ArcAugmenter, distinct_augmentations
+from trm_data.encode.arc import Pair, encode_pairs
+
+
+def warm() -> None:
+    """Find the augmentations of a task of one cell, and augment it."""
+    grid = np.zeros((1, 1), np.uint8)
+    pairs = [Pair(grid, grid)]
+    distinct_augmentations([pairs], [0], 0, 1)
+    inputs, labels, _ = encode_pairs(pairs)
+    one = np.zeros(1, np.int64)
+    ArcAugmenter(inputs, labels, np.ones((1, 4), np.uint8), np.array([0, 1]), one, 0, translate=True).fill(
+        one, one, one, np.empty_like(inputs), np.empty_like(labels)
+    )
+
+
+warm()

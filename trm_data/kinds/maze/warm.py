@@ -1,0 +1,24 @@
+"""Imported by the process that workers are forked from: runs the kernels that every maze build needs once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trm_data.augment.grid import GridAugmenter
+from trm_data.canonical.maze import layout_hashes
+from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START
+from trm_data.solve.maze import label_mazes, path_problems
+
+
+def warm() -> None:
+    """Label, check, hash and augment a maze without walls."""
+    maze = np.full((1, 9), MAZE_FREE, np.uint8)
+    maze[0, 0], maze[0, 8] = MAZE_START, MAZE_GOAL
+    labels = label_mazes(maze, 3, 3).labels
+    path_problems(maze, labels, 3, 3)
+    layout_hashes(maze, 3, 3)
+    one = np.zeros(1, np.int64)
+    GridAugmenter(maze, labels, one, 0, 3, 3).fill(one, one, one, np.empty_like(maze), np.empty_like(maze))
+
+
+warm()

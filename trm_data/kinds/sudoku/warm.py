@@ -1,0 +1,28 @@
+"""Imported by the process that workers are forked from: runs the kernels that every Sudoku build needs once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trm_data.augment.sudoku import SudokuAugmenter
+from trm_data.canonical.sudoku import canonicalize
+from trm_data.solve.sudoku import rate, solve
+
+
+def warm() -> None:
+    """Solve, rate, canonicalise and augment a grid with one blank cell."""
+    cell = np.arange(81)
+    row, column = cell // 9, cell % 9
+    solution = ((3 * row + row // 3 + column) % 9 + 1).astype(np.uint8)[None]
+    puzzle = solution.copy()
+    puzzle[0, 0] = 0
+    solve(puzzle, 3, 3, limit=2)
+    rate(puzzle, 3, 3)
+    canonicalize(puzzle, solution, 3, 3)
+    one = np.zeros(1, np.int64)
+    SudokuAugmenter(puzzle, solution, one, 0, 3, 3).fill(
+        one, one, one, np.empty_like(puzzle), np.empty_like(puzzle)
+    )
+
+
+warm()
