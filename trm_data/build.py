@@ -112,7 +112,7 @@ def build_dataset(
             seconds = time.perf_counter() - begun
             return BuildResult(found, folder, place(layout, name), unchanged=True, seconds=seconds)
         withdraw_manifest(layout, name)
-        selection = kind.select(spec, sources, engine=engine, progress=progress)
+        selection = kind.select(spec, sources, engine=engine, progress=progress, kept=layout.generated)
         folder.mkdir(parents=True, exist_ok=True)
         jobs = _plan_shards(kind, layout, name, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, progress)

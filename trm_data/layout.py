@@ -70,6 +70,11 @@ class Layout:
         return self.root / "cache"
 
     @property
+    def generated(self) -> Path:
+        """Generated puzzles that took long to make, for other builds of the same generator."""
+        return self.cache / "generated"
+
+    @property
     def locks(self) -> Path:
         """Files that builds hold locks on; never read."""
         return self.root / ".locks"

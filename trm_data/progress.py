@@ -20,7 +20,7 @@ class Progress(Protocol):
         ...
 
     def advance(self, count: int) -> None:
-        """So many more are done. Called from any thread."""
+        """So many more are done; fewer than none where an estimate was too high. Called from any thread."""
         ...
 
 

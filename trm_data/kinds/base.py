@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -130,10 +131,19 @@ class Kind(Protocol):
         """
         ...
 
-    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+    def select(
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+    ) -> Selection:
         """Choose the puzzles of every split: valid, and disjoint under the symmetries of the kind.
 
         ARC is the exception: its published sets share a few pairs, which `compare_splits` names.
+
+        Args:
+            spec: What is built.
+            sources: Where puzzles come from.
+            engine: Runs the tasks.
+            progress: Told of every step.
+            kept: Folder for what takes long to make and may be needed again (`kinds.kept`).
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.

@@ -11,8 +11,9 @@ neither the engine nor the size of chunks. Used by the kinds `sudoku`, `maze` an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
+from trm_data.kinds.candidates import Candidates
+from trm_data.kinds.kept import BLOCK_CANDIDATES, kept_block
 from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
 from trm_data.seeds import Purpose, shuffled
@@ -33,53 +36,6 @@ FEW_ROWS = 20_000
 MISSES_ALLOWED = 20_000
 """Generated puzzles in a row that may be unusable before a build gives up; ten times as many where only some are
 wanted."""
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Valid puzzles with what a choice needs to know. N of S cells.
-
-    Attributes:
-        inputs: Tokens, uint8 [N, S].
-        labels: Tokens, uint8 [N, S].
-        source_rows: Where each is in its source, int64 [N].
-        hashes: Of the canonical forms, text [N].
-        automorphisms: Symmetries that map each puzzle to itself, int64 [N].
-        facts: Columns of the catalog, each of N.
-    """
-
-    inputs: NDArray[np.uint8]
-    labels: NDArray[np.uint8]
-    source_rows: NDArray[np.int64]
-    hashes: NDArray[np.str_]
-    automorphisms: NDArray[np.int64]
-    facts: dict[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def take(self, keep: NDArray[np.int64] | list[int]) -> Candidates:
-        """Those at the positions `keep`."""
-        return Candidates(
-            inputs=self.inputs[keep],
-            labels=self.labels[keep],
-            source_rows=self.source_rows[keep],
-            hashes=self.hashes[keep],
-            automorphisms=self.automorphisms[keep],
-            facts={name: values[keep] for name, values in self.facts.items()},
-        )
-
-    @staticmethod
-    def concatenate(parts: list[Candidates]) -> Candidates:
-        """All of `parts` in order."""
-        return Candidates(
-            inputs=np.concatenate([part.inputs for part in parts]),
-            labels=np.concatenate([part.labels for part in parts]),
-            source_rows=np.concatenate([part.source_rows for part in parts]),
-            hashes=np.concatenate([part.hashes for part in parts]),
-            automorphisms=np.concatenate([part.automorphisms for part in parts]),
-            facts={name: np.concatenate([part.facts[name] for part in parts]) for name in parts[0].facts},
-        )
 
 
 Checked = tuple[Candidates, list[Reject]]
@@ -111,8 +67,11 @@ class Stream(Protocol):
         """Candidates that it still has at most; None where it has no end."""
         ...
 
-    def next_chunk(self, split: Split, count: int) -> Checked | None:
-        """At most `count` valid candidates and the rows that are none; None when there are no more."""
+    def next_chunk(self, split: Split, count: int, made: Callable[[int], None]) -> Checked | None:
+        """About `count` valid candidates and the rows that are none; None when there are no more.
+
+        Of a stream that ends at most `count`. `made` is told how many more there are, as they come.
+        """
         ...
 
 
@@ -123,6 +82,7 @@ class GeneratedStream:
         make: `make(stream, (start, stop))` makes the puzzles of these numbers; picklable.
         engine: Runs it.
         smallest: Puzzles of one task at least.
+        kept: Folder for the candidates of a generator that is slow; None where they are made anew.
     """
 
     name = "generated"
@@ -131,20 +91,34 @@ class GeneratedStream:
     left: int | None = None
 
     def __init__(
-        self, make: Callable[[int, tuple[int, int]], Candidates], engine: Engine, *, smallest: int = 512
+        self,
+        make: Callable[[int, tuple[int, int]], Candidates],
+        engine: Engine,
+        *,
+        smallest: int = 512,
+        kept: Path | None = None,
     ) -> None:
-        self._make, self._engine, self._smallest = make, engine, smallest
+        self._make, self._engine, self._smallest, self._kept = make, engine, smallest, kept
         self._next: dict[Split, int] = {}
 
-    def next_chunk(self, split: Split, count: int) -> Checked | None:
-        """The next puzzles of the split's stream."""
+    def next_chunk(self, split: Split, count: int, made: Callable[[int], None]) -> Checked | None:
+        """The next puzzles of the split's stream; of kept ones, whole blocks."""
         first = self._next.get(split, 0)
-        self._next[split] = first + count
-        bounds = [
-            (first + a, first + b) for a, b in slices(count, self._engine.workers, smallest=self._smallest)
-        ]
-        made = self._engine.run(partial(self._make, STREAMS[split]), bounds)
-        return Candidates.concatenate(made), []
+
+        def done(candidates: Candidates) -> None:
+            made(len(candidates))
+
+        if self._kept is None:
+            bounds = slices(count, self._engine.workers, smallest=self._smallest)
+            make = partial(self._make, STREAMS[split])
+            parts = self._engine.run(make, [(first + a, first + b) for a, b in bounds], done)
+        else:
+            block = first // BLOCK_CANDIDATES
+            blocks = range(block, block - (-count // BLOCK_CANDIDATES))
+            make = partial(kept_block, self._make, self._kept, STREAMS[split])
+            parts = self._engine.run(make, blocks, done)
+        self._next[split] = first + sum(map(len, parts))
+        return Candidates.concatenate(parts), []
 
 
 class FileStream(Generic[R]):
@@ -179,7 +153,7 @@ class FileStream(Generic[R]):
         """Rows that were not taken yet."""
         return len(self._order) - self._next
 
-    def next_chunk(self, split: Split, count: int) -> Checked | None:
+    def next_chunk(self, split: Split, count: int, made: Callable[[int], None]) -> Checked | None:
         """The next rows, checked."""
         taken = self._order[self._next : self._next + count]
         self._next += len(taken)
@@ -187,9 +161,9 @@ class FileStream(Generic[R]):
             return None
         bounds = slices(len(taken), self._engine.workers)
         parts = [self._rows.take(taken[start:stop]) for start, stop in bounds]
-        made = self._engine.run(self._check, parts)
-        rejects = [reject for _, found in made for reject in found]
-        return Candidates.concatenate([candidates for candidates, _ in made]), rejects
+        checked = self._engine.run(self._check, parts, lambda part: made(len(part[0])))
+        rejects = [reject for _, found in checked for reject in found]
+        return Candidates.concatenate([candidates for candidates, _ in checked]), rejects
 
 
 def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
@@ -204,6 +178,20 @@ def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
 def one_bucket(candidates: Candidates) -> NDArray[np.int64]:
     """Every candidate fits, in the one bucket there is."""
     return np.zeros(len(candidates), np.int64)
+
+
+@dataclass
+class _Likely:
+    """Tells progress of candidates as they are made; most of them will be chosen, at most `left`."""
+
+    progress: Progress
+    left: int
+    told: int = 0
+
+    def advance(self, count: int) -> None:
+        more = min(count, self.left - self.told)
+        self.told += more
+        self.progress.advance(more)
 
 
 class Chooser:
@@ -237,6 +225,7 @@ class Chooser:
         self._bucket = bucket
         self._num_buckets = num_buckets
         self._names, self._advice = names, advice
+        self._selective = selective
         self._patience = MISSES_ALLOWED * (10 if selective else 1)
         self._taken: dict[str, str] = {}
 
@@ -289,7 +278,8 @@ class Chooser:
         while any(quota > 0 for quota in quotas):
             left = sum(quotas)
             asked = left if stream.ends else max(left, 2 * misses, 64)
-            chunk = stream.next_chunk(split, min(asked, CHUNK_PUZZLES))
+            likely = _Likely(self._progress, 0 if self._selective else left)
+            chunk = stream.next_chunk(split, min(asked, CHUNK_PUZZLES), likely.advance)
             if chunk is None and wanted_all:
                 break
             if chunk is None or misses > self._patience:
@@ -302,7 +292,7 @@ class Chooser:
                     kept[bucket].append(candidates.take(positions))
             found = sum(map(len, usable))
             misses = 0 if found else misses + len(candidates)
-            self._progress.advance(found)
+            self._progress.advance(found - likely.told)
         if not any(kept):
             raise self._too_few(stream, split, count, quotas)
         return _interleaved([Candidates.concatenate(parts) for parts in kept if parts])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +12,8 @@ from trm_data.augment.base import Augmenter
 from trm_data.augment.grid import GridAugmenter, distinct_dihedral_ks, grid_elements
 from trm_data.engine.base import Engine
 from trm_data.kinds.base import KindDefaults
-from trm_data.kinds.choosing import Candidates, Chooser, Stream, chosen_groups
+from trm_data.kinds.candidates import Candidates
+from trm_data.kinds.choosing import Chooser, Stream, chosen_groups
 from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Selection
 from trm_data.sources.base import LocalSource, Sources
@@ -23,15 +27,20 @@ class GridKind(KindDefaults):
         """Rows and columns."""
         raise NotImplementedError
 
-    def open_stream(self, spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+    def open_stream(
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, kept: Path
+    ) -> Stream:
         """Candidates of a source; a file is read whole."""
         raise NotImplementedError
 
-    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+    def select(
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+    ) -> Selection:
         """Choose the puzzles of every split."""
         chooser = Chooser(spec, progress)
-        main = self.open_stream(spec, sources.main, chooser, engine)
-        test = main if sources.test is None else self.open_stream(spec, sources.test, chooser, engine)
+        open_stream = partial(self.open_stream, spec, chooser=chooser, engine=engine, kept=kept)
+        main = open_stream(sources.main)
+        test = main if sources.test is None else open_stream(sources.test)
 
         def groups(split: Split, chosen: Candidates) -> Groups:
             aug = spec.aug if split == "train" else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,8 @@ from trm_data.drawing import Drawing
 from trm_data.engine.base import Engine
 from trm_data.errors import BuildError, SpecError
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
-from trm_data.kinds.choosing import Candidates, Chooser, GeneratedStream, chosen_groups
+from trm_data.kinds.candidates import Candidates
+from trm_data.kinds.choosing import Chooser, GeneratedStream, chosen_groups
 from trm_data.kinds.sizes import check_sizes
 from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Selection
@@ -103,7 +105,9 @@ class OwnKind(KindDefaults):
         rows, columns, tokens = self.shape(_options(spec))
         return Geometry(grid_rows=rows, grid_columns=columns, vocabulary_size=tokens)
 
-    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+    def select(
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+    ) -> Selection:
         """Puzzle i of a stream depends on the seed, the stream and i alone; no two are images of one another."""
         stream = GeneratedStream(partial(self._generated, spec), engine, smallest=32)
 

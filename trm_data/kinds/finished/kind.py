@@ -60,7 +60,9 @@ class FinishedKind(KindDefaults):
         """A folder."""
         return _open_folder(source)
 
-    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+    def select(
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+    ) -> Selection:
         """All rows of all splits."""
         assert sources.main.path is not None
         progress.start("read rows", None, "examples")

@@ -5,7 +5,9 @@ Mazes are told apart by their layout, whatever S and G: no two of a dataset are 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,8 @@ from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.generate.maze import generate_mazes, wall_range
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, named_problems
+from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import (
-    Candidates,
     Checked,
     Chooser,
     FileStream,
@@ -29,6 +31,7 @@ from trm_data.kinds.choosing import (
     keyed_order,
 )
 from trm_data.kinds.grids import GridKind
+from trm_data.kinds.kept import kept_folder
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Reject, SourceFile
 from trm_data.solve.maze import label_mazes, path_problems
@@ -79,9 +82,11 @@ class MazeKind(GridKind):
         """Rows and columns."""
         return _options(spec).rows, _options(spec).columns
 
-    def open_stream(self, spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+    def open_stream(
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, kept: Path
+    ) -> Stream:
         """Candidates of a source; a file is read whole."""
-        return _open(spec, source, chooser, engine)
+        return _open(spec, source, chooser, engine, kept)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Every label marks a shortest path; generated ones follow the published rule."""
@@ -119,11 +124,12 @@ class MazeKind(GridKind):
         return Drawing(symbols, _COLOURS[grid], PALETTE, spaced=False)
 
 
-def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine, kept: Path) -> Stream:
     """A stream of candidates; a file is read whole."""
     options = _options(spec)
     if source.spec.kind == "generated":
-        return GeneratedStream(partial(_generated, spec.seed, options), engine, smallest=4)
+        folder = kept_folder(kept, "maze", spec.seed, asdict(options))
+        return GeneratedStream(partial(_generated, spec.seed, options), engine, kept=folder)
     rows, rejects = read_mazes(source, options.rows, options.columns)
     chooser.reject(rejects)
     chooser.sources.append(

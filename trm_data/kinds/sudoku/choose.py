@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,8 @@ from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.encode.vocab import SUDOKU_BLANK
 from trm_data.engine.base import Engine
 from trm_data.generate.sudoku import generate
+from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import (
-    Candidates,
     Checked,
     Chooser,
     FileStream,
@@ -22,6 +23,7 @@ from trm_data.kinds.choosing import (
     chosen_groups,
     keyed_order,
 )
+from trm_data.kinds.kept import kept_folder
 from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile
 from trm_data.solve.sudoku import rate, solve
@@ -31,7 +33,13 @@ from trm_data.specs import DatasetSpec, Split, SudokuOptions
 
 
 def choose_puzzles(
-    spec: DatasetSpec, options: SudokuOptions, sources: Sources, *, engine: Engine, progress: Progress
+    spec: DatasetSpec,
+    options: SudokuOptions,
+    sources: Sources,
+    *,
+    engine: Engine,
+    progress: Progress,
+    kept: Path,
 ) -> Selection:
     """The groups of every split, the files they came from and the rows that were left out.
 
@@ -50,8 +58,9 @@ def choose_puzzles(
         names=_bin_names(bins),
         advice=_advice(spec, options),
     )
-    main = _open(spec, options, sources.main, chooser, engine)
-    test = main if sources.test is None else _open(spec, options, sources.test, chooser, engine)
+    open_stream = partial(_open, spec, options, chooser=chooser, engine=engine, kept=kept)
+    main = open_stream(sources.main)
+    test = main if sources.test is None else open_stream(sources.test)
 
     def groups(split: Split, chosen: Candidates) -> Groups:
         aug = spec.aug if split == "train" else 0
@@ -85,12 +94,19 @@ def _advice(spec: DatasetSpec, options: SudokuOptions) -> str:
 
 
 def _open(
-    spec: DatasetSpec, options: SudokuOptions, source: LocalSource, chooser: Chooser, engine: Engine
+    spec: DatasetSpec,
+    options: SudokuOptions,
+    source: LocalSource,
+    *,
+    chooser: Chooser,
+    engine: Engine,
+    kept: Path,
 ) -> Stream:
     """A stream of candidates; a file is read whole."""
     if source.spec.kind == "generated":
-        smallest = 4 if options.difficulty == "extreme" or options.side > 9 else 512
-        return GeneratedStream(partial(_generated, spec.seed, options), engine, smallest=smallest)
+        slow = options.difficulty == "extreme" or options.side > 9
+        folder = kept_folder(kept, "sudoku", spec.seed, *options.box, options.difficulty)
+        return GeneratedStream(partial(_generated, spec.seed, options), engine, kept=folder if slow else None)
     rows, rejects = read_puzzles(source, options.side)
     chooser.reject(rejects)
     chooser.sources.append(

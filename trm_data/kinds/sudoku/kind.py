@@ -6,6 +6,7 @@ Neighbours: `choose` picks the puzzles of each split, `draw` shows one.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,9 +71,11 @@ class SudokuKind(KindDefaults):
         side = _options(spec).side
         return Geometry(grid_rows=side, grid_columns=side, vocabulary_size=sudoku_vocabulary_size(side))
 
-    def select(self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress) -> Selection:
+    def select(
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+    ) -> Selection:
         """Choose the puzzles of every split."""
-        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress)
+        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, kept=kept)
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Images under the Sudoku symmetries."""

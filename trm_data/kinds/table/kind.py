@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,9 @@ class TableKind(GridKind):
         """Rows and columns."""
         return _options(spec).rows, _options(spec).columns
 
-    def open_stream(self, spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
+    def open_stream(
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, kept: Path
+    ) -> Stream:
         """Candidates of a source; a file is read whole."""
         return _open(spec, source, chooser, engine)
 

@@ -1,0 +1,56 @@
+"""Puzzles that may be chosen, with what a choice needs to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Valid puzzles with what a choice needs to know. N of S cells.
+
+    Attributes:
+        inputs: Tokens, uint8 [N, S].
+        labels: Tokens, uint8 [N, S].
+        source_rows: Where each is in its source, int64 [N].
+        hashes: Of the canonical forms, text [N].
+        automorphisms: Symmetries that map each puzzle to itself, int64 [N].
+        facts: Columns of the catalog, each of N.
+    """
+
+    inputs: NDArray[np.uint8]
+    labels: NDArray[np.uint8]
+    source_rows: NDArray[np.int64]
+    hashes: NDArray[np.str_]
+    automorphisms: NDArray[np.int64]
+    facts: dict[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, keep: NDArray[np.int64] | list[int]) -> Candidates:
+        """Those at the positions `keep`."""
+        return Candidates(
+            inputs=self.inputs[keep],
+            labels=self.labels[keep],
+            source_rows=self.source_rows[keep],
+            hashes=self.hashes[keep],
+            automorphisms=self.automorphisms[keep],
+            facts={name: values[keep] for name, values in self.facts.items()},
+        )
+
+    @staticmethod
+    def concatenate(parts: list[Candidates]) -> Candidates:
+        """All of `parts` in order."""
+        return Candidates(
+            inputs=np.concatenate([part.inputs for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
+            source_rows=np.concatenate([part.source_rows for part in parts]),
+            hashes=np.concatenate([part.hashes for part in parts]),
+            automorphisms=np.concatenate([part.automorphisms for part in parts]),
+            facts={name: np.concatenate([part.facts[name] for part in parts]) for name in parts[0].facts},
+        )
