@@ -213,43 +213,12 @@ def _finish(
 ) -> Manifest:
     """Write the catalog files and, last of all, the manifest."""
     progress.start("write catalog", len(TABLES), "tables")
-    geometry = kind.geometry(spec)
     folder = layout.dataset(name)
-    splits: dict[str, SplitEntry] = {}
-    shards_of = {
+    shards_of: dict[str, list[WrittenShard]] = {
         split: [shard for shard, job in zip(written, jobs, strict=True) if job.split == split]
         for split in selection.splits
     }
-    for split, groups in selection.splits.items():
-        augmented = spec.augment == "virtual" and groups.num_puzzles > len(groups)
-        digests = (shard.info.group_digest_bytes() for shard in shards_of[split])
-        splits[split] = SplitEntry(
-            num_groups=len(groups),
-            num_puzzles=groups.num_puzzles,
-            num_examples=groups.num_examples,
-            digest=split_digest(
-                geometry.sequence_length, digests, virtual=spec.digest() if augmented else ""
-            ),
-            shards=tuple(_entry(shard.info) for shard in shards_of[split]),
-        )
-    manifest = Manifest(
-        name=name,
-        kind=spec.kind,
-        spec=spec,
-        spec_digest=spec.digest(),
-        content_digest=content_digest({split: entry.digest for split, entry in splits.items()}),
-        builder_version=BUILDER_VERSION,
-        built_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        sequence_length=geometry.sequence_length,
-        vocabulary_size=geometry.vocabulary_size,
-        num_identifiers=selection.num_identifiers,
-        identifiers_digest=selection.identifiers_digest or BLANK_IDENTIFIERS,
-        grid_rows=geometry.grid_rows,
-        grid_columns=geometry.grid_columns,
-        splits=splits,
-        catalog=(),
-        libraries={package: version(package) for package in ("array-record", "numba", "numpy", "pyarrow")},
-    )
+    manifest = _manifest(kind, name, spec, selection, shards_of)
     turn.check()
     remove_leftovers(layout, name, [job.file for job in jobs])
     made = {split: [shard.made for shard in shards] for split, shards in shards_of.items()}
@@ -272,6 +241,44 @@ def _finish(
             f"{folder}: could not be written ({error}); free some space and build again"
         ) from error
     return manifest
+
+
+def _manifest(
+    kind: Kind, name: str, spec: DatasetSpec, selection: Selection, shards_of: dict[str, list[WrittenShard]]
+) -> Manifest:
+    """What the dataset is, its catalog files aside."""
+    geometry = kind.geometry(spec)
+    splits: dict[str, SplitEntry] = {}
+    for split, groups in selection.splits.items():
+        augmented = spec.augment == "virtual" and groups.num_puzzles > len(groups)
+        digests = (shard.info.group_digest_bytes() for shard in shards_of[split])
+        splits[split] = SplitEntry(
+            num_groups=len(groups),
+            num_puzzles=groups.num_puzzles,
+            num_examples=groups.num_examples,
+            digest=split_digest(
+                geometry.sequence_length, digests, virtual=spec.digest() if augmented else ""
+            ),
+            shards=tuple(_entry(shard.info) for shard in shards_of[split]),
+        )
+    return Manifest(
+        name=name,
+        kind=spec.kind,
+        spec=spec,
+        spec_digest=spec.digest(),
+        content_digest=content_digest({split: entry.digest for split, entry in splits.items()}),
+        builder_version=BUILDER_VERSION,
+        built_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        sequence_length=geometry.sequence_length,
+        vocabulary_size=geometry.vocabulary_size,
+        num_identifiers=selection.num_identifiers,
+        identifiers_digest=selection.identifiers_digest or BLANK_IDENTIFIERS,
+        grid_rows=geometry.grid_rows,
+        grid_columns=geometry.grid_columns,
+        splits=splits,
+        catalog=(),
+        libraries={package: version(package) for package in ("array-record", "numba", "numpy", "pyarrow")},
+    )
 
 
 def _entry(info: ShardInfo) -> ShardEntry:
