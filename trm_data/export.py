@@ -111,6 +111,7 @@ def _write_npy(dataset: Dataset, folder: Path, progress: Progress) -> None:
     }
     for name, values in bounds.items():
         np.save(folder / f"all__{name}.npy", values.astype(np.int32), allow_pickle=False)
+    named = manifest.num_identifiers > 1  # else the published builders state the groups
     facts = {
         "pad_id": 0,
         "ignore_label_id": 0,
@@ -120,7 +121,7 @@ def _write_npy(dataset: Dataset, folder: Path, progress: Progress) -> None:
         "num_puzzle_identifiers": manifest.num_identifiers,
         "total_groups": len(groups.num_examples),
         "mean_puzzle_examples": count / len(per_puzzle),
-        "total_puzzles": len(per_puzzle),
+        "total_puzzles": len(per_puzzle) if named else len(groups.num_examples),
         "sets": ["all"],
     }
     (folder / "dataset.json").write_text(json.dumps(facts), "utf-8")
