@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from trm_data.drawing import Drawing
-from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, SpecError
+from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.kinds.base import load_kind
 from trm_data.layout import Layout
 from trm_data.loader.virtual import open_virtual
-from trm_data.manifest import Manifest, read_manifest
+from trm_data.manifest import Manifest, read_manifest, read_manifests
 from trm_data.records import Rows
 from trm_data.shards.reader import read_block
 from trm_data.specs import BLOCK_EXAMPLES, Split
-from trm_data.store import dataset_names, open_file, place
+from trm_data.store import open_file, place
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,10 @@ class Example:
 def list_datasets(layout: Layout) -> list[Summary]:
     """A summary of every dataset under the root."""
     summaries: list[Summary] = []
-    for name in dataset_names(layout):
-        try:
-            manifest = read_manifest(layout, name)
-        except CorruptDatasetError as error:
-            summaries.append(Summary(name, "", {}, 0, "", problem=str(error)))
+    for name, manifest in read_manifests(layout).items():
+        if isinstance(manifest, CorruptDatasetError):
+            summaries.append(Summary(name, "", {}, 0, "", problem=str(manifest)))
             continue
-        except DatasetNotFoundError:
-            continue  # a bucket's listing was behind
         splits = {split: entry.num_examples for split, entry in manifest.splits.items()}
         summaries.append(Summary(name, manifest.kind, splits, manifest.size_bytes, manifest.content_digest))
     return summaries

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trm_data.errors import BuildError, CorruptDatasetError, SpecError
+from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
 from trm_data.layout import Layout
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
-from trm_data.store import MANIFEST, check_entry, place, publish_manifest, read_manifest_bytes
+from trm_data.store import (
+    AT_A_TIME,
+    MANIFEST,
+    check_entry,
+    dataset_names,
+    place,
+    publish_manifest,
+    read_manifest_bytes,
+)
 
 FORMAT_VERSION = 1
 
@@ -159,6 +168,27 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
         raise CorruptDatasetError(f"{where}: is not JSON ({error})") from error
     except CorruptDatasetError as error:
         raise CorruptDatasetError(f"{where}: {error}") from error
+
+
+def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
+    """The manifests of all datasets under a root, by name; of those that cannot be read the reason.
+
+    Raises:
+        BucketError: The bucket cannot be reached, or refuses.
+    """
+
+    def read(name: str) -> Manifest | CorruptDatasetError | None:
+        try:
+            return read_manifest(layout, name)
+        except CorruptDatasetError as error:
+            return error
+        except DatasetNotFoundError:
+            return None  # a bucket's listing was behind
+
+    names = dataset_names(layout)
+    with ThreadPoolExecutor(AT_A_TIME if layout.url else 1) as pool:
+        found = zip(names, pool.map(read, names), strict=True)
+        return {name: manifest for name, manifest in found if manifest is not None}
 
 
 def write_manifest(layout: Layout, manifest: Manifest) -> None:

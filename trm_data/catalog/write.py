@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, QueryError
 from trm_data.layout import Layout
-from trm_data.manifest import FileEntry, read_manifest
+from trm_data.manifest import FileEntry, Manifest, read_manifest, read_manifests
 from trm_data.shards.files import file_sha256, write_bytes
 from trm_data.shards.naming import temporary_path
 from trm_data.store import dataset_names, open_file
@@ -206,10 +206,11 @@ def ensure_catalog(layout: Layout) -> Path:
     Raises:
         QueryError: There is no dataset to index, or the index cannot be written.
     """
-    names = dataset_names(layout)
-    if not names:
+    manifests = read_manifests(layout)
+    if not manifests:
         raise QueryError(f"no datasets under {layout.place} yet: trm-data build sudoku")
-    if _indexed(layout.catalog) != _built(layout, names):
+    built = {name: found.content_digest for name, found in manifests.items() if isinstance(found, Manifest)}
+    if _indexed(layout.catalog) != built:
         refresh_catalog(layout)
     return layout.catalog
 
@@ -225,14 +226,3 @@ def _indexed(path: Path) -> dict[str, str] | None:
             return dict(connection.execute("SELECT dataset, digest FROM datasets").fetchall())
     except duckdb.Error:
         return None
-
-
-def _built(layout: Layout, names: list[str]) -> dict[str, str]:
-    """Name and content digest of the datasets whose manifests can be read."""
-    found: dict[str, str] = {}
-    for name in names:
-        try:
-            found[name] = read_manifest(layout, name).content_digest
-        except (CorruptDatasetError, DatasetNotFoundError):  # not found: a bucket's listing was behind
-            continue
-    return found
