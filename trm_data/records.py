@@ -30,6 +30,24 @@ class Reject:
 
 
 @dataclass(frozen=True)
+class RowNumbers:
+    """Which group, augmentation and example each of N rows is.
+
+    Attributes:
+        groups: Group, counted as in the `Groups` that were numbered, int64 [N].
+        augmentations: Position of the augmentation within its group, int64 [N].
+        examples: Position of the example within its augmentation, int64 [N].
+    """
+
+    groups: NDArray[np.int64]
+    augmentations: NDArray[np.int64]
+    examples: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+
+@dataclass(frozen=True)
 class Augmentations:
     """Which augmentations each group has, as k of its keyed permutation; position 0 is always k = 0, the original.
 
@@ -67,6 +85,11 @@ class Augmentations:
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    def numbered(self, groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Group and position of each of the P augmentations of `groups`, in order, both int64 [P]."""
+        counts = self.counts[groups].astype(np.int64)
+        return np.repeat(groups, counts), _positions(counts)
 
     def ks(self, groups: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The k at each position of each group, int64 [N]."""
@@ -136,6 +159,12 @@ class Groups:
         """Rows of the split, all augmentations counted."""
         return int(self.rows_per_group.sum())
 
+    def numbered(self, start: int, stop: int) -> RowNumbers:
+        """All rows of the groups `start` to `stop`: each original, then its augmentations, each with all examples."""
+        groups, positions = self.augmentations.numbered(np.arange(start, stop, dtype=np.int64))
+        examples = self.examples_per_augmentation[groups]
+        return RowNumbers(np.repeat(groups, examples), np.repeat(positions, examples), _positions(examples))
+
     def slice(self, start: int, stop: int) -> Groups:
         """The groups `start` to `stop`, as views; facts are left out."""
         first, last = int(self.first_examples[start]), int(self.first_examples[stop])
@@ -157,6 +186,11 @@ class Groups:
         counts = self.rows_per_group
         first = int(counts[:start].sum())
         return first, first + int(counts[start:stop].sum())
+
+
+def _positions(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 to `count - 1` for each of `counts`, one after the other, int64 [sum of counts]."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def single_examples(count: int) -> NDArray[np.int64]:

@@ -3,30 +3,26 @@
 Nothing is trusted but the manifest's own digest: files are hashed, rows decoded and counted, the content digest
 computed again, every base puzzle checked by its kind, every augmented row derived again and compared, the splits
 compared for shared symmetry classes, and the catalog files compared with the rows. Works shard by shard, so
-memory holds one shard at a time.
+memory holds one shard at a time; `verify_rows` checks the rows of each.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
 
 from trm_data.catalog.read import SplitCatalog, read_split_catalog
 from trm_data.errors import CorruptDatasetError
-from trm_data.kinds.base import BasePuzzles, Kind, load_kind, named_problems
-from trm_data.kinds.rows import make_rows
+from trm_data.kinds.base import load_kind
 from trm_data.layout import Layout
 from trm_data.manifest import Manifest, ShardEntry, read_manifest
 from trm_data.progress import NoProgress, Progress
-from trm_data.records import Groups, Rows, group_ranges, part_examples
+from trm_data.records import Rows
 from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import SPLITS, Split
 from trm_data.store import open_file
+from trm_data.verify_rows import ShardRows, check_rows
 
 
 @dataclass(frozen=True)
@@ -66,16 +62,42 @@ def verify_dataset(layout: Layout, name: str, progress: Progress | None = None) 
     except CorruptDatasetError as error:
         return Verification(name, [str(error)])
     checker = _Checker(layout, manifest, progress)
-    problems = list(checker.check_files())
-    if not problems:
-        problems = list(checker.check_content())
-    return Verification(name, problems, checker.notes, checker.counts, time.perf_counter() - begun)
+    checker.check_files()
+    if not checker.problems:
+        checker.check_content()
+    return Verification(name, checker.problems, checker.notes, checker.counts, time.perf_counter() - begun)
+
+
+@dataclass
+class _SplitContent:
+    """What the shards of a split hold, as far as they have been read.
+
+    Attributes:
+        num_groups: Groups in them.
+        num_rows: Rows in them.
+        digests: Digests of the groups of each.
+        classes: Where each symmetry class is, and its hash.
+        digest: Digest of all rows; empty if they cannot be read.
+    """
+
+    num_groups: int = 0
+    num_rows: int = 0
+    digests: list[bytes] = field(default_factory=list[bytes])
+    classes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    digest: str = ""
 
 
 class _Checker:
-    """The checks of one dataset, and what they counted."""
+    """The checks of one dataset, and what they found and counted.
+
+    Attributes:
+        problems: One line for each thing that is wrong.
+        notes: What is known and no failure.
+        counts: How much was checked, by what.
+    """
 
     def __init__(self, layout: Layout, manifest: Manifest, progress: Progress) -> None:
+        self.problems: list[str] = []
         self.notes: list[str] = []
         self.counts = {"files": 0, "examples": 0, "puzzles checked": 0}
         self._layout = layout
@@ -83,92 +105,61 @@ class _Checker:
         self._progress = progress
         self._kind = load_kind(manifest.kind)
 
-    def check_files(self) -> Iterator[str]:
+    def check_files(self) -> None:
         """Every file the manifest names is there, with the bytes it had."""
-        manifest = self._manifest
-        files = manifest.files
+        files = self._manifest.files
         self._progress.start("check files", len(files), "files")
         for file in files:
             try:
-                open_file(self._layout, manifest.name, file, fresh=True)
+                open_file(self._layout, self._manifest.name, file, fresh=True)
             except CorruptDatasetError as error:
-                yield str(error)
+                self.problems.append(str(error))
             self.counts["files"] += 1
             self._progress.advance(1)
 
-    def check_content(self) -> Iterator[str]:
+    def check_content(self) -> None:
         """Rows, digests, puzzles, splits and catalog agree with each other and with the rules."""
         manifest = self._manifest
-        digests: dict[str, str] = {}
-        classes: dict[Split, list[tuple[str, str]]] = {}
         stored = sum(shard.num_examples for split in manifest.splits.values() for shard in split.shards)
         self._progress.start("check rows", stored, "examples")
+        digests: dict[str, str] = {}
+        classes: dict[Split, list[tuple[str, str]]] = {}
         for split in SPLITS:
             if split not in manifest.splits:
                 continue
-            check = _SplitCheck(self._layout, manifest, self._kind, split)
-            yield from check.run(self.counts, self._progress)
-            if check.digest:
-                digests[split] = check.digest
-            classes[split] = check.classes
+            content = self._check_split(split)
+            classes[split] = content.classes
+            if content.digest:
+                digests[split] = content.digest
         comparison = self._kind.compare_splits(manifest.spec, classes)
-        yield from comparison.problems
+        self.problems += comparison.problems
         self.notes += comparison.notes
         if set(digests) == set(manifest.splits) and content_digest(digests) != manifest.content_digest:
-            yield "the content digest is not the manifest's"
+            self.problems.append("the content digest is not the manifest's")
 
-
-class _SplitCheck:
-    """The checks of one split.
-
-    Attributes:
-        digest: Digest of its rows; empty if they cannot be read.
-        classes: Where each symmetry class is, and its hash.
-    """
-
-    def __init__(self, layout: Layout, manifest: Manifest, kind: Kind, split: Split) -> None:
-        self.digest = ""
-        self.classes: list[tuple[str, str]] = []
-        self._layout, self._manifest, self._kind = layout, manifest, kind
-        self._split: Split = split
-        self._entry = manifest.splits[split]
-        self._augmented = self._entry.num_puzzles > self._entry.num_groups
-
-    def run(self, counts: dict[str, int], progress: Progress) -> Iterator[str]:
-        """All checks, shard by shard."""
-        split, entry, manifest = self._split, self._entry, self._manifest
+    def _check_split(self, split: Split) -> _SplitContent:
+        """Check one split, shard by shard, up to what cannot be read."""
+        content = _SplitContent()
+        entry = self._manifest.splits[split]
         try:
-            catalog = read_split_catalog(self._layout, manifest, split)
+            catalog = read_split_catalog(self._layout, self._manifest, split)
         except CorruptDatasetError as error:
-            yield str(error)
-            return
+            self.problems.append(str(error))
+            return content
         if len(catalog.groups) != entry.num_groups:
-            yield f"{split}: the catalog's puzzles are not the {entry.num_groups:,} of the manifest"
-            return
-        digests: list[bytes] = []
-        group = example = 0
+            self.problems.append(
+                f"{split}: the catalog's puzzles are not the {entry.num_groups:,} of the manifest"
+            )
+            return content
         for shard in entry.shards:
             try:
                 rows = self._read_shard(shard)
             except CorruptDatasetError as error:
-                yield str(error)
-                return
-            digests.append(group_digests(rows))
-            yield from self._check_shard(rows, catalog, group, example, counts)
-            group += shard.num_groups
-            example += len(rows)
-            counts["examples"] += len(rows)
-            counts["puzzles checked"] += shard.num_groups
-            progress.advance(len(rows))
-        if group != entry.num_groups:
-            yield f"{split}: has {group:,} groups, the manifest says {entry.num_groups:,}"
-        expected = len(catalog.groups.inputs) if manifest.virtual else catalog.groups.num_examples
-        if example != expected or entry.num_examples != catalog.groups.num_examples:
-            yield f"{split}: has {example:,} examples, the catalog says {expected:,}"
-        virtual = manifest.spec_digest if manifest.virtual and self._augmented else ""
-        self.digest = split_digest(manifest.sequence_length, digests, virtual=virtual)
-        if self.digest != entry.digest:
-            yield f"{split}: the rows' digest is {self.digest[:12]}, the manifest says {entry.digest[:12]}"
+                self.problems.append(str(error))
+                return content
+            self._check_shard(split, catalog, shard, rows, content)
+        self._check_totals(split, catalog, content)
+        return content
 
     def _read_shard(self, shard: ShardEntry) -> Rows:
         return Rows.concatenate(
@@ -181,169 +172,36 @@ class _SplitCheck:
         )
 
     def _check_shard(
-        self, rows: Rows, catalog: SplitCatalog, first_group: int, first_row: int, counts: dict[str, int]
-    ) -> Iterator[str]:
-        """Recover the base puzzles of a shard, check them, derive all rows again and compare."""
-        split, spec = self._split, self._manifest.spec
-        count = len(np.unique(rows.groups))
-        facts = {name: column[first_group : first_group + count] for name, column in catalog.facts.items()}
-        groups = catalog.groups.slice(first_group, first_group + count)
-        stored = len(groups.inputs) if self._manifest.virtual else groups.num_examples
-        if stored != len(rows) or len(groups) != count:
-            yield f"{split}: the catalog's puzzles are not those of the rows"
-            return
-        offsets = None
-        if catalog.offsets is not None:
-            offsets = catalog.offsets[first_row : first_row + len(rows)]
-        originals = np.flatnonzero(rows.augmentations == 0)
-        inputs, labels = self._kind.recover(
-            spec,
-            rows.inputs[originals],
-            rows.labels[originals],
-            None if offsets is None else offsets[originals],
-        )
-        if len(inputs) != len(groups.inputs):
-            yield f"{split}: the rows' augmentations are not those of the catalog"
-            return
-        checked = self._kind.check_puzzles(
-            spec, split, BasePuzzles(inputs, labels, groups.first_examples, first_group, facts)
-        )
-        for what, number in checked.counts.items():
-            counts[what] = counts.get(what, 0) + number
-        yield from checked.problems
-        if checked.problems:
-            return
-        if checked.canonical_hashes and checked.canonical_hashes != groups.canonical_hashes:
-            yield f"{split}: canonical hashes in the catalog are not those of the puzzles"
-        self.classes += checked.classes
-        recovered = Groups(
-            inputs=inputs,
-            labels=labels,
-            first_examples=groups.first_examples,
-            augmentations=groups.augmentations,
-            keys=groups.keys,
-            first_identifiers=groups.first_identifiers,
-            canonical_hashes=[],
-            source_files=[],
-            source_rows=groups.source_rows,
-        )
-        if not self._kind.derives_rows:
-            yield from self._check_order(rows, recovered, first_group)
-            return
-        if self._manifest.virtual:
-            yield from self._check_base(rows, recovered, first_group)
-        else:
-            yield from self._check_rows(rows, recovered, offsets, first_group, first_row)
-        yield from self._check_elements(recovered, catalog, first_group)
+        self, split: Split, catalog: SplitCatalog, shard: ShardEntry, rows: Rows, content: _SplitContent
+    ) -> None:
+        """Check the rows of a shard, and add them to the content of its split."""
+        content.digests.append(group_digests(rows))
+        placed = ShardRows(split, catalog, rows, content.num_groups, content.num_rows)
+        found = check_rows(self._manifest, self._kind, placed)
+        self.problems += found.problems
+        content.classes += found.classes
+        content.num_groups += shard.num_groups
+        content.num_rows += len(rows)
+        self.counts["examples"] += len(rows)
+        self.counts["puzzles checked"] += shard.num_groups
+        for what, number in found.counts.items():
+            self.counts[what] = self.counts.get(what, 0) + number
+        self._progress.advance(len(rows))
 
-    def _check_base(self, rows: Rows, groups: Groups, first_group: int) -> Iterator[str]:
-        """The stored rows of a virtual dataset are its base puzzles, in order."""
-        per_group = groups.examples_per_augmentation
-        expected = np.repeat(np.arange(len(groups), dtype=np.int64), per_group)
-        examples = np.arange(len(rows)) - groups.first_examples[expected]
-        wrong = (
-            (rows.groups != expected + first_group)
-            | (rows.augmentations != 0)
-            | (rows.examples != examples)
-            | (rows.puzzle_identifiers != groups.first_identifiers[expected])
-        )
-        yield from named_problems(
-            self._split, "row", np.flatnonzero(wrong), "has wrong group, example or identifier numbers"
-        )
-
-    def _check_order(self, rows: Rows, groups: Groups, first_group: int) -> Iterator[str]:
-        """Rows that were made elsewhere: groups, augmentations and examples count up, tokens are in range."""
-        counts = groups.augmentations.counts.astype(np.int64)
-        per_puzzle = np.repeat(groups.examples_per_augmentation, counts)
-        puzzle_groups = np.repeat(np.arange(len(groups)), counts)
-        positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        examples = np.arange(len(rows)) - np.repeat(np.cumsum(per_puzzle) - per_puzzle, per_puzzle)
-        wrong = (rows.groups != np.repeat(puzzle_groups, per_puzzle) + first_group) | (
-            rows.examples != examples
-        )
-        wrong |= rows.augmentations != np.repeat(positions, per_puzzle)
-        wrong |= (rows.puzzle_identifiers < 0) | (rows.puzzle_identifiers >= self._manifest.num_identifiers)
-        yield from named_problems(
-            self._split,
-            "row",
-            np.flatnonzero(wrong),
-            "has wrong group, augmentation, example or identifier numbers",
-        )
-        tokens = self._manifest.vocabulary_size
-        beyond = (rows.inputs >= tokens).any(axis=1) | (rows.labels >= tokens).any(axis=1)
-        yield from named_problems(
-            self._split, "row", np.flatnonzero(beyond), "has a token beyond the vocabulary"
-        )
-
-    def _check_rows(
-        self,
-        rows: Rows,
-        groups: Groups,
-        offsets: NDArray[np.uint8] | None,
-        first_group: int,
-        first_row: int,
-    ) -> Iterator[str]:
-        """Every row is its original under its augmentation; no two puzzles of a group are the same."""
-        spec, split = self._manifest.spec, self._split
-        augmenter = self._kind.augmenter(spec, split, groups)
-        identifier_each = self._kind.geometry(spec).identifier_each
-        found: dict[str, list[int]] = {
-            "is not its original under its augmentation": [],
-            "has wrong group, augmentation, example or identifier numbers": [],
-            "was moved by other offsets than the catalog says": [],
-        }
-        different, misnumbered, moved = found.values()
-        repeated: list[int] = []
-        begin = 0
-        for start, stop in group_ranges(groups.rows_per_group, part_examples(rows.inputs.shape[1])):
-            derived, made = make_rows(
-                augmenter, groups, start, stop, first_group=first_group, identifier_each=identifier_each
+    def _check_totals(self, split: Split, catalog: SplitCatalog, content: _SplitContent) -> None:
+        """Groups, examples and digest of a split whose shards were all read are those of manifest and catalog."""
+        manifest, entry, groups = self._manifest, self._manifest.splits[split], catalog.groups
+        if content.num_groups != entry.num_groups:
+            self.problems.append(
+                f"{split}: has {content.num_groups:,} groups, the manifest says {entry.num_groups:,}"
             )
-            part = rows.slice(begin, begin + len(derived))
-            unequal = (derived.inputs != part.inputs) | (derived.labels != part.labels)
-            different += (np.flatnonzero(unequal.any(axis=1)) + first_row + begin).tolist()
-            numbers = np.zeros(len(derived), np.bool_)
-            for name in ("puzzle_identifiers", "groups", "augmentations", "examples"):
-                numbers |= getattr(derived, name) != getattr(part, name)
-            misnumbered += (np.flatnonzero(numbers) + first_row + begin).tolist()
-            if made.offsets is not None and offsets is not None:
-                other = (made.offsets != offsets[begin : begin + len(derived)]).any(axis=1)
-                moved += (np.flatnonzero(other) + first_row + begin).tolist()
-            # Test inputs of a task can be equal where its demonstrations are not; its elements are checked instead.
-            if not identifier_each:
-                repeated += _repeated_groups(groups, part, start, stop, first_group)
-            begin += len(derived)
-        for problem, positions in found.items():
-            yield from named_problems(split, "row", np.array(positions, np.int64), problem)
-        yield from named_problems(split, "group", np.array(repeated, np.int64), "holds the same puzzle twice")
-
-    def _check_elements(self, groups: Groups, catalog: SplitCatalog, first_group: int) -> Iterator[str]:
-        """The catalog's symmetry elements are those of the augmentations, and no two of a group are the same."""
-        listed = (catalog.element_groups >= first_group) & (
-            catalog.element_groups < first_group + len(groups)
-        )
-        if not listed.any():
-            return
-        which = catalog.element_groups[listed] - first_group
-        expected = self._kind.elements(self._manifest.spec, groups, which, catalog.element_ks[listed])
-        wrong = expected != catalog.elements[listed]
-        rows = np.flatnonzero(listed)[wrong]
-        yield from named_problems(
-            self._split, "augmentation", rows, "has another symmetry element in the catalog than its k gives"
-        )
-        pairs = np.stack([which, expected], axis=1)
-        if len(np.unique(pairs, axis=0)) != len(pairs):
-            yield f"{self._split}: a group of the catalog has the same symmetry element twice"
-
-
-def _repeated_groups(groups: Groups, rows: Rows, start: int, stop: int, first_group: int) -> list[int]:
-    """Groups of one example in which two rows have the same input."""
-    found: list[int] = []
-    begin = 0
-    for group in range(start, stop):
-        end = begin + int(groups.rows_per_group[group])
-        single = groups.examples_per_augmentation[group] == 1 and end - begin > 1
-        if single and len({row.tobytes() for row in rows.inputs[begin:end]}) != end - begin:
-            found.append(first_group + group)
-        begin = end
-    return found
+        expected = len(groups.inputs) if manifest.virtual else groups.num_examples
+        if content.num_rows != expected or entry.num_examples != groups.num_examples:
+            self.problems.append(f"{split}: has {content.num_rows:,} examples, the catalog says {expected:,}")
+        augmented = entry.num_puzzles > entry.num_groups
+        virtual = manifest.spec_digest if manifest.virtual and augmented else ""
+        content.digest = split_digest(manifest.sequence_length, content.digests, virtual=virtual)
+        if content.digest != entry.digest:
+            self.problems.append(
+                f"{split}: the rows' digest is {content.digest[:12]}, the manifest says {entry.digest[:12]}"
+            )

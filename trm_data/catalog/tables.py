@@ -187,13 +187,10 @@ def _augmentations(
     import pyarrow as pa
 
     identifier_each = kind.geometry(manifest.spec).identifier_each
-    counts = groups.augmentations.counts.astype(np.int64)
     which = np.arange(len(groups), dtype=np.int64)
     if manifest.virtual and not identifier_each:
         which = np.flatnonzero(groups.augmentations.offsets >= 0)
-        counts = counts[which]
-    puzzle_groups = np.repeat(which, counts)
-    positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    puzzle_groups, positions = groups.augmentations.numbered(which)
     ks = groups.augmentations.ks(puzzle_groups, positions)
     known = [shard.elements for shard in made if shard is not None]
     elements = np.concatenate(known) if known else kind.elements(manifest.spec, groups, puzzle_groups, ks)
@@ -226,24 +223,18 @@ def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | N
 
     known = [shard.offsets for shard in made if shard is not None and shard.offsets is not None]
     moved = np.concatenate(known) if known else np.empty((0, 2), np.uint8)
-    examples = groups.examples_per_augmentation
-    counts = groups.augmentations.counts.astype(np.int64) if len(moved) else np.zeros(len(groups), np.int64)
-    puzzle_groups = np.repeat(np.arange(len(groups)), counts)
-    positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    per_puzzle = np.repeat(examples, counts)
-    rows = int(per_puzzle.sum())
-    within = np.arange(rows) - np.repeat(np.cumsum(per_puzzle) - per_puzzle, per_puzzle)
+    numbers = groups.numbered(0, len(groups) if len(moved) else 0)
 
     def constant(text: str) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array([text]))
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(numbers), np.int8)), pa.array([text]))
 
     return pa.table(
         {
             "dataset": constant(name),
             "split": constant(split),
-            "group_index": np.repeat(puzzle_groups, per_puzzle).astype(np.int32),
-            "augmentation": np.repeat(positions, per_puzzle).astype(np.int32),
-            "example": within.astype(np.int32),
+            "group_index": numbers.groups.astype(np.int32),
+            "augmentation": numbers.augmentations.astype(np.int32),
+            "example": numbers.examples.astype(np.int32),
             "row_offset": moved[:, 0],
             "column_offset": moved[:, 1],
         }

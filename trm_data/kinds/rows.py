@@ -40,28 +40,21 @@ def make_rows(
         first_group: Number that the first of `groups` has in its split.
         identifier_each: Whether every augmentation has an identifier of its own.
     """
-    counts = groups.augmentations.counts[start:stop].astype(np.int64)
-    examples = groups.examples_per_augmentation[start:stop]
-    puzzle_groups = np.repeat(np.arange(start, stop, dtype=np.int64), counts)
-    positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    ks = groups.augmentations.ks(puzzle_groups, positions)
-    per_puzzle = np.repeat(examples, counts)
-    row_groups = np.repeat(puzzle_groups, per_puzzle)
-    row_positions = np.repeat(positions, per_puzzle)
-    row_examples = np.arange(len(row_groups)) - np.repeat(np.cumsum(per_puzzle) - per_puzzle, per_puzzle)
-    shape = (len(row_groups), groups.inputs.shape[1])
+    numbers = groups.numbered(start, stop)
+    ks = groups.augmentations.ks(numbers.groups, numbers.augmentations)
+    shape = (len(numbers), groups.inputs.shape[1])
     inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
-    made = augmenter.fill(row_groups, np.repeat(ks, per_puzzle), row_examples, inputs, labels)
-    identifiers = groups.first_identifiers[row_groups]
+    made = augmenter.fill(numbers.groups, ks, numbers.examples, inputs, labels)
+    identifiers = groups.first_identifiers[numbers.groups]
     if identifier_each:
-        identifiers = identifiers + row_positions.astype(np.int32)
+        identifiers = identifiers + numbers.augmentations.astype(np.int32)
     rows = Rows(
         inputs=inputs,
         labels=labels,
         puzzle_identifiers=identifiers.astype(np.int32),
-        groups=(row_groups + first_group).astype(np.int32),
-        augmentations=row_positions.astype(np.int32),
-        examples=row_examples.astype(np.int32),
+        groups=(numbers.groups + first_group).astype(np.int32),
+        augmentations=numbers.augmentations.astype(np.int32),
+        examples=numbers.examples.astype(np.int32),
     )
     return rows, made
 

@@ -1,0 +1,214 @@
+"""Checks the rows of one shard: recovers their base puzzles, has the kind check those, and makes the rows again.
+
+Input: the rows as they were read, and what the catalog says of their split. Output: what is wrong with them.
+Neighbour: `verify`, which reads the shards and compares whole splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.augment.base import Made
+from trm_data.catalog.read import SplitCatalog
+from trm_data.kinds.base import BasePuzzles, Kind, named_problems
+from trm_data.kinds.rows import base_rows, make_rows
+from trm_data.manifest import Manifest
+from trm_data.records import Groups, Rows, group_ranges, part_examples
+from trm_data.specs import Split
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """The rows of one shard, and where they lie in their split.
+
+    Attributes:
+        split: Which split.
+        catalog: What the catalog says of all of it.
+        rows: N rows, those of whole groups.
+        first_group: Number of the first of these groups in the split.
+        first_row: Number of the first of these rows in the split.
+    """
+
+    split: Split
+    catalog: SplitCatalog
+    rows: Rows
+    first_group: int
+    first_row: int
+
+    @property
+    def offsets(self) -> NDArray[np.uint8] | None:
+        """Translation of each row as the catalog has it, uint8 [N, 2]; None where nothing is translated."""
+        if self.catalog.offsets is None:
+            return None
+        return self.catalog.offsets[self.first_row : self.first_row + len(self.rows)]
+
+
+@dataclass(frozen=True)
+class ShardFindings:
+    """What `check_rows` found.
+
+    Attributes:
+        problems: One line for each thing that is wrong.
+        counts: What the kind counted, by what.
+        classes: Where each symmetry class is, and its hash; none where the puzzles are wrong.
+    """
+
+    problems: list[str]
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    classes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+
+def check_rows(manifest: Manifest, kind: Kind, shard: ShardRows) -> ShardFindings:
+    """Recover the base puzzles of a shard, check them, derive all rows again and compare."""
+    split, rows, first_group = shard.split, shard.rows, shard.first_group
+    stop_group = first_group + len(np.unique(rows.groups))
+    groups = shard.catalog.groups.slice(first_group, stop_group)
+    stored = len(groups.inputs) if manifest.virtual else groups.num_examples
+    if stored != len(rows) or len(groups) != stop_group - first_group:
+        return ShardFindings([f"{split}: the catalog's puzzles are not those of the rows"])
+    inputs, labels = _recover(manifest, kind, shard)
+    if len(inputs) != len(groups.inputs):
+        return ShardFindings([f"{split}: the rows' augmentations are not those of the catalog"])
+    facts = {name: column[first_group:stop_group] for name, column in shard.catalog.facts.items()}
+    puzzles = BasePuzzles(inputs, labels, groups.first_examples, first_group, facts)
+    checked = kind.check_puzzles(manifest.spec, split, puzzles)
+    if checked.problems:
+        return ShardFindings(checked.problems, checked.counts)
+    problems: list[str] = []
+    if checked.canonical_hashes and checked.canonical_hashes != groups.canonical_hashes:
+        problems.append(f"{split}: canonical hashes in the catalog are not those of the puzzles")
+    problems += _compare_rows(manifest, kind, shard, replace(groups, inputs=inputs, labels=labels))
+    return ShardFindings(problems, checked.counts, checked.classes)
+
+
+def _recover(manifest: Manifest, kind: Kind, shard: ShardRows) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Inputs and labels of the base examples, from the rows of the originals."""
+    rows, offsets = shard.rows, shard.offsets
+    originals = np.flatnonzero(rows.augmentations == 0)
+    moved = None if offsets is None else offsets[originals]
+    return kind.recover(manifest.spec, rows.inputs[originals], rows.labels[originals], moved)
+
+
+def _compare_rows(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
+    """Compare the rows of a shard with those that its base puzzles, `groups`, give."""
+    if not kind.derives_rows:
+        yield from _check_given(manifest, shard, groups)
+        return
+    if manifest.virtual:
+        yield from _check_base(shard, groups)
+    else:
+        yield from _check_derived(manifest, kind, shard, groups)
+    yield from _check_elements(manifest, kind, shard, groups)
+
+
+def _check_given(manifest: Manifest, shard: ShardRows, groups: Groups) -> Iterator[str]:
+    """Rows that were made elsewhere: groups, augmentations and examples count up, tokens are in range."""
+    rows, numbers = shard.rows, groups.numbered(0, len(groups))
+    misnumbered = (
+        (rows.groups != numbers.groups + shard.first_group)
+        | (rows.augmentations != numbers.augmentations)
+        | (rows.examples != numbers.examples)
+        | (rows.puzzle_identifiers < 0)
+        | (rows.puzzle_identifiers >= manifest.num_identifiers)
+    )
+    yield from named_problems(
+        shard.split,
+        "row",
+        np.flatnonzero(misnumbered),
+        "has wrong group, augmentation, example or identifier numbers",
+    )
+    tokens = manifest.vocabulary_size
+    beyond = (rows.inputs >= tokens).any(axis=1) | (rows.labels >= tokens).any(axis=1)
+    yield from named_problems(shard.split, "row", np.flatnonzero(beyond), "has a token beyond the vocabulary")
+
+
+def _check_base(shard: ShardRows, groups: Groups) -> Iterator[str]:
+    """The stored rows of a virtual dataset are its base puzzles, in order."""
+    expected = base_rows(groups, 0, len(groups), first_group=shard.first_group)
+    wrong = np.flatnonzero(_misnumbered(shard.rows, expected))
+    yield from named_problems(shard.split, "row", wrong, "has wrong group, example or identifier numbers")
+
+
+def _check_derived(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
+    """Every row is its original under its augmentation; no two puzzles of a group are the same."""
+    rows, first_group = shard.rows, shard.first_group
+    augmenter = kind.augmenter(manifest.spec, shard.split, groups)
+    identifier_each = kind.geometry(manifest.spec).identifier_each
+    found: dict[str, list[NDArray[np.int64]]] = {}
+    repeated: list[int] = []
+    begin = 0
+    for start, stop in group_ranges(groups.rows_per_group, part_examples(rows.inputs.shape[1])):
+        derived, made = make_rows(
+            augmenter, groups, start, stop, first_group=first_group, identifier_each=identifier_each
+        )
+        end = begin + len(derived)
+        part = rows.slice(begin, end)
+        offsets = None if shard.offsets is None else shard.offsets[begin:end]
+        for problem, wrong in _differences(part, offsets, derived, made).items():
+            found.setdefault(problem, []).append(np.flatnonzero(wrong) + shard.first_row + begin)
+        # Test inputs of a task can be equal where its demonstrations are not; its elements are checked instead.
+        if not identifier_each:
+            repeated += _repeated_groups(groups, part, start, stop, first_group)
+        begin = end
+    for problem, positions in found.items():
+        yield from named_problems(shard.split, "row", np.concatenate(positions), problem)
+    yield from named_problems(
+        shard.split, "group", np.array(repeated, np.int64), "holds the same puzzle twice"
+    )
+
+
+def _differences(
+    rows: Rows, offsets: NDArray[np.uint8] | None, derived: Rows, made: Made
+) -> dict[str, NDArray[np.bool_]]:
+    """For each thing that can be wrong with N rows in comparison with those derived, where it is, bool [N]."""
+    cells = (derived.inputs != rows.inputs) | (derived.labels != rows.labels)
+    differences = {
+        "is not its original under its augmentation": cells.any(axis=1),
+        "has wrong group, augmentation, example or identifier numbers": _misnumbered(rows, derived),
+    }
+    if made.offsets is not None and offsets is not None:
+        moved = (made.offsets != offsets).any(axis=1)
+        differences["was moved by other offsets than the catalog says"] = moved
+    return differences
+
+
+def _misnumbered(rows: Rows, expected: Rows) -> NDArray[np.bool_]:
+    """Which of N rows have another group, augmentation, example or identifier than expected, bool [N]."""
+    wrong = np.zeros(len(rows), np.bool_)
+    for name in ("puzzle_identifiers", "groups", "augmentations", "examples"):
+        wrong |= getattr(rows, name) != getattr(expected, name)
+    return wrong
+
+
+def _repeated_groups(groups: Groups, rows: Rows, start: int, stop: int, first_group: int) -> list[int]:
+    """Groups of one example in which two rows have the same input."""
+    found: list[int] = []
+    begin = 0
+    for group in range(start, stop):
+        end = begin + int(groups.rows_per_group[group])
+        single = groups.examples_per_augmentation[group] == 1 and end - begin > 1
+        if single and len({row.tobytes() for row in rows.inputs[begin:end]}) != end - begin:
+            found.append(first_group + group)
+        begin = end
+    return found
+
+
+def _check_elements(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
+    """The catalog's symmetry elements are those of the augmentations, and no two of a group are the same."""
+    catalog, first_group = shard.catalog, shard.first_group
+    listed = (catalog.element_groups >= first_group) & (catalog.element_groups < first_group + len(groups))
+    if not listed.any():
+        return
+    which = catalog.element_groups[listed] - first_group
+    expected = kind.elements(manifest.spec, groups, which, catalog.element_ks[listed])
+    wrong = np.flatnonzero(listed)[expected != catalog.elements[listed]]
+    yield from named_problems(
+        shard.split, "augmentation", wrong, "has another symmetry element in the catalog than its k gives"
+    )
+    pairs = np.stack([which, expected], axis=1)
+    if len(np.unique(pairs, axis=0)) != len(pairs):
+        yield f"{shard.split}: a group of the catalog has the same symmetry element twice"
