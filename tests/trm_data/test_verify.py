@@ -185,6 +185,14 @@ def test_a_builder_that_repeats_an_augmentation(folder: Path) -> None:
     assert any("group 0: holds the same puzzle twice" in problem for problem in problems)
 
 
+def test_a_builder_that_numbers_every_row_as_a_group(folder: Path) -> None:
+    def change(rows: Rows) -> None:
+        rows.groups[:] = np.arange(len(rows))
+
+    problems = forge(folder, change)
+    assert any("train: the rows have more puzzles than the catalog" in problem for problem in problems)
+
+
 def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
     """A test puzzle is replaced by an augmentation of a training puzzle; all digests fit."""
     layout = Layout(folder.parents[1])
