@@ -204,13 +204,10 @@ def identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
         ]
     catalog = read_split_catalog(layout, manifest, "train")
     names = ["<blank>"] * manifest.num_identifiers
-    counts = catalog.groups.augmentations.counts
-    tasks = np.repeat(np.array(catalog.facts["task"]), counts)
-    firsts = np.repeat(catalog.groups.first_identifiers, counts)
-    positions = np.arange(len(tasks)) - np.repeat(np.cumsum(counts) - counts, counts)
-    for task, identifier, element in zip(
-        tasks.tolist(), (firsts + positions).tolist(), catalog.elements.tolist(), strict=True
-    ):
+    groups, positions = catalog.groups.augmentations.numbered(np.arange(len(catalog.groups)))
+    tasks = np.array(catalog.facts["task"])[groups].tolist()
+    identifiers = (catalog.groups.first_identifiers[groups] + positions).tolist()
+    for task, identifier, element in zip(tasks, identifiers, catalog.elements.tolist(), strict=True):
         names[identifier] = ArcSymmetry.from_index(element).published_name(task)
     return names
 
