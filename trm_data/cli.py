@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import subcommand
 
-from trm_data.command import PARSING, errors_end
+from trm_data.command import PARSING, answer_version, errors_end
 from trm_data.commands.build import Build, name_subcommand
 from trm_data.commands.care import Export, Import, Remove, Verify
 from trm_data.commands.look import Describe, List, Show, Sql
@@ -35,12 +35,14 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-data`. Exit code 0: done; 1: `verify` found something wrong; 2: an error, on standard error."""
+    given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-data", DataError):
+        answer_version("trm-data", given)
         command = tyro.cli(
             Command,
             prog="trm-data",
             description="Build and read puzzle datasets.",
-            args=name_subcommand(sys.argv[1:] if arguments is None else arguments),
+            args=name_subcommand(given),
             config=PARSING,
         )
         sys.exit(command.run())

@@ -1,9 +1,9 @@
-"""What the commands of all three packages share: the root option, how arguments are parsed, how errors end."""
+"""What the commands of all three packages share: root option, parsing, `--version`, how errors end."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -21,6 +21,20 @@ Root = Annotated[
 
 PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
 """Options without the names of the dataclasses they are in; a flag has no negative twin."""
+
+
+def answer_version(program: str, arguments: Sequence[str]) -> None:
+    """End the process with the version of the distribution if `--version` is the first argument.
+
+    Args:
+        program: Stands before the version.
+        arguments: What the user typed after it. Further on `--version` may be an option of a subcommand.
+    """
+    if arguments and arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"{program} {version('trm-lab')}")
+        sys.exit(0)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from trm_data.command import PARSING, Root, errors_end
+from trm_data.command import PARSING, Root, answer_version, errors_end
 from trm_data.errors import DataError
 from trm_data.layout import require_local, resolve_root
 from trm_data.render import print_result
@@ -171,12 +171,14 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-eval`. Exit code 0: done; 2: an error, on standard error."""
+    given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-eval", EvalError, TrainError, DataError):
+        answer_version("trm-eval", given)
         command = tyro.cli(
             Command,
             prog="trm-eval",
             description="Evaluate runs and read their results.",
-            args=arguments,
+            args=given,
             config=PARSING,
         )
         sys.exit(command.command())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from trm_data.command import PARSING, Root, errors_end
+from trm_data.command import PARSING, Root, answer_version, errors_end
 from trm_data.errors import DataError
 from trm_data.layout import Layout, require_local, resolve_root
 from trm_train.config import RunConfig, check_config, config_to_json, effective_identity
@@ -120,6 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run `trm-train`. Exit code 0: done; 2: an error, on standard error; 143: stopped, with a checkpoint."""
     given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-train", TrainError, DataError):
+        answer_version("trm-train", given)
         if len(given) > 1 and given[0] == "run" and given[1] not in ("-h", "--help"):
             if given[1].startswith("-"):
                 raise ConfigError(

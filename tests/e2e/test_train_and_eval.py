@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -157,8 +158,8 @@ def test_errors_are_one_message_and_exit_code_two(root: Path, arguments: list[st
 
 
 @pytest.mark.parametrize("name", ["trm_train", "trm_eval"])
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"]])
-def test_help_imports_nothing_heavy(name: str, arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+def test_help_and_version_import_nothing_heavy(name: str, arguments: list[str]) -> None:
     program = f"""
 import sys
 from {name}.cli import main
@@ -170,6 +171,12 @@ heavy = {{"numpy", "numba", "pyarrow", "duckdb", "grain", "jax", "wandb"}} & set
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+@pytest.mark.parametrize("program", ["trm-train", "trm-eval"])
+def test_version(program: str) -> None:
+    done = subprocess.run([BIN / program, "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{program} {version('trm-lab')}\n", "")
 
 
 def test_list_and_describe() -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -120,8 +121,10 @@ def test_a_full_disk_leaves_no_dataset(tmp_path: Path) -> None:
     assert trm_data("verify", "full", root=tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("command", [["--help"], ["build", "sudoku", "--help"], ["list", "--help"]])
-def test_help_shows_examples_and_imports_nothing_heavy(command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [["--help"], ["build", "sudoku", "--help"], ["list", "--help"], ["--version"]]
+)
+def test_help_and_version_import_nothing_heavy(command: list[str]) -> None:
     done = subprocess.run([TRM_DATA, *command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "trm-data" in done.stdout
@@ -136,6 +139,11 @@ heavy = {{"numpy", "numba", "pyarrow", "duckdb", "grain", "jax", "array_record"}
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_version() -> None:
+    done = subprocess.run([TRM_DATA, "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"trm-data {version('trm-lab')}\n", "")
 
 
 def test_building_imports_neither_jax_nor_grain(tmp_path: Path) -> None:

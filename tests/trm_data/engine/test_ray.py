@@ -1,4 +1,4 @@
-"""A Ray cluster builds the same bytes as threads, also when it loses a node on the way (the extra `ray`)."""
+"""A Ray cluster builds the bytes that this machine builds: to a bucket, or losing a node (the extra `ray`)."""
 
 import contextlib
 import dataclasses
@@ -7,23 +7,34 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
+import trm_data.build
+from tests.gcs import conftest as gcs
 from trm_data.build import build_dataset
 from trm_data.errors import BadRowError
 from trm_data.layout import Layout
+from trm_data.manifest import Manifest
+from trm_data.request import BuildRequest
+from trm_data.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.specs import SudokuOptions
+from trm_data.verify import verify_dataset
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 RAY = Path(sys.executable).with_name("ray")
 PORT = 26379
 
+server, machine = gcs.server, gcs.machine
+Machine = Callable[[str], Layout]
+
 
 def start(*arguments: str) -> int:
-    """Start a node; returns the process id of its raylet."""
+    """Start a node, whose workers get the environment of now; returns the process id of its raylet."""
     before = raylets()
     done = subprocess.run(
         [RAY, "start", "--num-cpus", "1", "--disable-usage-stats", *arguments],
@@ -49,54 +60,115 @@ def end(pid: int) -> None:
     """Kill a node by its process id, and what it started: `ray stop` would end every Ray process."""
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
-        for child in process.children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                child.kill()
-        process.kill()
+        kill([*process.children(recursive=True), process])
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Two nodes on this machine, each with one core. Yields the process id of the second."""
-    os.environ["RAY_AUTH_MODE"] = (
-        "disabled"  # the nodes talk over loopback; a token would be written to the home
-    )
-    head = start("--head", "--port", str(PORT), "--node-ip-address", "127.0.0.1", "--include-dashboard=false")
-    second = start("--address", f"127.0.0.1:{PORT}", "--node-ip-address", "127.0.0.2")
-    os.environ["RAY_ADDRESS"] = f"127.0.0.1:{PORT}"
+def kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(processes, timeout=10)
+
+
+@pytest.fixture
+def cluster(server: object, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Two nodes on this machine, each with one core and a cache of its own, `first` being also ours.
+
+    They reach the loopback bucket. Yields the process id of the second.
+    """
+    # The nodes talk over loopback; a token would be written to the home.
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    head = second = 0
     try:
+        machine("first")
+        head = start(
+            "--head", "--port", str(PORT), "--node-ip-address", "127.0.0.1", "--include-dashboard=false"
+        )
+        machine("second")
+        second = start("--address", f"127.0.0.1:{PORT}", "--node-ip-address", "127.0.0.2")
+        machine("first")
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{PORT}")
         yield second
     finally:
         ray.shutdown()
-        os.environ.pop("RAY_ADDRESS")
-        os.environ.pop("RAY_AUTH_MODE")
-        end(second)
-        end(head)
-        for process in psutil.process_iter(["cmdline"]):  # what the head started beside its raylet
-            with contextlib.suppress(psutil.Error):
-                command = " ".join(process.info["cmdline"] or ())
-                if "/ray/" in command and str(PORT) in command:
-                    process.kill()
+        for pid in filter(None, (second, head)):
+            end(pid)
+        left = []  # what the head started beside its raylet
+        for process in psutil.process_iter(["cmdline"]):
+            command = " ".join(process.info["cmdline"] or ())
+            if "/ray/" in command and str(PORT) in command:
+                left.append(process)
+        kill(left)
+
+
+@pytest.fixture
+def request_rows(request_small: Callable[..., BuildRequest]) -> BuildRequest:
+    """43 shards of some 2,000 rows."""
+    options = SudokuOptions(box_rows=2, box_columns=3)
+    return request_small(size=400, aug=200, val_size=50, test_size=100, options=options)
+
+
+def shards(manifest: Manifest) -> dict[str, str]:
+    """The sha256 of every shard."""
+    return {shard.file: shard.sha256 for split in manifest.splits.values() for shard in split.shards}
+
+
+def write_when_both_work(meeting: Path, job: ShardJob) -> WrittenShard:
+    """Write a shard, as soon as each node has one to write: a fast one cannot take all."""
+    (meeting / Path(os.environ["TRM_CACHE"]).name).touch()
+    deadline = time.monotonic() + 60
+    while len(list(meeting.iterdir())) < 2:
+        assert time.monotonic() < deadline, "one node got no shard"
+        time.sleep(0.02)
+    return write_job(job)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_the_same_bytes_although_a_node_is_killed(cluster: int, tmp_path, request_small) -> None:
+def test_the_same_bytes_on_a_bucket(
+    cluster: int,
+    machine: Machine,
+    tmp_path: Path,
+    request_rows: BuildRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from trm_data.engine.ray import RayEngine
 
-    options = SudokuOptions(box_rows=2, box_columns=3)
-    request = request_small(size=400, aug=200, val_size=50, test_size=100, options=options)
-    expected = build_dataset(request, Layout(tmp_path / "threads"), shard_examples=2_000).manifest
+    expected = build_dataset(request_rows, Layout(tmp_path / "local"), shard_examples=2_000).manifest
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    monkeypatch.setattr(trm_data.build, "write_job", partial(write_when_both_work, meeting))
+    built = build_dataset(request_rows, machine("first"), engine=RayEngine(), shard_examples=2_000)
+    assert built.shards_written == len(shards(expected)) == 43
+    assert built.manifest.content_digest == expected.content_digest
+    assert shards(built.manifest) == shards(expected)
+    assert built.manifest.splits == expected.splits
+    for node in ("first", "second"):  # a node keeps the shards that it wrote, under their sha256
+        kept = {path.name for path in (tmp_path / node / "files").glob("*/*")}
+        assert kept & set(shards(expected).values()), f"the {node} node wrote no shard"
+        assert (tmp_path / node / "roots").is_dir(), f"the {node} node wrote into another one's folder"
+        assert not list((tmp_path / node / "roots").rglob("*.array_record"))
+    assert verify_dataset(machine("third"), "small").problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_same_bytes_although_a_node_is_killed(
+    cluster: int, tmp_path: Path, request_rows: BuildRequest
+) -> None:
+    from trm_data.engine.ray import RayEngine
+
+    expected = build_dataset(request_rows, Layout(tmp_path / "local"), shard_examples=2_000).manifest
     engine = RayEngine()
     assert engine.workers == 2
     layout = Layout(tmp_path / "ray")
-    shards = layout.dataset("small")
+    folder = layout.dataset("small")
     killed = threading.Event()
 
     def kill_when_it_writes() -> None:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            if len(list(shards.glob("train-*.array_record"))) >= 3:
+            if len(list(folder.glob("train-*.array_record"))) >= 3:
                 end(cluster)
                 killed.set()
                 return
@@ -104,15 +176,13 @@ def test_the_same_bytes_although_a_node_is_killed(cluster: int, tmp_path, reques
 
     killer = threading.Thread(target=kill_when_it_writes)
     killer.start()
-    built = build_dataset(request, layout, engine=engine, shard_examples=2_000).manifest
+    built = build_dataset(request_rows, layout, engine=engine, shard_examples=2_000).manifest
     killer.join()
     assert killed.is_set()
     assert built.content_digest == expected.content_digest
-    theirs = {shard.file: shard.sha256 for split in built.splits.values() for shard in split.shards}
-    ours = {shard.file: shard.sha256 for split in expected.splits.values() for shard in split.shards}
-    assert theirs == ours
+    assert shards(built) == shards(expected)
     wrong = dataclasses.replace(
-        request, name="bad", source=_bad_source(tmp_path), size=2, val_size=0, test_size=0
+        request_rows, name="bad", source=_bad_source(tmp_path), size=2, val_size=0, test_size=0
     )
     with pytest.raises(BadRowError, match=r"bad\.csv:2: the puzzle has several solutions"):
         build_dataset(wrong, layout, engine=engine)
