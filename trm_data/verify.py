@@ -176,6 +176,10 @@ class _Checker:
     ) -> None:
         """Check the rows of a shard, and add them to the content of its split."""
         content.digests.append(group_digests(rows))
+        if shard.first_group != content.num_groups:
+            self.problems.append(
+                f"{split}: {shard.file} begins with group {content.num_groups}, the manifest says {shard.first_group}"
+            )
         placed = ShardRows(split, catalog, rows, content.num_groups, content.num_rows)
         found = check_rows(self._manifest, self._kind, placed)
         self.problems += found.problems

@@ -193,6 +193,14 @@ def test_a_builder_that_numbers_every_row_as_a_group(folder: Path) -> None:
     assert any("train: the rows have more puzzles than the catalog" in problem for problem in problems)
 
 
+def test_a_manifest_that_numbers_groups_wrongly(folder: Path) -> None:
+    layout = Layout(folder.parents[1])
+    value = read_manifest(layout, "small").to_json()
+    value["splits"]["train"]["shards"][1]["first_group"] += 1
+    _write_manifest_that_fits(folder, layout, value)
+    assert any("begins with group" in problem for problem in damaged(folder))
+
+
 def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
     """A test puzzle is replaced by an augmentation of a training puzzle; all digests fit."""
     layout = Layout(folder.parents[1])
