@@ -76,7 +76,8 @@ class LocalEngine:
         Raises:
             BuildError: A worker was ended from outside, for instance because memory ran out.
         """
-        if brief or self.workers == 1 or len(items) <= 1:
+        alone = self.workers == 1 or multiprocessing.current_process().daemon  # those may start no process
+        if brief or alone or len(items) <= 1:
             return [_told(task(item), done) for item in items]
         pool = self._pool = self._pool or _Pool(self.workers)
         try:

@@ -1,5 +1,6 @@
 """Worker processes of one machine: results in order, errors as they are, nothing left behind."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -129,6 +130,20 @@ def test_a_script_without_a_guard_is_not_run_again_by_workers(tmp_path: Path) ->
     path.write_text(script("print([value for value, _ in engine.run(double, range(4))])")[-1])
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
     assert done.stdout == "script\n[0, 2, 4, 6]\n", done.stderr
+
+
+def run_and_note(path: str) -> None:
+    values = [value for value, _ in LocalEngine(2).run(double, range(3))]
+    Path(path).write_text(str(values))
+
+
+def test_in_a_daemon_process_tasks_run_there(tmp_path: Path) -> None:
+    path = tmp_path / "values"
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=run_and_note, args=(str(path),), daemon=True)
+    process.start()
+    process.join(60)
+    assert path.read_text() == "[0, 2, 4]"
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
