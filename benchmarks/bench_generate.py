@@ -31,6 +31,7 @@ from trm_data.solve.sudoku import rate, solve
 
 GENERATED = 2000
 PEER_PUZZLES = 30
+MAZES = 4_000
 AUGMENTATIONS = 1000
 PEER_RATIO = 30
 HARD_PUZZLES = 500
@@ -144,7 +145,7 @@ def measure_mazes(report: Report, folder: Path, repeats: int) -> None:
             ),
             repeats=min(repeats, 3), unit="mazes/s/core", per=count, at_least=target,
         )  # fmt: skip
-    mazes = generate_mazes(0, 0, 0, 1_000, 30, 30, 109, 0.3, 0.5)
+    mazes = generate_mazes(0, 0, 0, MAZES, 30, 30, 109, 0.3, 0.5)
     steps = label_mazes(mazes, 30, 30).path_steps
     walls = (mazes == MAZE_WALL).mean(axis=1)
     figures = (
@@ -160,10 +161,18 @@ def measure_mazes(report: Report, folder: Path, repeats: int) -> None:
     path = folder / "maze" / "maze_30x30_hard_1k_train.csv"
     if path.exists():
         with path.open() as file:
-            lengths = np.array([float(row["rating"]) - 1 for row in csv.DictReader(file)])
-        p = float(ks_2samp(lengths, steps).pvalue)
-        report.add(
-            "path lengths, Kolmogorov-Smirnov p against the published 1,000", [p], unit="p", n=len(mazes)
+            rows = list(csv.DictReader(file))
+        lengths = np.array([float(row["rating"]) - 1 for row in rows])
+        shares = np.array([row["question"].count("#") / len(row["question"]) for row in rows])
+        for name, theirs, ours in (("path lengths", lengths, steps), ("wall shares", shares, walls)):
+            p = float(ks_2samp(theirs, ours).pvalue)
+            report.add(
+                f"{name}, Kolmogorov-Smirnov p against the published 1,000", [p], unit="p", n=len(mazes)
+            )
+        error = walls.std() / np.sqrt(2 * len(walls))
+        report.note(
+            f"the 1,000 published mazes at hand: sd of wall shares {shares.std():.4f}, with a standard error of "
+            f"{shares.std() / np.sqrt(2 * len(shares)):.4f}; ours {walls.std():.4f}, {error:.4f}"
         )
 
 
