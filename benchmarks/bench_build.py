@@ -189,12 +189,13 @@ def peak_mb(command: list[str]) -> float:
 
 
 def memory(process: psutil.Popen) -> int:
-    """Bytes that a process and those it started hold now; what several share is counted once (PSS)."""
+    """Bytes that a process and those it started hold now; what several share is counted once (PSS, on Linux)."""
     held = 0
     with contextlib.suppress(psutil.Error):
         for one in (process, *process.children(recursive=True)):
             with contextlib.suppress(psutil.Error):
-                held += one.memory_full_info().pss
+                info = one.memory_full_info()
+                held += getattr(info, "pss", info.uss)
     return held
 
 

@@ -101,6 +101,7 @@ def build_dataset(
     folder = layout.dataset(name)
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))
+        engine.prepare(request.kind)
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)

@@ -74,7 +74,7 @@ def _facts(described: dict[str, object]) -> str:
     spec = described["spec"]
     assert isinstance(spec, dict)
     for key, value in spec.items():
-        if value is not None and key not in ("kind",):
+        if value is not None and key != "kind":
             rows.append([escape(str(key).replace("_", " ")), f"<code>{escape(_shown(value))}</code>"])
     return html_table(rows)
 
@@ -99,14 +99,14 @@ def _histograms(manifest: Manifest, catalogs: dict[str, SplitCatalog]) -> list[s
         series = {split: values for split, values in series.items() if len(values)}
         if series:
             parts.append(f"<figure><figcaption>{escape(title)}</figcaption>{histogram(series)}</figure>")
-    sides = {
+    areas = {
         split: np.array(_grid_areas(catalog.facts.get("grid_sizes", [])), float)
         for split, catalog in catalogs.items()
     }
-    sides = {split: values for split, values in sides.items() if len(values)}
-    if sides:
+    areas = {split: values for split, values in areas.items() if len(values)}
+    if areas:
         parts.append(
-            f"<figure><figcaption>cells of a grid, inputs and outputs</figcaption>{histogram(sides)}</figure>"
+            f"<figure><figcaption>cells of a grid, inputs and outputs</figcaption>{histogram(areas)}</figure>"
         )
     values = {
         split: catalog.groups.augmentations.counts.astype(float)
@@ -135,7 +135,8 @@ def histogram(series: dict[str, np.ndarray], *, width: int = 420, height: int = 
     low = min(float(values.min()) for values in series.values())
     high = max(float(values.max()) for values in series.values())
     whole = all((values == np.round(values)).all() for values in series.values())
-    if whole and high - low < BINS:
+    a_bin_each = whole and high - low < BINS
+    if a_bin_each:
         edges = np.arange(low - 0.5, high + 1.5)
     else:
         edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
@@ -162,8 +163,8 @@ def histogram(series: dict[str, np.ndarray], *, width: int = 420, height: int = 
         x = left + number * (width - 2 * left) / len(shares)
         parts.append(f'<text x="{x:.0f}" y="{height + bottom}" fill="{colour}">{escape(mean)}</text>')
     parts.append(f'<line x1="{left}" y1="{height}" x2="{width - left}" y2="{height}" stroke="#111827"/>')
-    first, last = edges[0] + (0.5 if whole and high - low < BINS else 0), edges[-1]
-    last -= 0.5 if whole and high - low < BINS else 0
+    first, last = edges[0] + (0.5 if a_bin_each else 0), edges[-1]
+    last -= 0.5 if a_bin_each else 0
     parts.append(f'<text x="{left}" y="{height + 14}">{first:g}</text>')
     parts.append(f'<text x="{width - left}" y="{height + 14}" text-anchor="end">{last:g}</text>')
     parts.append(f'<text x="{left}" y="11">{most:.1%}</text></svg>')

@@ -102,8 +102,13 @@ class Augmentations:
         return ks
 
     def slice(self, start: int, stop: int) -> Augmentations:
-        """Those of the groups `start` to `stop`."""
-        return Augmentations(self.counts[start:stop], self.offsets[start:stop], self.listed)
+        """Those of the groups `start` to `stop`, without the k of others."""
+        counts, offsets = self.counts[start:stop], self.offsets[start:stop]
+        listed = offsets >= 0
+        if not listed.any():
+            return Augmentations(counts, offsets, self.listed[:0])
+        first, last = int(offsets[listed].min()), int((offsets + counts)[listed].max())
+        return Augmentations(counts, np.where(listed, offsets - first, -1), self.listed[first:last])
 
 
 @dataclass(frozen=True)

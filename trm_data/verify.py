@@ -200,8 +200,16 @@ class _Checker:
                 f"{split}: has {content.num_groups:,} groups, the manifest says {entry.num_groups:,}"
             )
         expected = len(groups.inputs) if manifest.virtual else groups.num_examples
-        if content.num_rows != expected or entry.num_examples != groups.num_examples:
+        if content.num_rows != expected:
             self.problems.append(f"{split}: has {content.num_rows:,} examples, the catalog says {expected:,}")
+        for what, stated, counted in (
+            ("examples", entry.num_examples, groups.num_examples),
+            ("puzzles", entry.num_puzzles, groups.num_puzzles),
+        ):
+            if stated != counted:
+                self.problems.append(
+                    f"{split}: the manifest says {stated:,} {what}, the catalog has {counted:,}"
+                )
         augmented = entry.num_puzzles > entry.num_groups
         virtual = manifest.spec_digest if manifest.virtual and augmented else ""
         content.digest = split_digest(manifest.sequence_length, content.digests, virtual=virtual)

@@ -130,7 +130,7 @@ def _check_given(manifest: Manifest, shard: ShardRows, groups: Groups) -> Iterat
 
 
 def _check_base(shard: ShardRows, groups: Groups) -> Iterator[str]:
-    """The stored rows of a virtual dataset are its base puzzles, in order."""
+    """The rows of a virtual dataset are numbered as base puzzles; the kind has checked what is in them."""
     expected = base_rows(groups, 0, len(groups), first_group=shard.first_group)
     wrong = shard.first_row + np.flatnonzero(_misnumbered(shard.rows, expected))
     yield from named_problems(shard.split, "row", wrong, "has wrong group, example or identifier numbers")

@@ -25,7 +25,7 @@ from trm_data.layout import Layout
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 build.BRIEF_EXAMPLES = 0  # so that worker processes write the shards
 engine = LocalEngine(2)
-engine.prepare(["trm_data.shard_job", "trm_data.kinds.sudoku.warm"])
+engine.prepare("sudoku")
 print("ready", flush=True)
 sys.stdin.readline()
 begun = time.perf_counter()

@@ -46,3 +46,13 @@ def test_augmentations_are_numbered_group_by_group(groups: Groups, which: list[i
     expected = [(group, position) for group in which for position in range(NUM_AUGMENTATIONS[group])]
     of_groups, positions = groups.augmentations.numbered(np.array(which, np.int64))
     assert list(zip(of_groups.tolist(), positions.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 5), (1, 4), (2, 3), (3, 5), (0, 2), (4, 4)])
+def test_a_slice_of_augmentations_has_its_own_k_and_no_others(start: int, stop: int) -> None:
+    lists = [np.array(ks, np.int32) for ks in ([0, 1, 2], [0, 4, 7], [0], [0, 2, 3, 9], [0, 1])]
+    part = Augmentations.of_lists(lists).slice(start, stop)
+    groups, positions = part.numbered(np.arange(len(part)))
+    assert part.ks(groups, positions).tolist() == [k for ks in lists[start:stop] for k in ks.tolist()]
+    irregular = (1, 3)
+    assert len(part.listed) == sum(len(lists[group]) for group in irregular if start <= group < stop)

@@ -18,7 +18,7 @@ from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, QueryError
 from trm_data.layout import Layout
 from trm_data.manifest import FileEntry, Manifest, read_manifest, read_manifests
-from trm_data.shards.files import file_sha256, write_bytes
+from trm_data.shards.files import file_sha256, sync_file, write_bytes
 from trm_data.shards.naming import temporary_path
 from trm_data.store import dataset_names, open_file
 
@@ -67,10 +67,12 @@ def _write_table(
         copy = f"COPY ({_cast(cursor, table, incoming.column_names)}) TO {quote_literal(str(temporary))}"
         try:
             cursor.execute(f"{copy} (FORMAT parquet, COMPRESSION zstd)")
+            sync_file(temporary)
+            temporary.replace(path)
         except duckdb.IOException as error:
-            temporary.unlink(missing_ok=True)
             raise OSError(str(error)) from error
-    temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     return FileEntry(
         file=f"{CATALOG_FOLDER}/{path.name}", sha256=file_sha256(path), size_bytes=path.stat().st_size
     )
@@ -176,7 +178,7 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
     try:
         for table in TABLES:
             connection.execute(f"DELETE FROM {table} WHERE dataset = ?", [name])
-        connection.commit()
+        connection.commit()  # keys deleted in a transaction cannot be inserted again in it
         connection.begin()
         for file in manifest.catalog:
             if not file.file.endswith(".parquet"):  # kept as it came, no table

@@ -19,7 +19,7 @@ from trm_data.commands.kinds import (
     BuildTable,
     make_options,
 )
-from trm_data.commands.options import Optional
+from trm_data.commands.options import NO_DEFAULT_SHOWN
 from trm_data.errors import SpecError
 from trm_data.layout import resolve_root
 
@@ -37,19 +37,19 @@ class BuildNamed:
       trm-data build maze-30x30-hard-1k --source csv:train.csv --test-source csv:test.csv
     """
 
-    dataset: Annotated[Positional[str | None], arg(metavar="NAME", **Optional)] = None
-    all_for: Annotated[str | None, arg(metavar="STUDY", **Optional)] = None
+    dataset: Annotated[Positional[str | None], arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
+    all_for: Annotated[str | None, arg(metavar="STUDY", **NO_DEFAULT_SHOWN)] = None
     """Build every dataset that this study uses, or all studies whose names begin so."""
-    source: Annotated[str | None, arg(metavar="SOURCE", **Optional)] = None
+    source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """The same puzzles from elsewhere, as a local copy of the published files."""
-    test_source: Annotated[str | None, arg(metavar="SOURCE", **Optional)] = None
+    test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """Likewise for the test puzzles."""
     augment: Literal["recorded", "stored", "virtual"] = "recorded"
     """virtual stores base puzzles only; the dataset is then named ...-virtual."""
     root: Root = None
     engine: Literal["local", "ray"] = "local"
     """local: all cores of this machine; ray: a Ray cluster (the extra `ray`)."""
-    workers: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    workers: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Tasks at a time (default: one for each core)."""
     dry_run: bool = False
     """Say what would be built, how big, and how long it would take; build nothing."""

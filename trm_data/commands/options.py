@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
 
-WORKER_MODULES = ("trm_data.shard_job", "array_record.python.array_record_module", "pyarrow", "numba")
-"""What every worker of a build imports."""
-
-Optional: dict[str, Any] = {"help_behavior_hint": ""}
+NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
 """For options whose default needs words: tyro adds none."""
 
 
@@ -31,19 +28,19 @@ Optional: dict[str, Any] = {"help_behavior_hint": ""}
 class BuildOptions:
     """What every kind of build has."""
 
-    kernels: ClassVar[tuple[str, ...]] = ()
-    """Modules whose import makes the kernels of the kind ready."""
+    kind_name: ClassVar[str] = ""
+    """The kind that is built, where the class says it."""
 
     seed: int = 0
     """Everything random depends on it."""
     augment: Literal["stored", "virtual"] = "stored"
     """stored writes every augmented row; virtual stores base puzzles only, and the loader computes the same rows."""
-    name: Annotated[str | None, arg(metavar="NAME", **Optional)] = None
+    name: Annotated[str | None, arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
     """Name of the dataset (default: says kind, source, size and augmentation)."""
     root: Root = None
     engine: Literal["local", "ray"] = "local"
     """local: all cores of this machine; ray: a Ray cluster (the extra `ray`). The content is the same."""
-    workers: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    workers: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Tasks at a time (default: one for each core). The content does not depend on it."""
     shard_examples: Annotated[int, arg(metavar="N")] = 131_072
     """Examples in a shard, about."""
@@ -87,7 +84,7 @@ class BuildOptions:
         from trm_data.engine.local import LocalEngine
 
         engine = LocalEngine(self.workers)
-        engine.prepare([*WORKER_MODULES, *self.kernels])
+        engine.prepare(self.kind_name)
         return engine
 
 
@@ -102,13 +99,13 @@ class PuzzleOptions(BuildOptions):
     """Training puzzles, before augmentation."""
     aug: Annotated[int, arg(metavar="N")] = 0
     """Augmentations of each training puzzle besides the original."""
-    val_size: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    val_size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Validation puzzles (default: 200 generated ones; 0 for files)."""
-    test_size: Annotated[int | None, arg(metavar="N", **Optional)] = None
+    test_size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Test puzzles (default: 1000 generated ones; 0 for files)."""
     source: Annotated[str, arg(metavar="SOURCE")] = "generated"
     """Where puzzles come from."""
-    test_source: Annotated[str | None, arg(metavar="SOURCE", **Optional)] = None
+    test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """Source of the test puzzles, where the published set has a file of its own (default: as --source)."""
     on_bad_row: Literal["stop", "skip"] = "stop"
     """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
@@ -139,7 +136,8 @@ def parse_shape(option: str, text: str, what: str) -> tuple[int, int]:
         SpecError: Another form.
     """
     rows, separator, columns = text.partition("x")
-    if not (separator and text.isascii() and rows.isdecimal() and columns.isdecimal()):
+    numbers = text.isascii() and rows.isdecimal() and columns.isdecimal() and len(text) < 10
+    if not (separator and numbers):
         raise SpecError(f"{option} {text}: {what}")
     return int(rows), int(columns)
 

@@ -29,9 +29,13 @@ class Engine(Protocol):
     ) -> list[R]:
         """`task` of every item, in the order of `items`; `done` is told of each result as it comes.
 
-        All together are `brief` if another process would hardly have started meanwhile. The first error ends the
-        run: tasks that have not started are dropped, then it is raised.
+        `brief`: all items together take less time than starting a worker. The first error ends the run: tasks that
+        have not started are dropped, then it is raised.
         """
+        ...
+
+    def prepare(self, kind: str) -> None:
+        """Get ready to run the tasks of a kind, while the caller does other things."""
         ...
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Runs the tasks of a build on processes of this machine.
 
-Workers are forked from a server process that has imported what tasks need and has no threads of its own: so one
-starts safely, in some hundredths of a second, and its kernels are there.
+Workers are forked from a server process (`multiprocessing`'s forkserver) that has no threads and, once `prepare` was
+called, has imported what tasks need, kernels included: so one starts safely, in some hundredths of a second.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
@@ -24,6 +24,11 @@ from trm_data.errors import BuildError, SpecError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+IMPORTED_BY_WORKERS = ("trm_data.shard_job", "array_record.python.array_record_module", "numba")
+"""By their server, before it forks them: none starts a thread, which pyarrow would."""
+
+_starting = threading.Lock()
 
 
 def default_workers() -> int:
@@ -34,7 +39,7 @@ def default_workers() -> int:
 
 
 class LocalEngine:
-    """Processes of this machine; with one worker, this process.
+    """Processes of this machine; this process alone with one worker, or where it is a daemon and may start none.
 
     Tasks and items are pickled, so what they are made of must come from modules, not from the running script.
 
@@ -51,17 +56,18 @@ class LocalEngine:
             raise SpecError(f"--workers {workers}: at least 1")
         self._pool: _Pool | None = None
 
-    def prepare(self, modules: Sequence[str]) -> None:
-        """Start the server of the workers, which imports these modules while this process does other things.
+    @property
+    def _alone(self) -> bool:
+        return self.workers == 1 or multiprocessing.current_process().daemon
+
+    def prepare(self, kind: str) -> None:
+        """Start the server of the workers, which gets ready for a kind while this process does other things.
 
         There is one for the life of this process: where it runs already, nothing changes.
         """
-        if self.workers > 1 and _start_method() == "forkserver":
-            from multiprocessing.forkserver import ensure_running
-
-            multiprocessing.set_forkserver_preload(list(modules))
-            with _no_main_module():
-                ensure_running()
+        if not self._alone:
+            multiprocessing.set_forkserver_preload([*IMPORTED_BY_WORKERS, f"trm_data.kinds.{kind}.warm"])
+            _start_server()
 
     def run(
         self,
@@ -76,8 +82,7 @@ class LocalEngine:
         Raises:
             BuildError: A worker was ended from outside, for instance because memory ran out.
         """
-        alone = self.workers == 1 or multiprocessing.current_process().daemon  # those may start no process
-        if brief or alone or len(items) <= 1:
+        if brief or self._alone or len(items) <= 1:
             return [_told(task(item), done) for item in items]
         pool = self._pool = self._pool or _Pool(self.workers)
         try:
@@ -87,9 +92,11 @@ class LocalEngine:
             return [future.result() for future in futures]
         except BrokenProcessPool as error:
             self._end(at_once=True)
+            why = (
+                f"failed: {error.__cause__}" if error.__cause__ else "was ended from outside (out of memory?)"
+            )
             raise BuildError(
-                "a worker process was ended from outside (out of memory?); what is whole is kept: build again, "
-                "with fewer --workers if memory is short"
+                f"a worker process {why}; what is whole is kept: build again, with fewer --workers if memory is short"
             ) from error
         except BaseException:
             self._end(at_once=True)
@@ -106,60 +113,82 @@ class LocalEngine:
 
 
 class _Pool:
-    """Worker processes, and a pipe whose closing ends them at once."""
+    """Worker processes, and a pipe on which they are told to end at once."""
 
     def __init__(self, workers: int) -> None:
-        context = multiprocessing.get_context(_start_method())
-        self._wanted, self._wanting = context.Pipe(duplex=False)
+        context = multiprocessing.get_context("forkserver")
+        self._told, self._telling = context.Pipe(duplex=False)
         self._executor = ProcessPoolExecutor(
             workers,
             mp_context=context,
             initializer=_begin_work,
-            initargs=(Path.cwd(), dict(os.environ), self._wanted),
+            initargs=(dict(os.environ), self._told),
         )
 
     def submit(self, task: Callable[[T], R], items: Sequence[T]) -> list[Future[R]]:
+        _start_server()
         with _no_main_module():
             return [self._executor.submit(task, item) for item in items]
 
     def end(self, *, at_once: bool) -> None:
         if at_once:
-            self._wanting.close()
+            self._telling.send_bytes(b"end")  # nobody reads it, so every worker sees it
         self._executor.shutdown(wait=True, cancel_futures=True)
-        self._wanting.close()
-        self._wanted.close()
+        self._telling.close()
+        self._told.close()
 
 
-def _start_method() -> str:
-    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-
-
-def _begin_work(folder: Path, environment: dict[str, str], wanted: Connection) -> None:
-    """Make this worker like the process that it works for, and end it with that process."""
+def _begin_work(environment: dict[str, str], told: Connection) -> None:
+    """Give this worker the environment of the process that it works for, and end it with that process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that gives out the tasks
-    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    threading.Thread(target=_end_when_not_wanted, args=(wanted,), daemon=True).start()
+    threading.Thread(target=_end_when_told, args=(told,), daemon=True).start()
 
 
-def _end_when_not_wanted(wanted: Connection) -> None:
-    """End at once when the process that gives out the tasks closes its end, or has ended itself."""
+def _end_when_told(told: Connection) -> None:
+    """End at once when the process that gives out the tasks says so, or has ended itself."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    wait([wanted, parent.sentinel])
+    wait([told, parent.sentinel])
     os._exit(1)
+
+
+def _start_server() -> None:
+    """Start the process that workers are forked from, unless it runs."""
+    with _no_main_module(), _setting("OPENBLAS_NUM_THREADS", "1"):  # numpy would start threads
+        # It ignores Ctrl-C only once it has imported its modules.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
 def _no_main_module() -> Generator[None, None, None]:
     """Keep new processes from running the script again that runs in this one."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    with _starting:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+@contextmanager
+def _setting(name: str, value: str) -> Generator[None, None, None]:
+    """An environment variable for processes that are started meanwhile."""
+    before = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
-        sys.modules["__main__"] = main
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _told(result: R, done: Callable[[R], None] | None) -> R:

@@ -90,6 +90,9 @@ class RayEngine:
                 ray.cancel(reference, force=False)
         return [cast(R, results[position]) for position in range(len(items))]
 
+    def prepare(self, kind: str) -> None:
+        """Nodes import what a task needs when they run it."""
+
     def close(self) -> None:
         """The cluster stays as it is; one that was started here ends with this process."""
 

@@ -282,7 +282,7 @@ class Chooser:
             chunk = stream.next_chunk(split, min(asked, CHUNK_PUZZLES), likely.advance)
             if chunk is None and wanted_all:
                 break
-            if chunk is None or misses > self._patience:
+            if chunk is None or (misses > self._patience and not stream.ends):
                 raise self._too_few(stream, split, count, quotas)
             candidates, rejects = chunk
             self.reject(rejects)
@@ -294,7 +294,7 @@ class Chooser:
             misses = 0 if found else misses + len(candidates)
             self._progress.advance(found - likely.told)
         if not any(kept):
-            raise self._too_few(stream, split, count, quotas)
+            raise SpecError(f"{stream.shown} has no usable puzzle left for the {split} split")
         return _interleaved([Candidates.concatenate(parts) for parts in kept if parts])
 
     def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> SpecError:

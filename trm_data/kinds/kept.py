@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from trm_data.specs import BUILDER_VERSION, canonical_json
 
 BLOCK_CANDIDATES = 16
 _FACT = "fact_"
+_DIGEST_BYTES = 32
 
 
 def kept_folder(folder: Path, *generator: object) -> Path:
@@ -41,12 +40,14 @@ def kept_block(
 ) -> Candidates:
     """The candidates `block * BLOCK_CANDIDATES` and so on of a stream, read if they are there, else made and kept."""
     bounds = block * BLOCK_CANDIDATES, (block + 1) * BLOCK_CANDIDATES
-    path = folder / f"{stream}-{block:08d}.npz"
+    path = folder / f"{stream}-{block:08d}.block"
     found = _read(path, bounds)
     if found is None:
         found = make(stream, bounds)
         with contextlib.suppress(OSError):  # only time is lost
             folder.mkdir(parents=True, exist_ok=True)
+            for left in folder.glob(f".tmp-*-{path.name}"):  # by a killed build
+                left.unlink(missing_ok=True)
             write_bytes(path, _to_bytes(found))
     return found
 
@@ -64,13 +65,21 @@ def _to_bytes(candidates: Candidates) -> bytes:
         automorphisms=candidates.automorphisms,
         **facts,
     )
-    return sink.getvalue()
+    content = sink.getvalue()
+    return hashlib.sha256(content).digest() + content
 
 
 def _read(path: Path, bounds: tuple[int, int]) -> Candidates | None:
-    """The block of a file; None if there is none, or another one in it."""
+    """The block of a file; None if there is none, a damaged one, or another one in it."""
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() != digest:
+        return None
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
         facts = {
             name.removeprefix(_FACT): values for name, values in arrays.items() if name.startswith(_FACT)
@@ -83,6 +92,6 @@ def _read(path: Path, bounds: tuple[int, int]) -> Candidates | None:
             automorphisms=arrays["automorphisms"],
             facts=facts,
         )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+    except (ValueError, KeyError):  # whole, but not what is written today
         return None
     return found if np.array_equal(found.source_rows, np.arange(*bounds)) else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
+_HERE = secrets.token_hex(4)
 SUFFIX = ".array_record"
 
 
@@ -26,9 +28,10 @@ def sidecar_path(shard: Path) -> Path:
 def temporary_path(path: Path) -> Path:
     """Where this process writes a file before it is renamed to `path`.
 
-    Each process has a name of its own: the workers of a killed build may live a moment longer than its lock.
+    Each process has a name of its own: the workers of a killed build may live a moment longer than its lock, and
+    machines may share a folder.
     """
-    return path.with_name(f".tmp-{os.getpid()}-{path.name}")
+    return path.with_name(f".tmp-{_HERE}-{os.getpid()}-{path.name}")
 
 
 def is_temporary(path: Path) -> bool:

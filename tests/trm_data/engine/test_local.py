@@ -88,7 +88,7 @@ def test_a_worker_that_is_ended_from_outside(engine: LocalEngine) -> None:
 def test_workers_have_the_folder_and_environment_of_now(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine.prepare([])
+    engine.prepare("sudoku")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRM_TEST_VALUE", "now")
     assert engine.run(surroundings, range(2)) == [(str(tmp_path), "now")] * 2
@@ -103,6 +103,54 @@ def test_an_interrupt_does_not_wait_for_the_tasks(engine: LocalEngine) -> None:
         engine.run(time.sleep, [60, 60, 60])
     assert time.monotonic() - begun < 10
     timer.join()
+
+
+def fail_to_unpickle(item: int) -> int:
+    raise AwkwardError("a", item)
+
+
+class AwkwardError(Exception):
+    """Its arguments are not those of its constructor."""
+
+    def __init__(self, one: str, two: int) -> None:
+        super().__init__(f"{one} {two}")
+
+
+def test_an_error_that_cannot_be_sent_is_named(engine: LocalEngine) -> None:
+    with pytest.raises(BuildError, match=r"(?s)a worker process failed: .*AwkwardError"):
+        engine.run(fail_to_unpickle, range(3))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads of another process are counted through /proc")
+def test_the_server_of_the_workers_has_no_threads() -> None:
+    action = """
+import psutil
+engine.prepare("sudoku")
+engine.run(double, range(4))
+for process in psutil.Process().children():
+    if "forkserver" in " ".join(process.cmdline()):
+        print(process.num_threads())
+"""
+    done = subprocess.run(script(action), capture_output=True, text=True, timeout=120)
+    assert done.stdout == "script\n1\n", done.stderr
+
+
+def test_engines_in_several_threads_leave_the_script_in_place() -> None:
+    action = """
+import threading
+before = sys.modules["__main__"]
+def use():
+    for _ in range(3):
+        mine = LocalEngine(2)
+        mine.run(double, range(4))
+        mine.close()
+threads = [threading.Thread(target=use) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sys.modules["__main__"] is before)
+"""
+    done = subprocess.run(script(action), capture_output=True, text=True, timeout=120)
+    assert done.stdout == "script\nTrue\n", done.stderr
 
 
 def test_less_than_one_worker() -> None:

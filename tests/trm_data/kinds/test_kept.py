@@ -1,5 +1,7 @@
 """Candidates of slow generators are made once: the rows are the same, and a damaged block is made again."""
 
+import hashlib
+import io
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +62,7 @@ def test_a_block_is_made_once_and_read_equal(tmp_path: Path) -> None:
 def test_a_damaged_block_is_made_again(tmp_path: Path, damage: str) -> None:
     make = Generator()
     whole = kept_block(make, tmp_path, 0, 0)
-    (path,) = tmp_path.glob("*.npz")
+    (path,) = tmp_path.glob("*.block")
     content = path.read_bytes()
     if damage == "cut":
         path.write_bytes(content[: len(content) // 2])
@@ -71,12 +73,24 @@ def test_a_damaged_block_is_made_again(tmp_path: Path, damage: str) -> None:
         path.write_bytes(b"")
     elif damage == "another block":
         kept_block(make, tmp_path, 0, 1)
-        path.write_bytes((tmp_path / "0-00000001.npz").read_bytes())
+        path.write_bytes((tmp_path / "0-00000001.block").read_bytes())
     else:
-        np.savez(path, inputs=np.array([print], dtype=object))
+        sink = io.BytesIO()
+        np.savez(sink, inputs=np.array([print], dtype=object))
+        path.write_bytes(hashlib.sha256(sink.getvalue()).digest() + sink.getvalue())
     asked = len(make.asked)
     assert same(kept_block(make, tmp_path, 0, 0), whole)
     assert len(make.asked) == asked + 1
+
+
+def test_no_byte_can_change_unseen(tmp_path: Path) -> None:
+    whole = kept_block(Generator(), tmp_path, 0, 0)
+    (path,) = tmp_path.glob("*.block")
+    content = path.read_bytes()
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        assert same(kept_block(make := Generator(), tmp_path, 0, 0), whole)
+        assert make.asked
 
 
 def test_a_full_disk_costs_only_time(tmp_path: Path) -> None:
