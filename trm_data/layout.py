@@ -3,7 +3,7 @@
     <root>/datasets/<name>/manifest.json, <split>-00003-of-00016.array_record, catalog/*.parquet
     <root>/catalog.duckdb
     <root>/runs/<group>/<experiment>/<run>/config.json, checkpoints/, metrics/*.parquet
-    <root>/cache/, <root>/.locks/                          (may be deleted when nothing runs)
+    <root>/cache/generated/, cache/..., <root>/.locks/      (may be deleted when nothing runs)
     <root>/results/<table>/experiment=<e>/run=<r>/*.parquet
 
 The root is `--root`, else `TRM_ROOT`, else `./trm`: a local folder, or `gs://bucket/prefix`. Of a root on a bucket

@@ -5,7 +5,7 @@ anything held out, and for the same held-out sizes a smaller training set is the
 
 Candidates come from a generator (each split has a stream of its own) or from a file (brought into a keyed
 order once; the splits that read it take from it one after the other). Which puzzles are chosen depends on
-neither the engine nor the size of chunks. Used by the kinds `sudoku`, `maze` and `table`.
+neither the engine nor the size of chunks. ARC tasks are chosen in `kinds.arc.choose`.
 """
 
 from __future__ import annotations
