@@ -39,6 +39,7 @@ from trm_data.store import (
     publish_built,
     publish_note,
     remove_leftovers,
+    remove_temporary,
     withdraw_manifest,
 )
 from trm_data.turn import Turn, turn_to_write, writing
@@ -113,6 +114,7 @@ def build_dataset(
             seconds = time.perf_counter() - begun
             return BuildResult(found, folder, place(layout, name), unchanged=True, seconds=seconds)
         withdraw_manifest(layout, name)
+        remove_temporary(layout, name)
         selection = kind.select(spec, sources, engine=engine, progress=progress, kept=layout.generated)
         folder.mkdir(parents=True, exist_ok=True)
         jobs = _plan_shards(kind, layout, name, spec, selection, shard_examples)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import signal
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -45,11 +47,16 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         program: Stands before the message.
         expected: Errors that a user can act on; those of the operating system are among them anyway.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, io.StringIO())
+    # What is going on ends as for Ctrl-C, workers included; training has a handler of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
     except BrokenPipeError:  # whoever read the output has enough of it
         sys.stderr.close()
-        sys.exit(0)
+        sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         print(
             f"{program}: interrupted; nothing half-written counts, the same command goes on", file=sys.stderr

@@ -88,7 +88,8 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         rate = PUZZLES_PER_S.get("sudoku extreme" if hard else request.kind, 1000.0)
         seconds += sum(groups.values()) / rate / workers
     try:
-        read_manifest(layout, request.dataset_name())
+        manifest = read_manifest(layout, request.dataset_name())
+        examples = {split: entry.num_examples for split, entry in manifest.splits.items()}
         built = True
     except DatasetNotFoundError:
         built = False

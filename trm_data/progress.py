@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Generator
@@ -54,7 +55,8 @@ class LineProgress:
         """Print the stage that ends."""
         if self._stage:
             seconds = time.perf_counter() - self._begun
-            print(f"{self._stage}: {self._done:,} {self._unit} in {seconds:.1f} s", file=self._stream)
+            with contextlib.suppress(OSError):  # nobody reads it: the work goes on
+                print(f"{self._stage}: {self._done:,} {self._unit} in {seconds:.1f} s", file=self._stream)
         self._stage = ""
 
 

@@ -19,7 +19,7 @@ from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundErro
 from trm_data.file_cache import adopt, cached_file
 from trm_data.layout import Layout
 from trm_data.shards.files import check_file, file_sha256, write_bytes
-from trm_data.shards.naming import is_temporary, sidecar_name, temporary_path
+from trm_data.shards.naming import sidecar_name, temporary_path
 from trm_data.specs import NAME_PATTERN, check_name
 
 MANIFEST = "manifest.json"
@@ -254,6 +254,12 @@ def withdraw_manifest(layout: Layout, name: str) -> None:
         (layout.dataset(name) / MANIFEST).unlink(missing_ok=True)
 
 
+def remove_temporary(layout: Layout, name: str) -> None:
+    """Remove what killed builds were writing on this machine."""
+    for path in layout.dataset(name).rglob(".tmp-*"):
+        path.unlink(missing_ok=True)
+
+
 def remove_leftovers(layout: Layout, name: str, shards: Iterable[str]) -> None:
     """Remove what killed or differently divided builds left: never anything that is not ours.
 
@@ -265,12 +271,9 @@ def remove_leftovers(layout: Layout, name: str, shards: Iterable[str]) -> None:
     wanted = set(shards)
     wanted |= {sidecar_name(shard) for shard in wanted}
     folder = layout.dataset(name)
-    for path in {
-        *folder.glob("*.array_record"),
-        *folder.glob("*.array_record.json"),
-        *folder.rglob(".tmp-*"),
-    }:
-        if is_temporary(path) or path.name not in wanted:
+    remove_temporary(layout, name)
+    for path in {*folder.glob("*.array_record"), *folder.glob("*.array_record.json")}:
+        if path.name not in wanted:
             path.unlink()
     if layout.url:
         bucket, prefix = Bucket(layout.url), object_name(name, "")

@@ -6,6 +6,7 @@ renamed, so a reader sees the old one or the new one. Every table's types come f
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import shutil
 from collections.abc import Callable, Generator, Mapping
@@ -173,6 +174,8 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
 
 
 def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: str) -> None:
+    import duckdb
+
     manifest = read_manifest(layout, name)
     connection.begin()
     try:
@@ -190,7 +193,8 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
             connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
         connection.commit()
     except BaseException:
-        connection.rollback()
+        with contextlib.suppress(duckdb.Error):  # a failed commit has ended the transaction
+            connection.rollback()
         raise
 
 

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -17,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
-from types import ModuleType
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import TypeVar
 
 from trm_data.errors import BuildError, SpecError
@@ -116,7 +117,13 @@ class _Pool:
     """Worker processes, and a pipe on which they are told to end at once."""
 
     def __init__(self, workers: int) -> None:
-        context = multiprocessing.get_context("forkserver")
+        _start_server()
+        context = _Context()
+        first = context.Process(
+            target=_nothing
+        )  # an interrupt while the server gets ready does no harm to it
+        first.start()
+        first.join()
         self._told, self._telling = context.Pipe(duplex=False)
         self._executor = ProcessPoolExecutor(
             workers,
@@ -126,9 +133,7 @@ class _Pool:
         )
 
     def submit(self, task: Callable[[T], R], items: Sequence[T]) -> list[Future[R]]:
-        _start_server()
-        with _no_main_module():
-            return [self._executor.submit(task, item) for item in items]
+        return [self._executor.submit(task, item) for item in items]
 
     def end(self, *, at_once: bool) -> None:
         if at_once:
@@ -136,6 +141,22 @@ class _Pool:
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._telling.close()
         self._told.close()
+
+
+class _Process(ForkServerProcess):
+    """A process that does not run the script again that runs in this one."""
+
+    def start(self) -> None:
+        with _no_script():
+            super().start()
+
+
+def _nothing() -> None:
+    """What a process does that is only started to see that it can be."""
+
+
+class _Context(ForkServerContext):
+    Process = _Process
 
 
 def _begin_work(environment: dict[str, str], told: Connection) -> None:
@@ -155,26 +176,44 @@ def _end_when_told(told: Connection) -> None:
 
 
 def _start_server() -> None:
-    """Start the process that workers are forked from, unless it runs."""
-    with _no_main_module(), _setting("OPENBLAS_NUM_THREADS", "1"):  # numpy would start threads
-        # It ignores Ctrl-C only once it has imported its modules.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+    """Start the process that workers are forked from, unless it runs.
+
+    Raises:
+        SpecError: The folder for temporary files has too long a name.
+    """
+    # It ignores Ctrl-C only once it has imported its modules.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        # numpy would start threads; modules of the current folder are not the library's
+        with _no_script(), _setting("OPENBLAS_NUM_THREADS", "1"), _setting("PYTHONSAFEPATH", "1"):
             forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    except OSError as error:
+        if "path too long" not in str(error):
+            raise
+        raise SpecError(
+            f"TMPDIR={tempfile.gettempdir()}: too long for the socket of worker processes; set a shorter one, or "
+            "use --workers 1"
+        ) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
-def _no_main_module() -> Generator[None, None, None]:
-    """Keep new processes from running the script again that runs in this one."""
+def _no_script() -> Generator[None, None, None]:
+    """Keep new processes from learning which script runs in this one."""
     with _starting:
         main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
+        before = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
+        for name in before:
+            setattr(main, name, None)
         try:
             yield
         finally:
-            sys.modules["__main__"] = main
+            for name, value in before.items():
+                if value is None and name == "__file__":
+                    delattr(main, name)
+                else:
+                    setattr(main, name, value)
 
 
 @contextmanager

@@ -121,6 +121,16 @@ def test_an_error_that_cannot_be_sent_is_named(engine: LocalEngine) -> None:
         engine.run(fail_to_unpickle, range(3))
 
 
+@pytest.mark.parametrize("name", ["queue", "random", "numpy"])
+def test_modules_of_the_current_folder_are_not_the_library_s(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the current folder was imported')")
+    path = tmp_path / "elsewhere" / "script.py"
+    path.parent.mkdir()
+    path.write_text(script("print([value for value, _ in engine.run(double, range(4))])")[-1])
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.stdout == "script\n[0, 2, 4, 6]\n", done.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads of another process are counted through /proc")
 def test_the_server_of_the_workers_has_no_threads() -> None:
     action = """
@@ -138,7 +148,10 @@ for process in psutil.Process().children():
 def test_engines_in_several_threads_leave_the_script_in_place() -> None:
     action = """
 import threading
-before = sys.modules["__main__"]
+import pickle
+def kept():
+    "Pickled by its name in the script."
+before = sys.modules["__main__"], getattr(sys.modules["__main__"], "__file__", 0), __spec__
 def use():
     for _ in range(3):
         mine = LocalEngine(2)
@@ -146,8 +159,9 @@ def use():
         mine.close()
 threads = [threading.Thread(target=use) for _ in range(3)]
 for thread in threads: thread.start()
+while any(thread.is_alive() for thread in threads): pickle.dumps(kept)
 for thread in threads: thread.join()
-print(sys.modules["__main__"] is before)
+print((sys.modules["__main__"], getattr(sys.modules["__main__"], "__file__", 0), __spec__) == before)
 """
     done = subprocess.run(script(action), capture_output=True, text=True, timeout=120)
     assert done.stdout == "script\nTrue\n", done.stderr

@@ -73,3 +73,33 @@ def test_extreme_puzzles_are_hard(layout: Layout, request_small) -> None:
 def test_options_that_cannot_be(layout: Layout, request_small, options, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         build_dataset(request_small(options=options, val_size=0, test_size=0), layout)
+
+
+def test_a_rating_that_the_solver_does_not_give_is_found() -> None:
+    from trm_data.encode.vocab import SUDOKU_BLANK
+    from trm_data.generate.sudoku import generate
+    from trm_data.kinds.base import BasePuzzles
+    from trm_data.kinds.sudoku.kind import SudokuKind
+    from trm_data.request import BuildRequest
+    from trm_data.solve.sudoku import rate
+    from trm_data.sources.base import parse_source
+    from trm_data.specs import SourceSpec
+
+    puzzles, solutions = generate(5, 0, 0, 4, 2, 3)
+    options = SudokuOptions(box_rows=2, box_columns=3)
+    request = BuildRequest(source=parse_source("generated"), size=4, test_size=0, options=options)
+    spec = request.spec(SourceSpec(kind="generated"), None)
+
+    def problems(ratings: list[float], said_by: str) -> list[str]:
+        facts = {"rating": ratings, "rating_source": [said_by] * 4}
+        inputs, labels = puzzles + SUDOKU_BLANK, solutions + SUDOKU_BLANK
+        base = BasePuzzles(inputs.astype(np.uint8), labels.astype(np.uint8), np.arange(5), 10, facts)
+        return SudokuKind().check_puzzles(spec, "train", base).problems
+
+    right = rate(puzzles, 2, 3).tolist()
+    wrong = [*right[:2], right[2] + 1, right[3]]
+    assert problems(right, "solver") == []
+    assert problems(wrong, "solver") == [
+        "train group 12: its catalog row has another rating than the solver gives"
+    ]
+    assert problems(wrong, "file") == [], "what a file states is its own"

@@ -25,7 +25,7 @@ from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
 from trm_data.progress import Progress
 from trm_data.records import Groups, Selection
-from trm_data.solve.sudoku import solve
+from trm_data.solve.sudoku import rate, solve
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, Split, SudokuOptions
 
@@ -107,9 +107,17 @@ class SudokuKind(KindDefaults):
         problems = named_problems(split, "group", wrong, "its label is not the puzzle's only solution")
         if problems:
             return CheckedPuzzles(problems)
+        by_solver = np.array(puzzles.facts["rating_source"]) == "solver"
+        stated = np.array(puzzles.facts["rating"], np.float32)
+        off = by_solver.copy()
+        off[by_solver] = rate(grids[by_solver], *box) != stated[by_solver]
+        wrong = first + np.flatnonzero(off)
+        problems = named_problems(
+            split, "group", wrong, "its catalog row has another rating than the solver gives"
+        )
         hashes = canonical_hashes(canonicalize(grids, solutions, *box).forms, *box)
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
-        return CheckedPuzzles([], hashes, classes)
+        return CheckedPuzzles(problems, hashes, classes)
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """The grid with its boxes."""
