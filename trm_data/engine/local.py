@@ -26,8 +26,13 @@ from trm_data.errors import BuildError, SpecError
 T = TypeVar("T")
 R = TypeVar("R")
 
-IMPORTED_BY_WORKERS = ("trm_data.shard_job", "array_record.python.array_record_module", "numba")
-"""By their server, before it forks them: none starts a thread, which pyarrow would."""
+IMPORTED_BY_WORKERS = ("trm_data.shard_job", "array_record.python.array_record_module", "numba", "pyarrow")
+"""By their server, before it forks them."""
+SERVER_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow would start one
+    "PYTHONSAFEPATH": "1",  # modules of the current folder are not the library's
+}
 
 _starting = threading.Lock()
 
@@ -184,8 +189,7 @@ def _start_server() -> None:
     # It ignores Ctrl-C only once it has imported its modules.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        # numpy would start threads; modules of the current folder are not the library's
-        with _no_script(), _setting("OPENBLAS_NUM_THREADS", "1"), _setting("PYTHONSAFEPATH", "1"):
+        with _no_script(), _environment(SERVER_ENVIRONMENT):
             forkserver.ensure_running()
     except OSError as error:
         if "path too long" not in str(error):
@@ -217,17 +221,18 @@ def _no_script() -> Generator[None, None, None]:
 
 
 @contextmanager
-def _setting(name: str, value: str) -> Generator[None, None, None]:
-    """An environment variable for processes that are started meanwhile."""
-    before = os.environ.get(name)
-    os.environ[name] = value
+def _environment(variables: dict[str, str]) -> Generator[None, None, None]:
+    """Environment variables for processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _told(result: R, done: Callable[[R], None] | None) -> R:

@@ -6,6 +6,7 @@ import numpy as np
 
 from trm_data.augment.arc import ArcAugmenter, distinct_augmentations
 from trm_data.encode.arc import Pair, encode_pairs
+from trm_data.kinds.warming import without_scipy
 
 
 def warm() -> None:
@@ -20,4 +21,5 @@ def warm() -> None:
     )
 
 
-warm()
+with without_scipy():
+    warm()

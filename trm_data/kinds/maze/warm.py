@@ -7,6 +7,7 @@ import numpy as np
 from trm_data.augment.grid import GridAugmenter
 from trm_data.canonical.maze import layout_hashes
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START
+from trm_data.kinds.warming import without_scipy
 from trm_data.solve.maze import label_mazes, path_problems
 
 
@@ -21,4 +22,5 @@ def warm() -> None:
     GridAugmenter(maze, labels, one, 0, 3, 3).fill(one, one, one, np.empty_like(maze), np.empty_like(maze))
 
 
-warm()
+with without_scipy():
+    warm()
