@@ -21,6 +21,7 @@ from trm_data.catalog.write import refresh_catalog, write_attachments, write_cat
 from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
+from trm_data.kinds import sizes
 from trm_data.kinds.base import Kind, load_kind
 from trm_data.layout import Layout
 from trm_data.manifest import Manifest, ShardEntry, SplitEntry, read_manifest, write_manifest
@@ -45,8 +46,6 @@ from trm_data.store import (
 from trm_data.turn import Turn, turn_to_write, writing
 
 DEFAULT_SHARD_EXAMPLES = 131_072
-BRIEF_EXAMPLES = 50_000
-"""So many rows are written in about the time that a worker takes to start."""
 BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
 """Digest of the identifiers of a dataset whose puzzles all share the blank one."""
 
@@ -197,7 +196,7 @@ def _write_shards(engine: Engine, jobs: list[ShardJob], progress: Progress) -> l
     virtual = bool(jobs) and jobs[0].spec.augment == "virtual"
     total = sum(len(job.groups.inputs) if virtual else job.groups.num_examples for job in jobs)
     progress.start("write rows", total, "examples")
-    brief = total <= BRIEF_EXAMPLES
+    brief = total <= sizes.BRIEF_ROWS
     return engine.run(
         write_job, jobs, lambda written: progress.advance(written.info.num_examples), brief=brief
     )

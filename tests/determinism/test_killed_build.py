@@ -20,10 +20,11 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import small_request
 from trm_data import build
+from trm_data.kinds import sizes
 from trm_data.engine.local import LocalEngine
 from trm_data.layout import Layout
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
-build.BRIEF_EXAMPLES = 0  # so that worker processes write the shards
+sizes.BRIEF_ROWS = 0  # so that worker processes write the shards
 engine = LocalEngine(2)
 engine.prepare("sudoku")
 print("ready", flush=True)

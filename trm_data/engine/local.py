@@ -83,12 +83,12 @@ class LocalEngine:
         *,
         brief: bool = False,
     ) -> list[R]:
-        """See `Engine.run`. What is brief runs in this process; an error ends the workers at once.
+        """See `Engine.run`. What is brief runs in this process until there are workers; an error ends them at once.
 
         Raises:
             BuildError: A worker was ended from outside, for instance because memory ran out.
         """
-        if brief or self._alone or len(items) <= 1:
+        if self._alone or (self._pool is None and (brief or len(items) <= 1)):
             return [_told(task(item), done) for item in items]
         pool = self._pool = self._pool or _Pool(self.workers)
         try:

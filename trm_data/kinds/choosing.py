@@ -23,6 +23,7 @@ from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.kept import BLOCK_CANDIDATES, kept_block
+from trm_data.kinds.sizes import is_brief
 from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
 from trm_data.seeds import Purpose, shuffled
@@ -67,10 +68,13 @@ class Stream(Protocol):
         """Candidates that it still has at most; None where it has no end."""
         ...
 
-    def next_chunk(self, split: Split, count: int, made: Callable[[int], None]) -> Checked | None:
+    def next_chunk(
+        self, split: Split, count: int, made: Callable[[int], None], *, brief: bool
+    ) -> Checked | None:
         """About `count` valid candidates and the rows that are none; None when there are no more.
 
-        Of a stream that ends at most `count`. `made` is told how many more there are, as they come.
+        Of a stream that ends at most `count`. `made` is told how many more there are, as they come. `brief`: as for
+        `Engine.run`, if the stream is not slow.
         """
         ...
 
@@ -101,7 +105,9 @@ class GeneratedStream:
         self._make, self._engine, self._smallest, self._kept = make, engine, smallest, kept
         self._next: dict[Split, int] = {}
 
-    def next_chunk(self, split: Split, count: int, made: Callable[[int], None]) -> Checked | None:
+    def next_chunk(
+        self, split: Split, count: int, made: Callable[[int], None], *, brief: bool
+    ) -> Checked | None:
         """The next puzzles of the split's stream; of kept ones, whole blocks."""
         first = self._next.get(split, 0)
 
@@ -111,7 +117,8 @@ class GeneratedStream:
         if self._kept is None:
             bounds = slices(count, self._engine.workers, smallest=self._smallest)
             make = partial(self._make, STREAMS[split])
-            parts = self._engine.run(make, [(first + a, first + b) for a, b in bounds], done)
+            items = [(first + a, first + b) for a, b in bounds]
+            parts = self._engine.run(make, items, done, brief=brief)
         else:
             block = first // BLOCK_CANDIDATES
             blocks = range(block, block - (-count // BLOCK_CANDIDATES))
@@ -153,7 +160,9 @@ class FileStream(Generic[R]):
         """Rows that were not taken yet."""
         return len(self._order) - self._next
 
-    def next_chunk(self, split: Split, count: int, made: Callable[[int], None]) -> Checked | None:
+    def next_chunk(
+        self, split: Split, count: int, made: Callable[[int], None], *, brief: bool
+    ) -> Checked | None:
         """The next rows, checked."""
         taken = self._order[self._next : self._next + count]
         self._next += len(taken)
@@ -161,7 +170,7 @@ class FileStream(Generic[R]):
             return None
         bounds = slices(len(taken), self._engine.workers)
         parts = [self._rows.take(taken[start:stop]) for start, stop in bounds]
-        checked = self._engine.run(self._check, parts, lambda part: made(len(part[0])))
+        checked = self._engine.run(self._check, parts, lambda part: made(len(part[0])), brief=brief)
         rejects = [reject for _, found in checked for reject in found]
         return Candidates.concatenate([candidates for candidates, _ in checked]), rejects
 
@@ -274,12 +283,13 @@ class Chooser:
         quotas = [-(-(count - bucket) // self._num_buckets) for bucket in range(self._num_buckets)]
         kept: list[list[Candidates]] = [[] for _ in quotas]
         self._progress.start(f"choose {split} puzzles", count, "puzzles")
+        brief = is_brief(self._spec, stream.left)
         misses = 0
         while any(quota > 0 for quota in quotas):
             left = sum(quotas)
             asked = left if stream.ends else max(left, 2 * misses, 64)
             likely = _Likely(self._progress, 0 if self._selective else left)
-            chunk = stream.next_chunk(split, min(asked, CHUNK_PUZZLES), likely.advance)
+            chunk = stream.next_chunk(split, min(asked, CHUNK_PUZZLES), likely.advance, brief=brief)
             if chunk is None and wanted_all:
                 break
             if chunk is None or (misses > self._patience and not stream.ends):

@@ -5,6 +5,22 @@ from __future__ import annotations
 from trm_data.errors import SpecError
 from trm_data.specs import DatasetSpec
 
+BRIEF_ROWS = 50_000
+"""So many rows are made in about the time that workers take to start."""
+
+
+def is_brief(spec: DatasetSpec, left: int | None) -> bool:
+    """Whether a dataset is so small that no worker is started for it.
+
+    Args:
+        spec: A specification.
+        left: Puzzles that its source has at most; None where that has no end.
+    """
+    counts = [left if count is None else count for count in (spec.size, spec.val_size, spec.test_size)]
+    each = 1 if spec.augment == "virtual" else spec.aug + 1
+    train, *held_out = (BRIEF_ROWS + 1 if count is None else count for count in counts)
+    return train * each + sum(held_out) <= BRIEF_ROWS
+
 
 def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
     """Refuse sizes, augmentations and seeds that cannot be.

@@ -69,6 +69,8 @@ def test_what_is_brief_or_has_one_worker_stays_in_this_process(engine: LocalEngi
     assert {process for _, process in engine.run(double, range(5), brief=True)} == here
     assert {process for _, process in engine.run(double, [1])} == here
     assert {process for _, process in LocalEngine(1).run(double, range(5))} == here
+    engine.run(double, range(5))
+    assert {process for _, process in engine.run(double, [1], brief=True)} != here, "there are workers now"
 
 
 def test_the_first_error_ends_the_run(engine: LocalEngine) -> None:
