@@ -8,7 +8,7 @@ validation tasks. Tasks come in a keyed order, so a smaller set is the beginning
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -33,11 +33,19 @@ TASKS_AT_A_TIME = 30
 
 
 @dataclass(frozen=True)
+class _Example:
+    """A pair, and its hash up to symmetry."""
+
+    pair: Pair
+    hash: str
+
+
+@dataclass(frozen=True)
 class _Chosen:
-    """A task with what it gives to each split, and its augmentations."""
+    """A task with the examples that it gives to each split, and its augmentations."""
 
     task: Task
-    pairs: dict[Split, list[Pair]]
+    examples: dict[Split, list[_Example]]
     ks: NDArray[np.int32]
     first_identifier: int
 
@@ -59,7 +67,8 @@ def choose_tasks(
     warnings: list[str] = []
     tasks = _in_order(spec, options, read.tasks, warnings)
     progress.start("choose tasks", len(tasks), "tasks")
-    validation = _validation_tasks(spec, options, tasks)
+    examples = _examples(tasks)  # while the workers get ready
+    validation = _validation_tasks(spec, options, tasks, examples)
     parts = [
         tasks[start:stop] for start, stop in slices(len(tasks), engine.workers, smallest=TASKS_AT_A_TIME)
     ]
@@ -69,11 +78,11 @@ def choose_tasks(
     chosen: list[_Chosen] = []
     identifier = 1
     for task, ks in zip(tasks, chain.from_iterable(kept), strict=True):
-        pairs = _pairs_of_splits(task, options, held_out=task.name in validation)
-        chosen.append(_Chosen(task, pairs, ks, identifier))
+        split = _examples_of_splits(task, examples[task.name], options, held_out=task.name in validation)
+        chosen.append(_Chosen(task, split, ks, identifier))
         identifier += len(ks)
     splits: dict[Split, Groups | None] = {split: _groups(chosen, split, source_name) for split in SPLITS}
-    unscored = sum(not _scored(task.pairs["test"]) for task in chosen if task.pairs["test"])
+    unscored = sum(not _scored(task.examples["test"]) for task in chosen if task.examples["test"])
     if unscored:
         warnings.append(f"{unscored} test tasks have no solutions: they are built, and marked unscored")
     if splits["test"] is None:
@@ -113,23 +122,37 @@ def _in_order(spec: DatasetSpec, options: ArcOptions, tasks: list[Task], warning
     return tasks[: spec.size]
 
 
-def _validation_tasks(spec: DatasetSpec, options: ArcOptions, tasks: list[Task]) -> set[str]:
+def _examples(tasks: Sequence[Task]) -> dict[str, tuple[list[_Example], list[_Example]]]:
+    """Demonstrations and test pairs of every task, by its name."""
+    hashes = iter(pair_hashes([pair for task in tasks for pair in [*task.train, *task.test]]))
+    return {
+        task.name: (
+            [_Example(pair, next(hashes)) for pair in task.train],
+            [_Example(pair, next(hashes)) for pair in task.test],
+        )
+        for task in tasks
+    }
+
+
+def _validation_tasks(
+    spec: DatasetSpec,
+    options: ArcOptions,
+    tasks: list[Task],
+    examples: Mapping[str, tuple[list[_Example], list[_Example]]],
+) -> set[str]:
     """Names of the tasks whose test pairs are held out: none of these pairs is trained on through another task."""
     if not spec.val_size:
         return set()
-    pairs = [pair for task in tasks for pair in [*task.train, *task.test]]
-    owners = [task.name for task in tasks for _ in [*task.train, *task.test]]
     known: dict[str, set[str]] = {}
-    hashes = pair_hashes(pairs)
-    for hash_, owner in zip(hashes, owners, strict=True):
-        known.setdefault(hash_, set()).add(owner)
-    own = iter(hashes)
+    for name, (train, test) in examples.items():
+        for example in [*train, *test]:
+            known.setdefault(example.hash, set()).add(name)
     names: list[str] = []
     for task in tasks:
-        train = [next(own) for _ in task.train]
-        test = [next(own) for _ in task.test]
-        apart = all(known[hash_] == {task.name} and hash_ not in train for hash_ in test)
-        if task.subset != options.evaluation and apart and _scored(task.test):
+        train, test = examples[task.name]
+        own = {example.hash for example in train}
+        apart = all(known[example.hash] == {task.name} and example.hash not in own for example in test)
+        if task.subset != options.evaluation and apart and _scored(test):
             names.append(task.name)
     if len(names) < spec.val_size:
         raise SpecError(
@@ -139,27 +162,28 @@ def _validation_tasks(spec: DatasetSpec, options: ArcOptions, tasks: list[Task])
     return set(names[: spec.val_size])
 
 
-def _pairs_of_splits(task: Task, options: ArcOptions, *, held_out: bool) -> dict[Split, list[Pair]]:
+def _examples_of_splits(
+    task: Task, examples: tuple[list[_Example], list[_Example]], options: ArcOptions, *, held_out: bool
+) -> dict[Split, list[_Example]]:
+    train, test = examples
     if task.subset == options.evaluation:
-        return {"train": task.train, "validation": [], "test": task.test}
+        return {"train": train, "validation": [], "test": test}
     if held_out:
-        return {"train": task.train, "validation": task.test, "test": []}
-    known = [pair for pair in task.test if pair.output is not None]
-    return {"train": [*task.train, *known], "validation": [], "test": []}
+        return {"train": train, "validation": test, "test": []}
+    known = [example for example in test if example.pair.output is not None]
+    return {"train": [*train, *known], "validation": [], "test": []}
 
 
-def _scored(pairs: Sequence[Pair]) -> bool:
-    return all(pair.output is not None for pair in pairs)
+def _scored(examples: Sequence[_Example]) -> bool:
+    return all(example.pair.output is not None for example in examples)
 
 
 def _groups(chosen: list[_Chosen], split: Split, source_name: str) -> Groups | None:
-    mine = [task for task in chosen if task.pairs[split]]
+    mine = [task for task in chosen if task.examples[split]]
     if not mine:
         return None
-    pairs = [pair for task in mine for pair in task.pairs[split]]
-    inputs, labels, _ = encode_pairs(pairs)
-    counts = [len(task.pairs[split]) for task in mine]
-    hashes = iter(pair_hashes(pairs))
+    inputs, labels, _ = encode_pairs([example.pair for task in mine for example in task.examples[split]])
+    counts = [len(task.examples[split]) for task in mine]
     return Groups(
         inputs=inputs,
         labels=labels,
@@ -167,14 +191,16 @@ def _groups(chosen: list[_Chosen], split: Split, source_name: str) -> Groups | N
         augmentations=Augmentations.of_lists([task.ks for task in mine]),
         keys=np.array([puzzle_key(task.task.name) for task in mine], np.int64),
         first_identifiers=np.array([task.first_identifier for task in mine], np.int32),
-        canonical_hashes=[group_hash([next(hashes) for _ in range(count)]) for count in counts],
+        canonical_hashes=[group_hash([example.hash for example in task.examples[split]]) for task in mine],
         source_files=[source_name] * len(mine),
         source_rows=np.arange(len(mine), dtype=np.int64),
         facts={
             "task": [task.task.name for task in mine],
             "subset": [task.task.subset for task in mine],
-            "grid_sizes": [" ".join(map(_sizes, task.pairs[split])) for task in mine],
-            "scored": [_scored(task.pairs[split]) for task in mine],
+            "grid_sizes": [
+                " ".join(_sizes(example.pair) for example in task.examples[split]) for task in mine
+            ],
+            "scored": [_scored(task.examples[split]) for task in mine],
         },
     )
 
