@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
@@ -51,7 +52,8 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, io.StringIO())
     # What is going on ends as for Ctrl-C, workers included; training has a handler of its own.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
     except BrokenPipeError:  # whoever read the output has enough of it

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from trm_data.catalog.schema import TABLES
+
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 MAZE = (
     "build",
@@ -129,16 +131,7 @@ def test_mistakes_end_with_one_line(tmp_path: Path, arguments, message: str) -> 
 
 
 def test_every_table_of_the_catalog_can_be_selected(root: Path) -> None:
-    for table in (
-        "datasets",
-        "sources",
-        "splits",
-        "shards",
-        "puzzles",
-        "augmentations",
-        "examples",
-        "rejects",
-    ):
+    for table in TABLES:
         for form in ("table", "csv", "json"):
             done = run(root, "sql", f"SELECT * FROM {table}", "--format", form)
             assert done.returncode == 0, done.stderr

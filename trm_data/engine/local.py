@@ -124,9 +124,8 @@ class _Pool:
     def __init__(self, workers: int) -> None:
         _start_server()
         context = _Context()
-        first = context.Process(
-            target=_nothing
-        )  # an interrupt while the server gets ready does no harm to it
+        # The first start waits for the server; an interrupt meanwhile does no harm to this process.
+        first = context.Process(target=_nothing)
         first.start()
         first.join()
         self._told, self._telling = context.Pipe(duplex=False)

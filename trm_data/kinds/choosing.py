@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from trm_data.kinds.sizes import is_brief
 from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
 from trm_data.seeds import Purpose, shuffled
+from trm_data.sources.rows import SourceRows
 from trm_data.specs import SPLITS, DatasetSpec, Split
 
 CHOOSING_ORDER: tuple[Split, ...] = ("test", "validation", "train")
@@ -34,20 +35,13 @@ SIZE_OPTIONS: dict[Split, str] = {"train": "--size", "validation": "--val-size",
 STREAMS: dict[Split, int] = {"train": 0, "validation": 1, "test": 2}
 CHUNK_PUZZLES = 4_096
 FEW_ROWS = 20_000
+"""So many rows are brought into order in Python in less time than the kernel takes to load."""
 MISSES_ALLOWED = 20_000
 """Generated puzzles in a row that may be unusable before a build gives up; ten times as many where only some are
 wanted."""
 
 
 Checked = tuple[Candidates, list[Reject]]
-
-
-class SourceRows(Protocol):
-    """Rows of a file, which tasks are given in parts."""
-
-    def take(self, positions: NDArray[np.int64]) -> Self:
-        """Those at `positions`."""
-        ...
 
 
 R = TypeVar("R", bound=SourceRows)
@@ -177,7 +171,7 @@ class FileStream(Generic[R]):
 
 def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
     """The order in which the rows of a file are taken."""
-    if count <= FEW_ROWS:  # a kernel takes longer to load
+    if count <= FEW_ROWS:
         return shuffled(seed, Purpose.SELECT, 0, 0, count)
     from trm_data import seeds_kernels
 

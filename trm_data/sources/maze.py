@@ -17,11 +17,11 @@ from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START
 from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
-from trm_data.sources.rows import TextRow, read_csv, read_rows
+from trm_data.sources.rows import SourceRows, TextRow, read_csv, read_rows
 
 
 @dataclass(frozen=True)
-class MazeRows:
+class MazeRows(SourceRows):
     """Rows of a source, N of S cells.
 
     Attributes:
@@ -38,15 +38,6 @@ class MazeRows:
 
     def __len__(self) -> int:
         return len(self.inputs)
-
-    def take(self, positions: NDArray[np.int64]) -> MazeRows:
-        """Those at `positions`."""
-        return MazeRows(
-            inputs=self.inputs[positions],
-            labels=self.labels[positions],
-            ratings=self.ratings[positions],
-            lines=self.lines[positions],
-        )
 
 
 def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, list[Reject]]:

@@ -8,9 +8,11 @@ Neighbours: `sources.sudoku` and `sources.maze` read their puzzles with it.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,19 @@ from trm_data.sources.base import LocalSource
 
 CSV_COLUMNS = ("source", "question", "answer", "rating")
 REQUIRED_COLUMNS = ("question",)
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows of a file as arrays of N: what the readers of each kind of puzzle return, and tasks get in parts."""
+
+    def take(self, positions: NDArray[np.int64]) -> Self:
+        """Those at `positions`."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return dataclasses.replace(
+            self,
+            **{name: value[positions] for name, value in values.items() if isinstance(value, np.ndarray)},
+        )
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from trm_data.encode.grid import BLANKS, decode_grid
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
-from trm_data.sources.rows import TextRow, read_csv, read_rows
+from trm_data.sources.rows import SourceRows, TextRow, read_csv, read_rows
 
 
 @dataclass(frozen=True)
-class PuzzleRows:
+class PuzzleRows(SourceRows):
     """Rows of a source, N of S cells.
 
     Attributes:
@@ -37,15 +37,6 @@ class PuzzleRows:
 
     def __len__(self) -> int:
         return len(self.puzzles)
-
-    def take(self, positions: NDArray[np.int64]) -> PuzzleRows:
-        """Those at `positions`."""
-        return PuzzleRows(
-            puzzles=self.puzzles[positions],
-            answers=self.answers[positions],
-            ratings=self.ratings[positions],
-            lines=self.lines[positions],
-        )
 
 
 def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Reject]]:

@@ -23,6 +23,7 @@ from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.arrays import load_npz
 from trm_data.sources.base import LocalSource
+from trm_data.sources.rows import SourceRows
 
 COLUMNS = ("inputs", "labels")
 LARGEST_TOKEN = 255
@@ -30,7 +31,7 @@ MAX_CELLS = 65_536
 
 
 @dataclass(frozen=True)
-class TableRows:
+class TableRows(SourceRows):
     """Rows of a table, N of S cells.
 
     Attributes:
@@ -47,15 +48,6 @@ class TableRows:
 
     def __len__(self) -> int:
         return len(self.inputs)
-
-    def take(self, positions: NDArray[np.int64]) -> TableRows:
-        """Those at `positions`."""
-        return TableRows(
-            inputs=self.inputs[positions],
-            labels=self.labels[positions],
-            lines=self.lines[positions],
-            shape=self.shape,
-        )
 
 
 def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:

@@ -93,7 +93,7 @@ def test_no_byte_can_change_unseen(tmp_path: Path) -> None:
         assert make.asked
 
 
-def test_a_full_disk_costs_only_time(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert len(kept_block(Generator(), tmp_path / "file" / "below", 0, 0)) == BLOCK_CANDIDATES
 
