@@ -84,7 +84,8 @@ class BuildOptions:
         from trm_data.engine.local import LocalEngine
 
         engine = LocalEngine(self.workers)
-        engine.prepare(self.kind_name)
+        if self.kind_name:
+            engine.prepare(self.kind_name)
         return engine
 
 
