@@ -20,11 +20,11 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from report import Report
 
 import trm_data
-from trm_data.build import build_dataset
-from trm_data.layout import Layout
+from trm_data.build.flow import build_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import ArcOptions, SudokuOptions
+from trm_data.storage.root import Layout
 
 PUZZLES = 1_000
 AUGMENTATIONS = 1_000

@@ -31,11 +31,11 @@ import jax.numpy as jnp
 import numpy as np
 from report import Report
 
-from trm_train.config import DataConfig, InputSpec, ModelConfig, RunConfig
+from trm_train.config.run import DataConfig, InputSpec, ModelConfig, RunConfig
 from trm_train.model.embedding import puzzle_positions
 from trm_train.model.layers import inner_width
 from trm_train.state import init_state
-from trm_train.step import make_train_step
+from trm_train.step.train import make_train_step
 
 SPEC = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
 MIN_RATIO = 0.8

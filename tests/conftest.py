@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 from jaxtyping import install_import_hook
 
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
-from trm_data.layout import Layout
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import SudokuOptions
+from trm_data.storage.root import Layout
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["WANDB_MODE"] = "offline"
 
-ARRAY_MODULES = ["model", "optim", "losses", "metrics", "step", "sharding", "checkpoint"]
+ARRAY_MODULES = ["model", "optim", "objective", "metrics", "step", "mesh", "checkpoint"]
 install_import_hook([f"trm_train.{module}" for module in ARRAY_MODULES], "beartype.beartype")
 
 LOOPBACK = ("127.", "::1", "localhost")

@@ -19,11 +19,11 @@ from trm_data.card import dataset_card
 from trm_data.catalog.read import read_identifier_names, read_split_catalog
 from trm_data.encode.arc import decode_row
 from trm_data.errors import BuildError, SpecError
-from trm_data.layout import Layout
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
-from trm_data.progress import NoProgress, Progress
-from trm_data.store import open_file
+from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.datasets import open_file
+from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
-from trm_data.layout import Layout
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
-from trm_data.store import (
+from trm_data.storage.datasets import (
     AT_A_TIME,
     MANIFEST,
     check_entry,
@@ -23,6 +22,7 @@ from trm_data.store import (
     publish_manifest,
     read_manifest_bytes,
 )
+from trm_data.storage.root import Layout
 
 FORMAT_VERSION = 1
 

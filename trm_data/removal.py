@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError
-from trm_data.layout import Layout
 from trm_data.manifest import read_manifest
-from trm_data.store import dataset_names, remove_dataset
-from trm_data.turn import turn_to_write, writing
+from trm_data.storage.datasets import dataset_names, remove_dataset
+from trm_data.storage.root import Layout
+from trm_data.storage.turn import turn_to_write, writing
 
 
 def size_to_remove(layout: Layout, name: str) -> int:

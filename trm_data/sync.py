@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
-from trm_data.layout import Layout
 from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, read_manifest
-from trm_data.progress import NoProgress, Progress
-from trm_data.shards.naming import sidecar_name
-from trm_data.store import (
+from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.datasets import (
     damaged_files,
     dataset_names,
     open_file,
@@ -28,7 +26,9 @@ from trm_data.store import (
     remove_leftovers,
     withdraw_manifest,
 )
-from trm_data.turn import turn_to_write, writing
+from trm_data.storage.naming import sidecar_name
+from trm_data.storage.root import Layout
+from trm_data.storage.turn import turn_to_write, writing
 
 AT_A_TIME = 4
 """Files that are copied at a time."""

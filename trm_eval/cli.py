@@ -16,8 +16,8 @@ from tyro.conf import Positional, arg, subcommand
 
 from trm_data.command import PARSING, Root, answer_version, errors_end
 from trm_data.errors import DataError
-from trm_data.layout import require_local, resolve_root
-from trm_data.render import print_result
+from trm_data.show.render import print_result
+from trm_data.storage.root import require_local, resolve_root
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
 
@@ -52,10 +52,10 @@ class Run:
 
     def command(self) -> int:
         """Evaluate and report."""
-        from trm_data.progress import terminal_progress
+        from trm_data.show.progress import terminal_progress
         from trm_eval.evaluate import EvalRequest, evaluate_run
         from trm_eval.report import print_report
-        from trm_train.runs import find_run
+        from trm_train.run.record import find_run
 
         if self.limit < 0 or (self.steps is not None and self.steps < 1):
             raise EvalError(
@@ -147,7 +147,7 @@ class Show:
         """Draw them."""
         from trm_eval.report import print_predicted
         from trm_eval.show import show_predictions
-        from trm_train.runs import find_run
+        from trm_train.run.record import find_run
 
         if self.count < 1:
             raise EvalError(f"--count {self.count}: at least 1")

@@ -12,20 +12,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from trm_data.layout import Layout
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.progress import NoProgress, Progress
+from trm_data.show.progress import NoProgress, Progress
 from trm_data.specs import canonical_json
+from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.infer import infer
 from trm_eval.predictions import PredictionWriter
 from trm_eval.tables.writer import write_table
-from trm_train.checkpoint import weights_steps
-from trm_train.compile import use_compilation_cache
-from trm_train.config import config_to_json
-from trm_train.metric_table import read_metrics
-from trm_train.runs import RunRecord, read_record
+from trm_train.checkpoint.manager import weights_steps
+from trm_train.config.run import config_to_json
+from trm_train.metrics.table import read_metrics
+from trm_train.run.record import RunRecord, read_record
+from trm_train.step.compile import use_compilation_cache
 
 WhichWeights = Literal["ema", "raw"]
 

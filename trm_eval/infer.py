@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import evaluation_batches
-from trm_data.progress import Progress
-from trm_train.checkpoint import choose_weights, restore_weights, weights_tree
-from trm_train.runs import RunRecord
-from trm_train.sharding import batch_sharding, make_mesh, put_batch
+from trm_data.show.progress import Progress
+from trm_train.checkpoint.manager import choose_weights, restore_weights, weights_tree
+from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
+from trm_train.run.record import RunRecord
+from trm_train.run.validate import evaluation_batch_size
 from trm_train.state import Weights, init_state
-from trm_train.step import make_eval_step
-from trm_train.validate import evaluation_batch_size
+from trm_train.step.train import make_eval_step
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Inferred:
         predictions: Tokens, uint8 [n, S].
         q_halt_logits: After the last supervision step, float32 [n].
         halt_steps: First supervision step with a halting logit above 0, int32 [n]; 0 where there is none.
-        metrics: Sums over the rows, as `trm_train.metrics` defines them.
+        metrics: Sums over the rows, as `trm_train.metrics.sums` defines them.
         seconds: Wall-clock time of the batch.
     """
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from trm_data.layout import Layout
 from trm_data.loader.dataset import Dataset
+from trm_data.storage.root import Layout
 from trm_eval.infer import Inferred
 from trm_eval.score.cells import labelled_cells, wrong_cells
 from trm_eval.tables.writer import token_lists, write_table
-from trm_train.runs import RunRecord
+from trm_train.run.record import RunRecord
 
 PART_EXAMPLES = 65_536
 """Rows of one part, about: what is held in memory."""

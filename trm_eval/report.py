@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trm_data.layout import Layout
-from trm_data.render import print_result
+from trm_data.show.render import print_result
+from trm_data.storage.root import Layout
 from trm_eval.evaluate import EvalResult
 from trm_eval.show import Predicted
 from trm_eval.tables.query import query_evaluation, query_results

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kinds.base import load_kind
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
+from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 

@@ -16,13 +16,13 @@ from tyro.conf import Positional, arg, subcommand
 
 from trm_data.command import PARSING, Root, answer_version, errors_end
 from trm_data.errors import DataError
-from trm_data.layout import Layout, require_local, resolve_root
-from trm_train.config import RunConfig, check_config, config_to_json, effective_identity
+from trm_data.storage.root import Layout, require_local, resolve_root
+from trm_train.config.run import RunConfig, check_config, config_to_json, effective_identity
 from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.registry import Experiment, find_experiment, load_experiments
 
 if TYPE_CHECKING:
-    from trm_train.loop import TrainResult
+    from trm_train.run.loop import TrainResult
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
@@ -148,7 +148,7 @@ def _run(name: str, overrides: list[str]) -> int:
     check_config(options.config)
     layout = require_local(resolve_root(options.root), "training")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from trm_train.loop import check_dataset_is_built, train
+    from trm_train.run.loop import check_dataset_is_built, train
 
     check_dataset_is_built(item, options.config, layout)
     if options.dry_run:
@@ -181,7 +181,7 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
 
 
 def _dry_run(item: Experiment, config: RunConfig, layout: Layout, *, as_json: bool) -> int:
-    from trm_train.dry_run import plan_run
+    from trm_train.run.plan import plan_run
 
     plan = plan_run(item, config, layout)
     if as_json:

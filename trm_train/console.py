@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from trm_train.config import RunConfig
-from trm_train.runs import RunRecord
+from trm_train.config.run import RunConfig
+from trm_train.run.record import RunRecord
 
 if TYPE_CHECKING:
-    from trm_train.compile import CompiledStep
+    from trm_train.step.compile import CompiledStep
 
 
 class RunConsole:

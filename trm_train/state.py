@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import Mesh
 
-from trm_train import sharding
-from trm_train.config import InputSpec, RunConfig
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh import sharding
 from trm_train.model.act import KEY_IMPLEMENTATION, Carry, initial_carry
 from trm_train.model.embedding import puzzle_positions
 from trm_train.model.trm import TRM, split

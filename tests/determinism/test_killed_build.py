@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.build import build_dataset
-from trm_data.layout import Layout
+from trm_data.build.flow import build_dataset
 from trm_data.manifest import read_manifest
-from trm_data.store import dataset_names
-from trm_data.verify import verify_dataset
+from trm_data.storage.datasets import dataset_names
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 BUILD = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import small_request
-from trm_data import build
+from trm_data.build import flow as build
 from trm_data.kinds import sizes
 from trm_data.engine.local import LocalEngine
-from trm_data.layout import Layout
+from trm_data.storage.root import Layout
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 sizes.BRIEF_ROWS = 0  # so that worker processes write the shards
 engine = LocalEngine(2)

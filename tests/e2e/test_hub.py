@@ -16,9 +16,9 @@ from trm_data.encode.grid import encode_grid
 from trm_data.encode.maze import encode_maze
 from trm_data.generate.maze import generate_mazes
 from trm_data.generate.sudoku import generate
-from trm_data.layout import Layout
 from trm_data.manifest import read_manifest
 from trm_data.solve.maze import label_mazes
+from trm_data.storage.root import Layout
 
 pytest.importorskip("huggingface_hub", reason="needs the extra hf")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
+from trm_data.storage.root import Layout
 
 BIN = Path(sys.executable).parent
 OVERRIDES = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.layout import Layout
+from trm_data.storage.root import Layout
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 SMALL = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.gcs.server import GcsServer
-from trm_data.layout import Layout, resolve_root
+from trm_data.storage.root import Layout, resolve_root
 
 URL = "gs://bucket/trm"
 

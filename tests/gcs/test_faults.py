@@ -5,18 +5,18 @@ from collections.abc import Callable
 
 import pytest
 
-import trm_data.bucket
+import trm_data.storage.bucket
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build import build_dataset
-from trm_data.describe import list_datasets
+from trm_data.build.flow import build_dataset
+from trm_data.describe.facts import list_datasets
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, DatasetNotFoundError
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.store import dataset_names
-from trm_data.verify import verify_dataset
+from trm_data.storage.datasets import dataset_names
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 Make = Callable[..., object]
 Machine = Callable[[str], Layout]
@@ -44,7 +44,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
             return sleep if name == "sleep" else getattr(asyncio, name)
 
     monkeypatch.setattr(gcsfs.retry, "asyncio", Quick())
-    monkeypatch.setattr(trm_data.bucket, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(trm_data.storage.bucket, "FIRST_WAIT_S", 0.02)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_build_outlives_faults(
     faults: dict,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trm_data.bucket, "SILENCE_S", 0.3)
-    trm_data.bucket.close_connections()
+    monkeypatch.setattr(trm_data.storage.bucket, "SILENCE_S", 0.3)
+    trm_data.storage.bucket.close_connections()
     for fault, count in faults.items():
         setattr(server.faults, fault, count)
     built = build_dataset(request_small(), bucket, shard_examples=50, engine=ONE).manifest
@@ -85,10 +85,10 @@ def test_uploads_in_parts_outlive_faults(
     import hashlib
     import random
 
-    monkeypatch.setattr(trm_data.bucket, "CHUNK_BYTES", 2**20)
+    monkeypatch.setattr(trm_data.storage.bucket, "CHUNK_BYTES", 2**20)
     content = random.Random(0).randbytes(7 * 2**20 + 5)
     (tmp_path / "file").write_bytes(content)
-    store = trm_data.bucket.Bucket(URL)
+    store = trm_data.storage.bucket.Bucket(URL)
     digest = hashlib.sha256(content).hexdigest()
     server.faults.cut_uploads, server.faults.lost_answers = 2, 1
     assert store.upload("big", tmp_path / "file", digest)
@@ -108,8 +108,8 @@ def test_uploads_in_parts_outlive_faults(
 def test_reading_outlives_faults(
     server: GcsServer, built: str, machine: Machine, faults: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.bucket, "SILENCE_S", 0.3)
-    trm_data.bucket.close_connections()
+    monkeypatch.setattr(trm_data.storage.bucket, "SILENCE_S", 0.3)
+    trm_data.storage.bucket.close_connections()
     machine("second")
     for fault, count in faults.items():
         setattr(server.faults, fault, count)

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-import trm_data.file_cache
+import trm_data.storage.cache
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.errors import CorruptDatasetError, SpecError
-from trm_data.file_cache import cached_file, limit_bytes
-from trm_data.layout import Layout, user_cache
 from trm_data.loader.dataset import open_dataset
+from trm_data.storage.cache import cached_file, limit_bytes
+from trm_data.storage.root import Layout, user_cache
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(trm_data.file_cache, "SPARED_S", 0.0)
+    monkeypatch.setattr(trm_data.storage.cache, "SPARED_S", 0.0)
     return tmp_path / "cache" / "files"
 
 
@@ -114,7 +114,7 @@ def test_many_threads_fetch_a_file_once(cache: Path) -> None:
 
 def test_what_was_just_used_is_spared(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRM_CACHE_BYTES", "1000")
-    monkeypatch.setattr(trm_data.file_cache, "SPARED_S", 10.0)
+    monkeypatch.setattr(trm_data.storage.cache, "SPARED_S", 10.0)
     source = Source()
     paths = [source.get(content(number)) for number in range(3)]
     assert all(path.is_file() for path in paths)

@@ -11,10 +11,10 @@ import pytest
 
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build import build_dataset
-from trm_data.layout import Layout, resolve_root
-from trm_data.store import dataset_names
-from trm_data.verify import verify_dataset
+from trm_data.build.flow import build_dataset
+from trm_data.storage.datasets import dataset_names
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.verify.flow import verify_dataset
 
 KILLS = 10
 SHARD_EXAMPLES = 1500
@@ -23,9 +23,9 @@ BUILD = f"""
 import sys, time
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 from conftest import small_request
-from trm_data.build import build_dataset
-from trm_data.bucket import Bucket
-from trm_data.layout import resolve_root
+from trm_data.build.flow import build_dataset
+from trm_data.storage.bucket import Bucket
+from trm_data.storage.root import resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 Bucket(sys.argv[1]).stat("warm")
 print("ready", flush=True)

@@ -10,16 +10,16 @@ import pytest
 import trm_data.sync
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, SpecError
-from trm_data.layout import Layout, resolve_root
 from trm_data.manifest import read_manifest
-from trm_data.store import dataset_names, publish_file
+from trm_data.storage.datasets import dataset_names, publish_file
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
-from trm_data.verify import verify_dataset
+from trm_data.verify.flow import verify_dataset
 
 Make = Callable[..., object]
 Machine = Callable[[str], Layout]

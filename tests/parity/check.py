@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trm_train.config import DataConfig, InputSpec, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.run import DataConfig, InputSpec, ModelConfig, OptimConfig, RunConfig
 from trm_train.errors import TrainError
 from trm_train.model.published import (
     TABLE,
@@ -31,7 +31,7 @@ from trm_train.model.published import (
     weights_to_published,
 )
 from trm_train.state import Weights, init_state, start_state
-from trm_train.step import make_eval_step, make_train_step
+from trm_train.step.train import make_eval_step, make_train_step
 
 IGNORE_LABEL = -100
 STRAY_ELEMENTS = 10

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trm_train import losses, step
+from trm_train import objective as losses
 from trm_train.model import act, layers, recursion
+from trm_train.step import train as step
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MLP_T = FIXTURES / "trm_parity_mlp_t.npz"

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BadRowError, BuildError, SourceError, SpecError
-from trm_data.layout import Layout
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import SudokuOptions
-from trm_data.store import dataset_names
-from trm_data.verify import verify_dataset
+from trm_data.storage.datasets import dataset_names
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 Make = Callable[..., BuildRequest]
 

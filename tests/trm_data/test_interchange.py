@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from tests.trm_data.loader.test_virtual import arc_request
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SourceError, SpecError
 from trm_data.export import export_dataset
 from trm_data.kinds.finished.kind import finished_options
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
-from trm_data.verify import verify_dataset
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "published_layout"
 

@@ -9,8 +9,8 @@ import pytest
 
 from trm_data.commands.kinds import make_options
 from trm_data.errors import BuildError, SpecError
-from trm_data.layout import Layout
 from trm_data.named import datasets_of_study, named_dataset, named_datasets
+from trm_data.storage.root import Layout
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 

@@ -2,7 +2,7 @@
 
 import io
 
-from trm_data.progress import LineProgress
+from trm_data.show.progress import LineProgress
 
 
 class Closed(io.StringIO):

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from trm_data import seeds, seeds_kernels
+from trm_data.seeds import draws as seeds
+from trm_data.seeds import kernels as seeds_kernels
 
 LARGEST = 2**64 - 1
 

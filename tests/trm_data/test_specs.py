@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from trm_data.errors import SpecError
-from trm_data.layout import require_local, resolve_root
 from trm_data.specs import DatasetSpec, SourceSpec, SudokuOptions, check_name, spec_from_json
+from trm_data.storage.root import require_local, resolve_root
 
 SPEC = DatasetSpec(
     kind="sudoku",

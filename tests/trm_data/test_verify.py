@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from trm_data.errors import CorruptDatasetError
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, Manifest, read_manifest
 from trm_data.records import Rows
-from trm_data.shards.files import file_sha256
 from trm_data.shards.reader import read_blocks
 from trm_data.shards.writer import write_shard
-from trm_data.verify import verify_dataset
+from trm_data.storage.atomic import file_sha256
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trm_data.layout import Layout
+from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError, ResultError
 from trm_eval.evaluate import choose_step, code_version
 from trm_eval.score.cells import labelled_cells, wrong_cells
 from trm_eval.tables.query import load_query, named_queries
 from trm_eval.tables.schema import TABLES, comments
 from trm_eval.tables.writer import token_lists, write_table
-from trm_train.metric_table import MetricTable
+from trm_train.metrics.table import MetricTable
 
 
 @pytest.fixture

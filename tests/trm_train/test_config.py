@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from trm_train.config import (
+from trm_train.config.run import (
     check_config,
     config_from_json,
     config_to_json,
@@ -13,7 +13,7 @@ from trm_train.config import (
 )
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment, check_distinct, find_experiment, load_experiments
-from trm_train.runs import run_name
+from trm_train.run.record import run_name
 
 QUICKSTART = find_experiment("quickstart").make()
 

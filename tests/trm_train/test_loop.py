@@ -14,9 +14,9 @@ import jax
 import numpy as np
 import pytest
 
-from trm_data.build import build_dataset
-from trm_data.layout import Layout
-from trm_train.checkpoint import (
+from trm_data.build.flow import build_dataset
+from trm_data.storage.root import Layout
+from trm_train.checkpoint.manager import (
     Checkpoints,
     fingerprints,
     restore_weights,
@@ -24,14 +24,14 @@ from trm_train.checkpoint import (
     weights_steps,
     weights_tree,
 )
-from trm_train.config import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.run import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.console import RunConsole
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import Experiment
-from trm_train.loop import TrainResult, train
-from trm_train.metric_table import read_metrics
-from trm_train.runs import find_run, read_record
-from trm_train.sharding import make_mesh
+from trm_train.mesh.sharding import make_mesh
+from trm_train.metrics.table import read_metrics
+from trm_train.run.loop import TrainResult, train
+from trm_train.run.record import find_run, read_record
 from trm_train.state import init_state
 
 TINY = RunConfig(
@@ -110,7 +110,7 @@ def test_resuming_gives_the_same_bits_and_metrics(
     layout: Layout, undisturbed: TrainResult, tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies at step `cut` (nothing after its last checkpoint survives); the same command goes on."""
-    from trm_train import loop
+    from trm_train.run import loop
 
     elsewhere = Layout(tmp_path)
     shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
@@ -139,7 +139,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_loop import EXPERIMENT, TINY, run
-from trm_data.layout import Layout
+from trm_data.storage.root import Layout
 print("ready", flush=True)
 result = run(Layout(Path(sys.argv[1])))
 print(result.step, result.finished, flush=True)

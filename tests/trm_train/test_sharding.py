@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from trm_train.errors import ConfigError
-from trm_train.sharding import make_mesh
+from trm_train.mesh.sharding import make_mesh
 
 SCRIPT = """
 import sys
 import jax, numpy as np
 from jax.sharding import PartitionSpec as P
-from trm_train.config import *
-from trm_train.sharding import batch_sharding, jit_train_step, make_mesh
+from trm_train.config.run import *
+from trm_train.mesh.sharding import batch_sharding, jit_train_step, make_mesh
 from trm_train.state import init_state
-from trm_train.step import make_train_step
+from trm_train.step.train import make_train_step
 
 model_parallel, mixer, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 model = ModelConfig(hidden_size=16, num_heads=2, num_layers=1, h_cycles=2, l_cycles=2, halt_max_steps=3,

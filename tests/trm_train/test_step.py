@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trm_train.config import DataConfig, InputSpec, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.run import DataConfig, InputSpec, ModelConfig, OptimConfig, RunConfig
+from trm_train.mesh.sharding import jit_train_step, make_mesh
 from trm_train.model.published import weights_from_published, weights_to_published
-from trm_train.sharding import jit_train_step, make_mesh
 from trm_train.state import TrainState, Weights, eval_weights, init_state
-from trm_train.step import make_eval_step, make_train_step
+from trm_train.step.train import make_eval_step, make_train_step
 
 BATCH = 8
 SPEC = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=5)

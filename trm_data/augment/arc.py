@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from trm_data.augment.base import Made
 from trm_data.augment.dihedral import DIHEDRAL_COUNT, Dihedral
 from trm_data.encode.arc import ARC_CELLS, ARC_SIDE, COLOURS, Pair, encode_pairs
-from trm_data.seeds import FEISTEL_ROUNDS, Purpose, check_word, feistel, feistel_keys
+from trm_data.seeds.draws import FEISTEL_ROUNDS, Purpose, check_word, feistel, feistel_keys
 
 GROUP_ORDER = DIHEDRAL_COUNT * math.factorial(COLOURS - 1)
 RETRIES = 5

@@ -15,8 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.encode.arc import ARC_CELLS, ARC_EOS, ARC_SIDE, ARC_VOCABULARY, COLOURS, FIRST_COLOUR
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import STREAM_WORDS, U0, U1, feistel, mix, next_bounded, open_stream
+from trm_data.seeds.draws import Purpose
+from trm_data.seeds.kernels import STREAM_WORDS, U0, U1, feistel, mix, next_bounded, open_stream
 
 _TRANSLATE = int(Purpose.TRANSLATE)
 _DIHEDRALS = 8

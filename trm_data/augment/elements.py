@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import U1, feistel, feistel_keys
+from trm_data.seeds.draws import Purpose
+from trm_data.seeds.kernels import U1, feistel, feistel_keys
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds_kernels import U0, U1, feistel, mix
+from trm_data.seeds.kernels import U0, U1, feistel, mix
 
 _CLUE = 32  # flag in a packed cell, above the largest digit
 _U4, _U15 = np.uint64(4), np.uint64(15)

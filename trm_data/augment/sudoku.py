@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from trm_data.augment.base import Made
 from trm_data.boxes import check_boxes, check_grids
-from trm_data.seeds import Purpose, feistel, feistel_keys, mix_word
+from trm_data.seeds.draws import Purpose, feistel, feistel_keys, mix_word
 
 _MAX_INDICES = 1 << 62
 _LARGEST_TABLE = 1 << 17
@@ -239,7 +239,7 @@ class SudokuAugmenter:
         box_columns: int,
     ) -> None:
         from trm_data.augment import kernels  # imports numba, which a symmetry does not need
-        from trm_data.seeds_kernels import feistel_keys as keys_of_all
+        from trm_data.seeds.kernels import feistel_keys as keys_of_all
 
         puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
         solutions = check_grids("solutions", solutions, box_rows, box_columns)

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds_kernels import U0, U1, mix
+from trm_data.seeds.kernels import U0, U1, mix
 
 _ROW = np.uint64(0x9E3779B97F4A7C15)
 _COLUMN = np.uint64(0xC2B2AE3D27D4EB4F)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trm_data.catalog.write import ensure_catalog
 from trm_data.errors import QueryError
-from trm_data.layout import Layout
+from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import CorruptDatasetError
-from trm_data.layout import Layout
 from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Groups
 from trm_data.specs import Split
-from trm_data.store import open_file
+from trm_data.storage.datasets import open_file
+from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, QueryError
-from trm_data.layout import Layout
 from trm_data.manifest import FileEntry, Manifest, read_manifest, read_manifests
-from trm_data.shards.files import file_sha256, sync_file, write_bytes
-from trm_data.shards.naming import temporary_path
-from trm_data.store import dataset_names, open_file
+from trm_data.storage.atomic import file_sha256, sync_file, write_bytes
+from trm_data.storage.datasets import dataset_names, open_file
+from trm_data.storage.naming import temporary_path
+from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
     import duckdb

@@ -21,7 +21,7 @@ from trm_data.commands.kinds import (
 )
 from trm_data.commands.options import NO_DEFAULT_SHOWN
 from trm_data.errors import SpecError
-from trm_data.layout import resolve_root
+from trm_data.storage.root import resolve_root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def _is_own_kind(name: str) -> bool:
 
 def _print_named(*, as_json: bool) -> None:
     from trm_data.named import named_datasets
-    from trm_data.render import print_table
+    from trm_data.show.render import print_table
 
     named = named_datasets()
     if as_json:

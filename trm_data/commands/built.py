@@ -7,10 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from trm_data.commands.common import duration, megabytes
-from trm_data.layout import Layout
+from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
-    from trm_data.build import BuildResult
+    from trm_data.build.flow import BuildResult
     from trm_data.request import BuildRequest
 
 
@@ -53,7 +53,7 @@ def print_estimate(
     request: BuildRequest, layout: Layout, *, as_json: bool = False, silent: bool = False
 ) -> dict[str, Any]:
     """What a build would make; nothing is built."""
-    from trm_data.estimate import estimate_build
+    from trm_data.build.estimate import estimate_build
 
     estimate = estimate_build(request, layout)
     facts = estimate.to_json()

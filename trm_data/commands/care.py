@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Root
 from trm_data.commands.common import Json, Name, megabytes
-from trm_data.layout import resolve_root
+from trm_data.storage.root import resolve_root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,8 @@ class Verify:
 
     def run(self) -> int:
         """Verify and print the verdict."""
-        from trm_data.progress import terminal_progress
-        from trm_data.verify import verify_dataset
+        from trm_data.show.progress import terminal_progress
+        from trm_data.verify.flow import verify_dataset
 
         with terminal_progress(quiet=self.json) as progress:
             found = verify_dataset(resolve_root(self.root), self.name, progress)
@@ -77,12 +77,12 @@ class Import:
         """Import them and say what came."""
         from pathlib import Path
 
-        from trm_data.build import build_dataset
+        from trm_data.build.flow import build_dataset
         from trm_data.commands.built import print_built
         from trm_data.engine.local import LocalEngine
         from trm_data.kinds.finished.kind import finished_options
-        from trm_data.progress import terminal_progress
         from trm_data.request import BuildRequest
+        from trm_data.show.progress import terminal_progress
         from trm_data.sources.base import SourceRef
 
         folder = Path(self.folder).expanduser()
@@ -129,7 +129,7 @@ class Export:
         from pathlib import Path
 
         from trm_data.export import export_dataset
-        from trm_data.progress import terminal_progress
+        from trm_data.show.progress import terminal_progress
 
         with terminal_progress(quiet=self.quiet or self.json) as progress:
             out = Path(self.out).expanduser()

@@ -10,11 +10,11 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Root
 from trm_data.commands.common import Json, Name, SplitName, megabytes
-from trm_data.layout import resolve_root
-from trm_data.render import print_drawings, print_result, print_table
+from trm_data.show.render import print_drawings, print_result, print_table
+from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
-    from trm_data.describe import Example
+    from trm_data.describe.facts import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class List:
 
     def run(self) -> int:
         """Print a table."""
-        from trm_data.describe import list_datasets
+        from trm_data.describe.facts import list_datasets
 
         layout = resolve_root(self.root)
         summaries = list_datasets(layout)
@@ -76,13 +76,13 @@ class Describe:
 
     def run(self) -> int:
         """Print the description."""
-        from trm_data.describe import describe_dataset, read_example
+        from trm_data.describe.facts import describe_dataset, read_example
 
         layout = resolve_root(self.root)
         if self.html is not None:
             from pathlib import Path
 
-            from trm_data.page import dataset_page
+            from trm_data.describe.page import dataset_page
 
             Path(self.html).write_text(dataset_page(layout, self.name), "utf-8")
             print(json.dumps({"wrote": self.html}) if self.json else f"wrote {self.html}")
@@ -155,13 +155,13 @@ class Show:
 
     def run(self) -> int:
         """Draw it."""
-        from trm_data.describe import read_example
+        from trm_data.describe.facts import read_example
 
         example = read_example(resolve_root(self.root), self.name, self.split, self.index)
         if self.out is not None:
             from pathlib import Path
 
-            from trm_data.picture import write_picture
+            from trm_data.show.picture import write_picture
 
             drawings = [(example.title, example.puzzle), ("label", example.solution)]
             write_picture(drawings, Path(self.out))

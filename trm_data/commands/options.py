@@ -12,10 +12,10 @@ from trm_data.command import Root
 from trm_data.commands.built import print_built, print_estimate
 from trm_data.commands.common import Json
 from trm_data.errors import SpecError
-from trm_data.layout import Layout, resolve_root
+from trm_data.storage.root import Layout, resolve_root
 
 if TYPE_CHECKING:
-    from trm_data.build import BuildResult
+    from trm_data.build.flow import BuildResult
     from trm_data.engine.base import Engine
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
@@ -66,8 +66,8 @@ class BuildOptions:
     def build(self, layout: Layout) -> BuildResult:
         """Build it."""
         with closing(self._engine()) as engine:
-            from trm_data.build import build_dataset
-            from trm_data.progress import terminal_progress
+            from trm_data.build.flow import build_dataset
+            from trm_data.show.progress import terminal_progress
 
             request = self.request()
             with terminal_progress(quiet=self.quiet or self.json) as progress:

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Root
 from trm_data.commands.common import Json, megabytes
-from trm_data.layout import resolve_root
+from trm_data.storage.root import resolve_root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Sync:
 
     def run(self) -> int:
         """Copy them and say what was copied."""
-        from trm_data.progress import terminal_progress
+        from trm_data.show.progress import terminal_progress
         from trm_data.sync import sync_datasets
 
         source, target = resolve_root(self.source), resolve_root(self.target)
@@ -80,7 +80,7 @@ class Catalog:
     def run(self) -> int:
         """Make it and say where it is."""
         from trm_data.catalog.write import refresh_catalog
-        from trm_data.store import dataset_names
+        from trm_data.storage.datasets import dataset_names
 
         layout = resolve_root(self.root)
         problems = refresh_catalog(layout)

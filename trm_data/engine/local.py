@@ -26,7 +26,12 @@ from trm_data.errors import BuildError, SpecError
 T = TypeVar("T")
 R = TypeVar("R")
 
-IMPORTED_BY_WORKERS = ("trm_data.shard_job", "array_record.python.array_record_module", "numba", "pyarrow")
+IMPORTED_BY_WORKERS = (
+    "trm_data.build.shard_job",
+    "array_record.python.array_record_module",
+    "numba",
+    "pyarrow",
+)
 """By their server, before it forks them."""
 SERVER_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.augment.sudoku import SudokuSymmetry, index_count
-from trm_data.seeds import Purpose, bounded, check_word
+from trm_data.seeds.draws import Purpose, bounded, check_word
 from trm_data.solve.sudoku import RATE_GUESSES, RATE_IMAGES
 from trm_data.solve.tables import make_tables
 

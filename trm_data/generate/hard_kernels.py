@@ -21,8 +21,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.generate.kernels import generate_many
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import STREAM_WORDS, U0, U1, next_bounded, next_word, open_stream, shuffle
+from trm_data.seeds.draws import Purpose
+from trm_data.seeds.kernels import STREAM_WORDS, U0, U1, next_bounded, next_word, open_stream, shuffle
 from trm_data.solve.branching import PLANES
 from trm_data.solve.kernels import FIRST_CELL, FOUND, GUESSES, PAIR, search, store_solution
 from trm_data.solve.propagation import load_clues

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import STREAM_WORDS, U1, open_stream, shuffle
+from trm_data.seeds.draws import Purpose
+from trm_data.seeds.kernels import STREAM_WORDS, U1, open_stream, shuffle
 from trm_data.solve.branching import PLANES
 from trm_data.solve.kernels import FIRST_CELL, FOUND, HIT, RANDOM_CELL, search, store_solution
 from trm_data.solve.propagation import load_clues

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from trm_data.encode.maze import check_maze_size
 from trm_data.errors import SpecError
-from trm_data.seeds import check_word
+from trm_data.seeds.draws import check_word
 
 PUBLISHED_MIN_PATH = 109
 PUBLISHED_WALLS = (0.3, 0.5)

@@ -18,8 +18,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import (
+from trm_data.seeds.draws import Purpose
+from trm_data.seeds.kernels import (
     STREAM_WORDS,
     U0,
     U1,

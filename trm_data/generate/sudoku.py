@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.boxes import check_boxes
-from trm_data.seeds import check_word
+from trm_data.seeds.draws import check_word
 from trm_data.solve.tables import make_tables
 
 MINIMAL_SIDE = 9

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter
-from trm_data.drawing import Drawing
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.progress import Progress
 from trm_data.records import Groups, Selection
+from trm_data.show.drawing import Drawing
+from trm_data.show.progress import Progress
 from trm_data.sources.base import SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, Split
 

@@ -24,9 +24,9 @@ from trm_data.errors import BadRowError, SpecError
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.kept import BLOCK_CANDIDATES, kept_block
 from trm_data.kinds.sizes import is_brief
-from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
-from trm_data.seeds import Purpose, shuffled
+from trm_data.seeds.draws import Purpose, shuffled
+from trm_data.show.progress import Progress
 from trm_data.sources.rows import SourceRows
 from trm_data.specs import SPLITS, DatasetSpec, Split
 
@@ -173,7 +173,7 @@ def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
     """The order in which the rows of a file are taken."""
     if count <= FEW_ROWS:
         return shuffled(seed, Purpose.SELECT, 0, 0, count)
-    from trm_data import seeds_kernels
+    from trm_data.seeds import kernels as seeds_kernels
 
     return seeds_kernels.shuffled(seed, Purpose.SELECT, 0, 0, count)
 

@@ -14,8 +14,8 @@ from trm_data.engine.base import Engine
 from trm_data.kinds.base import KindDefaults
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import Chooser, Stream, chosen_groups
-from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Selection
+from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, Sources
 from trm_data.specs import DatasetSpec, Split
 

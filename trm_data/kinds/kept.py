@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kinds.candidates import Candidates
-from trm_data.shards.files import write_bytes
 from trm_data.specs import BUILDER_VERSION, canonical_json
+from trm_data.storage.atomic import write_bytes
 
 BLOCK_CANDIDATES = 16
 _FACT = "fact_"

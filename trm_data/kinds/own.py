@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter, Made
 from trm_data.augment.elements import keyed_elements
-from trm_data.drawing import Drawing
 from trm_data.engine.base import Engine
 from trm_data.errors import BuildError, SpecError
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import Chooser, GeneratedStream, chosen_groups
 from trm_data.kinds.sizes import check_sizes
-from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Selection
-from trm_data.seeds import WordStream
+from trm_data.seeds.draws import WordStream
+from trm_data.show.drawing import Drawing
+from trm_data.show.progress import Progress
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, OtherOptions, Split
 

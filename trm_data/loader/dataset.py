@@ -14,11 +14,11 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.drawing import Drawing
 from trm_data.errors import SpecError
-from trm_data.layout import resolve_root
 from trm_data.manifest import Manifest, read_manifest
+from trm_data.show.drawing import Drawing
 from trm_data.specs import Split
+from trm_data.storage.root import resolve_root
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
 
@@ -96,7 +96,7 @@ class Puzzle:
 
     def _repr_html_(self) -> str:
         """In a notebook: both, side by side."""
-        from trm_data.picture import svg
+        from trm_data.show.picture import svg
 
         return f"<div style='display:flex;gap:1em'>{svg(self.puzzle)}{svg(self.solution)}</div>"
 

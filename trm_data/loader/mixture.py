@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from trm_data.errors import SpecError
 from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Batch, Dataset, open_dataset
 from trm_data.loader.plan import BatchPlan
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import shuffled
+from trm_data.seeds.draws import Purpose
+from trm_data.seeds.kernels import shuffled
 
 _FINEST_WEIGHT = 1_000_000
 

@@ -17,8 +17,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.loader.dataset import GroupTable, Picks
-from trm_data.seeds import Purpose
-from trm_data.seeds_kernels import STREAM_WORDS, next_bounded, open_stream, shuffle, shuffled
+from trm_data.seeds.draws import Purpose
+from trm_data.seeds.kernels import STREAM_WORDS, next_bounded, open_stream, shuffle, shuffled
 
 _EPOCHS_KEPT = 2
 

@@ -17,15 +17,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.errors import CorruptDatasetError
-from trm_data.layout import Layout
 from trm_data.loader.dataset import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
-from trm_data.shards.files import file_sha256, write_json
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
-from trm_data.store import open_file, place
+from trm_data.storage.atomic import file_sha256, write_json
+from trm_data.storage.datasets import open_file, place
+from trm_data.storage.root import Layout
 
 
 @dataclass(frozen=True)

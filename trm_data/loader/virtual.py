@@ -15,13 +15,13 @@ from trm_data.augment.base import Augmenter
 from trm_data.catalog.read import read_groups
 from trm_data.errors import CorruptDatasetError
 from trm_data.kinds.base import load_kind
-from trm_data.layout import Layout
 from trm_data.loader.dataset import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Rows
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
-from trm_data.store import open_file
+from trm_data.storage.datasets import open_file
+from trm_data.storage.root import Layout
 
 
 @dataclass(frozen=True)

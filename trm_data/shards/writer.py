@@ -1,7 +1,7 @@
 """Writes one shard of whole groups: temporary name, close, check, rename, sidecar.
 
 Input: a stream of `Rows`, each holding whole groups. Output: the shard, and its sidecar as `ShardInfo`.
-Neighbours: `trm_data.shard_job` calls `write_shard`, `reader` reads what was written.
+Neighbours: `trm_data.build.shard_job` calls `write_shard`, `reader` reads what was written.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from trm_data.encode.block import BlockEncoder
 from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
-from trm_data.shards.files import file_sha256, json_bytes, sync_file, write_bytes
-from trm_data.shards.naming import sidecar_path, temporary_path
 from trm_data.specs import BLOCK_EXAMPLES
+from trm_data.storage.atomic import file_sha256, json_bytes, sync_file, write_bytes
+from trm_data.storage.naming import sidecar_path, temporary_path
 
 WRITER_OPTIONS = "group_size:1,zstd:1"
 """One record a chunk, compressed once by ArrayRecord (docs/decisions/0003)."""

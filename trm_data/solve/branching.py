@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds_kernels import U0, U1, count_bits, lowest_bit, next_bounded
+from trm_data.seeds.kernels import U0, U1, count_bits, lowest_bit, next_bounded
 
 PLANES = 5  # bits of a candidate count of at most 16
 _MANY = 1 << 30

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds_kernels import U0, U1, lowest_bit
+from trm_data.seeds.kernels import U0, U1, lowest_bit
 from trm_data.solve.branching import PLANES, choose_cell, choose_pair, find_fewest
 from trm_data.solve.propagation import load_clues, propagate
 

@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.seeds_kernels import U0, U1, lowest_bit
+from trm_data.seeds.kernels import U0, U1, lowest_bit
 
 
 @njit(cache=True, nogil=True, forceinline=True)

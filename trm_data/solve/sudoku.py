@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trm_data.augment.sudoku import SudokuSymmetry, index_count
 from trm_data.boxes import check_grids
-from trm_data.seeds import Purpose, bounded
+from trm_data.seeds.draws import Purpose, bounded
 from trm_data.solve.tables import make_tables
 
 RATE_IMAGES = 8

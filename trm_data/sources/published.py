@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from trm_data.errors import SourceError
 from trm_data.records import Rows, SourceFile
-from trm_data.shards.files import file_sha256
 from trm_data.sources.arrays import load_npy
 from trm_data.specs import SPLITS, Split, canonical_json
+from trm_data.storage.atomic import file_sha256
 
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 TEST_PUZZLES = "test_puzzles.json"

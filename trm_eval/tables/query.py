@@ -19,8 +19,8 @@ from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.catalog.write import ensure_catalog
 from trm_data.errors import QueryError
-from trm_data.layout import Layout
-from trm_data.store import dataset_names
+from trm_data.storage.datasets import dataset_names
+from trm_data.storage.root import Layout
 from trm_eval.tables.schema import PARTITIONING, TABLES, comments
 
 WHICH_EVALUATION = ("run", "step", "weights", "dataset", "split", "limit", "supervision_steps", "evaluation")

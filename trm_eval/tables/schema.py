@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from trm_train.metric_table import SCHEMA as TRAIN_METRICS
+from trm_train.metrics.table import SCHEMA as TRAIN_METRICS
 
 PARTITION_COLUMNS = {
     "experiment": "name of the experiment (trm-train list)",

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trm_data.layout import Layout
-from trm_data.shards.naming import temporary_path
+from trm_data.storage.naming import temporary_path
+from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import TABLES
 

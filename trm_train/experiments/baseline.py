@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from trm_train.config import DataConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.run import DataConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.experiments.registry import experiment
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.config import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.run import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.experiments.registry import experiment
 
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trm_train.config import RunConfig, identity_hash
+from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 
 GROUPS = ("quickstart", "baseline")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from trm_train.config import ModelConfig
+from trm_train.config.run import ModelConfig
 from trm_train.model.layers import truncated_normal
 
 POSITION_SCALE = math.sqrt(0.5)

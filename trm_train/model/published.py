@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from trm_train.config import InputSpec, ModelConfig
+from trm_train.config.run import InputSpec, ModelConfig
 from trm_train.errors import CheckpointError
 from trm_train.model.embedding import puzzle_width
 from trm_train.model.trm import table_rows

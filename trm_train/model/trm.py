@@ -18,7 +18,7 @@ from flax import nnx
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from trm_train.config import InputSpec, ModelConfig
+from trm_train.config.run import InputSpec, ModelConfig
 from trm_train.errors import ConfigError
 from trm_train.model.embedding import InputEmbedding, puzzle_positions, puzzle_width
 from trm_train.model.layers import Linear, truncated_normal

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import optax
 from jaxtyping import Array
 
-from trm_train.config import RunConfig
+from trm_train.config.run import RunConfig
 from trm_train.optim.adam_atan2 import adam_atan2
 from trm_train.optim.schedule import rate_factor
 

@@ -15,7 +15,7 @@ from trm_data.augment.arc import (
     untranslate,
 )
 from trm_data.encode.arc import ARC_CELLS, Pair, encode_pair, encode_pairs
-from trm_data.seeds import Purpose, WordStream
+from trm_data.seeds.draws import Purpose, WordStream
 from trm_data.sources.arc import read_tasks
 
 ELEMENTS = st.builds(

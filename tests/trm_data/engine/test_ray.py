@@ -14,16 +14,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-import trm_data.build
+import trm_data.build.flow
 from tests.gcs import conftest as gcs
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
+from trm_data.build.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.errors import BadRowError
-from trm_data.layout import Layout
 from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest
-from trm_data.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.specs import SudokuOptions
-from trm_data.verify import verify_dataset
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 RAY = Path(sys.executable).with_name("ray")
@@ -137,7 +137,7 @@ def test_the_same_bytes_on_a_bucket(
     expected = build_dataset(request_rows, Layout(tmp_path / "local"), shard_examples=2_000).manifest
     meeting = tmp_path / "meeting"
     meeting.mkdir()
-    monkeypatch.setattr(trm_data.build, "write_job", partial(write_when_both_work, meeting))
+    monkeypatch.setattr(trm_data.build.flow, "write_job", partial(write_when_both_work, meeting))
     built = build_dataset(request_rows, machine("first"), engine=RayEngine(), shard_examples=2_000)
     assert built.shards_written == len(shards(expected)) == 43
     assert built.manifest.content_digest == expected.content_digest

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from trm_data.augment.arc import ArcSymmetry
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.encode.arc import decode_row, encode_pair
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.arc.kind import ArcKind, _colour_digits
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import ArcOptions, DatasetSpec, SourceSpec
-from trm_data.verify import verify_dataset
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 
 def grid(seed: int, rows: int, columns: int) -> list[list[int]]:

@@ -5,15 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import BadRowError, SpecError
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import MazeOptions
-from trm_data.verify import verify_dataset
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 OPTIONS = MazeOptions(rows=5, columns=5, min_path=6)
 

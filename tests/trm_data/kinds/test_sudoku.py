@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SpecError
 from trm_data.kinds.sudoku.kind import BOXES
-from trm_data.layout import Layout
 from trm_data.specs import SudokuOptions
-from trm_data.verify import verify_dataset
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trm_data.build import build_dataset
+from trm_data.build.flow import build_dataset
 from trm_data.commands.kinds import BuildTable
 from trm_data.errors import BadRowError, DataError, SourceError, SpecError
-from trm_data.layout import Layout
 from trm_data.loader.dataset import open_dataset
-from trm_data.verify import verify_dataset
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 GRIDS = np.random.default_rng(0).integers(1, 5, (30, 3, 4))
 

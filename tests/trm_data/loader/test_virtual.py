@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import trm_data
-from trm_data.build import build_dataset
-from trm_data.describe import read_example
-from trm_data.layout import Layout
+from trm_data.build.flow import build_dataset
+from trm_data.describe.facts import read_example
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import ArcOptions, MazeOptions, SudokuOptions
-from trm_data.verify import verify_dataset
+from trm_data.storage.root import Layout
+from trm_data.verify.flow import verify_dataset
 
 TASKS = {
     "mirror": {  # the same under a left-right flip: it has fewer distinct images

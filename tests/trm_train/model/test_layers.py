@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from trm_train.config import InputSpec, ModelConfig
+from trm_train.config.run import InputSpec, ModelConfig
 from trm_train.errors import ConfigError
 from trm_train.model import layers
 from trm_train.model.embedding import puzzle_positions

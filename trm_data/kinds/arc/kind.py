@@ -19,7 +19,6 @@ from trm_data.augment.arc import GROUP_ORDER, ArcAugmenter, untranslate
 from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.canonical.arc import pair_hashes
-from trm_data.drawing import Drawing
 from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair
 from trm_data.encode.vocab import PAD
 from trm_data.engine.base import Engine
@@ -27,8 +26,9 @@ from trm_data.errors import SpecError
 from trm_data.kinds.arc.choose import choose_tasks, group_hash
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Geometry, KindDefaults
 from trm_data.kinds.sizes import check_sizes
-from trm_data.progress import Progress
 from trm_data.records import Groups, Selection
+from trm_data.show.drawing import Drawing
+from trm_data.show.progress import Progress
 from trm_data.sources.arc import ArcTasks, read_tasks
 from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES, TRAINING2_HAS_OF_EVALUATION
 from trm_data.sources.base import LocalSource, SourceRef, Sources

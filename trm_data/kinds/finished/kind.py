@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter, Unchanged
-from trm_data.drawing import Drawing
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.base import (
@@ -24,8 +23,9 @@ from trm_data.kinds.base import (
     named_problems,
 )
 from trm_data.kinds.table.kind import PALETTE, SYMBOLS
-from trm_data.progress import Progress
 from trm_data.records import Augmentations, Groups, Rows, Selection
+from trm_data.show.drawing import Drawing
+from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.sources.published import FinishedRows, read_finished
 from trm_data.specs import SPLITS, DatasetSpec, FinishedOptions, Options, SourceSpec, Split, canonical_json

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from trm_data.augment.grid import grid_dihedrals
 from trm_data.canonical.maze import layout_hashes
-from trm_data.drawing import Drawing
 from trm_data.encode.maze import check_maze_size
 from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.engine.base import Engine
@@ -34,6 +33,7 @@ from trm_data.kinds.grids import GridKind
 from trm_data.kinds.kept import kept_folder
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Reject, SourceFile
+from trm_data.show.drawing import Drawing
 from trm_data.solve.maze import label_mazes, path_problems
 from trm_data.sources.base import LocalSource
 from trm_data.sources.maze import MazeRows, read_mazes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.drawing import Drawing
 from trm_data.encode.grid import DIGITS
 from trm_data.encode.vocab import SUDOKU_BLANK
+from trm_data.show.drawing import Drawing
 
 PALETTE = ("#ffffff", "#e8eef7")
 

@@ -15,7 +15,6 @@ from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.augment.sudoku import SudokuAugmenter, index_count
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
-from trm_data.drawing import Drawing
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
@@ -23,8 +22,9 @@ from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefau
 from trm_data.kinds.sizes import check_sizes
 from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
-from trm_data.progress import Progress
 from trm_data.records import Groups, Selection
+from trm_data.show.drawing import Drawing
+from trm_data.show.progress import Progress
 from trm_data.solve.sudoku import rate, solve
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, Split, SudokuOptions

@@ -1,0 +1,147 @@
+"""One shard of a build, as a task that can run on any machine that reaches the root.
+
+Input: a slice of the chosen groups. Output: a whole shard under its final name, and how its rows were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from trm_data.kinds.base import load_kind
+from trm_data.kinds.rows import MadeRows, base_rows, make_rows
+from trm_data.records import Groups, Rows, group_ranges, part_examples
+from trm_data.shards.digest import group_digests
+from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
+from trm_data.specs import DatasetSpec, Split
+from trm_data.storage.datasets import damaged_files, publish_built, publish_note, read_note
+from trm_data.storage.naming import sidecar_name
+from trm_data.storage.root import Layout, resolve_root
+
+
+@dataclass(frozen=True)
+class ShardJob:
+    """One shard to write.
+
+    Attributes:
+        spec: What is built.
+        split: Which split.
+        layout: The root.
+        name: The dataset.
+        file: Name of the shard within it.
+        groups: The base puzzles of this shard.
+        first_group: Number of the first of them in its split.
+        identifier_each: Whether every augmentation has an identifier of its own.
+    """
+
+    spec: DatasetSpec
+    split: Split
+    layout: Layout
+    name: str
+    file: str
+    groups: Groups
+    first_group: int
+    identifier_each: bool
+
+
+@dataclass(frozen=True)
+class WrittenShard:
+    """A shard that is there, whole.
+
+    Attributes:
+        info: What its sidecar says.
+        kept: Whether an earlier build had written it.
+        made: How the rows were made; None where they were not made here.
+    """
+
+    info: ShardInfo
+    kept: bool
+    made: MadeRows | None
+
+
+def write_job(job: ShardJob) -> WrittenShard:
+    """Write the shard of a job, or keep it if it is there with these very rows.
+
+    Raises:
+        BuildError: Writing failed; nothing is left under the final name.
+    """
+    kind = load_kind(job.spec.kind)
+    groups = job.groups
+    virtual = job.spec.augment == "virtual"
+    counts = groups.examples_per_augmentation if virtual else groups.rows_per_group
+    made_here = not virtual and groups.given is None
+    augmenter = kind.augmenter(job.spec, job.split, groups) if made_here else None
+    made_parts: list[MadeRows] = []
+
+    def parts() -> Iterator[Rows]:
+        for start, stop in group_ranges(counts, part_examples(groups.inputs.shape[1])):
+            if groups.given is not None:
+                part = groups.slice(start, stop).given
+                assert part is not None
+                yield part
+                continue
+            if augmenter is None:
+                yield base_rows(groups, start, stop, first_group=job.first_group)
+                continue
+            rows, made = make_rows(
+                augmenter,
+                groups,
+                start,
+                stop,
+                first_group=job.first_group,
+                identifier_each=job.identifier_each,
+            )
+            made_parts.append(MadeRows(made.elements[rows.examples == 0], made.offsets))
+            yield rows
+
+    spec_digest = job.spec.digest()
+    # Where the root is on a bucket, each machine has a local folder of its own for it.
+    layout = resolve_root(job.layout.url) if job.layout.url else job.layout
+    path = layout.dataset(job.name) / job.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stored = _stored_shard(layout, job, spec_digest)
+    info = stored or whole_shard(path, spec_digest)
+    if info is not None and (info.first_group, info.num_groups) == (job.first_group, len(groups)):
+        if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
+            if stored is None:
+                _publish(layout, job, info)
+            return WrittenShard(info, kept=True, made=_joined(made_parts))
+        made_parts.clear()
+    info = write_shard(
+        path,
+        parts(),
+        sequence_length=groups.inputs.shape[1],
+        spec_digest=spec_digest,
+        first_group=job.first_group,
+    )
+    _publish(layout, job, info)
+    return WrittenShard(info, kept=False, made=_joined(made_parts))
+
+
+def _stored_shard(layout: Layout, job: ShardJob, spec_digest: str) -> ShardInfo | None:
+    """What is known of a shard that is on the bucket, whole, for this specification; else None."""
+    note = read_note(layout, job.name, sidecar_name(job.file)) if layout.url else None
+    info = sidecar_from_bytes(note) if note is not None else None
+    if info is None or info.spec_digest != spec_digest or info.file != job.file:
+        return None
+    return None if damaged_files(layout, job.name, [info]) else info
+
+
+def _publish(layout: Layout, job: ShardJob, info: ShardInfo) -> None:
+    """Upload a shard and then its sidecar, where the root is on a bucket; what is here goes into the cache."""
+    if layout.url:
+        publish_built(layout, job.name, info)
+        sidecar = sidecar_name(job.file)
+        publish_note(layout, job.name, sidecar, sidecar_to_bytes(info))
+        (layout.dataset(job.name) / sidecar).unlink(missing_ok=True)
+
+
+def _joined(parts: list[MadeRows]) -> MadeRows | None:
+    if not parts:
+        return None
+    offsets = [part.offsets for part in parts if part.offsets is not None]
+    return MadeRows(
+        np.concatenate([part.elements for part in parts]), np.concatenate(offsets) if offsets else None
+    )

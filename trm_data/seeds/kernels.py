@@ -1,0 +1,261 @@
+"""The functions of `seeds`, compiled by numba, word for word the same.
+
+Input and output: as in `seeds`; the `next_*` functions read a `stream`, a uint64[10] array that holds key,
+counter, the words of the current block and the place in it.
+Neighbours: used by every kernel that draws, by `kinds.sudoku.choose` and by `loader.plan`.
+
+Everything is unsigned: numba turns a mixture of uint64 and int64 into float64, so counts and shifts are
+converted where they meet a word.
+"""
+
+# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
+# (numba decides the types of kernels; their annotations are for readers)
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from trm_data.seeds.draws import FEISTEL_ROUNDS, check_word
+
+STREAM_WORDS = 10
+U0 = np.uint64(0)
+U1 = np.uint64(1)
+_PHILOX_M0 = np.uint64(0xD2E7470EE14C6C93)
+_PHILOX_M1 = np.uint64(0xCA5A826395121157)
+_PHILOX_W0 = np.uint64(0x9E3779B97F4A7C15)
+_PHILOX_W1 = np.uint64(0xBB67AE8584CAA73B)
+_MIX_A = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_B = np.uint64(0x94D049BB133111EB)
+_U27, _U30, _U31 = np.uint64(27), np.uint64(30), np.uint64(31)
+
+
+@intrinsic
+def high_product(typing_context: Any, left: Any, right: Any) -> Any:
+    """The upper 64 bits of the product of two words: one machine instruction."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def lowest_bit(typing_context: Any, word: Any) -> Any:
+    """The number of the lowest set bit of a word that is not 0, as uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def count_bits(typing_context: Any, word: Any) -> Any:
+    """The number of set bits of a word, as uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@njit(cache=True, nogil=True)
+def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: int) -> None:
+    """Sets a uint64[10] array to the start of the draw (seed, purpose, a, b)."""
+    stream[0] = np.uint64(seed)
+    stream[1] = np.uint64(purpose)
+    stream[2] = U0
+    stream[3] = np.uint64(a)
+    stream[4] = np.uint64(b)
+    stream[9] = np.uint64(4)
+
+
+@njit(cache=True, nogil=True)
+def _next_block(stream: NDArray[np.uint64]) -> None:
+    """Advances the counter, then fills stream[5:9] with the ten rounds of Philox4x64."""
+    stream[2] += U1
+    k0, k1 = stream[0], stream[1]
+    c0, c1, c2, c3 = stream[2], stream[3], stream[4], U0
+    for _ in range(10):
+        high0, low0 = high_product(_PHILOX_M0, c0), _PHILOX_M0 * c0
+        high1, low1 = high_product(_PHILOX_M1, c2), _PHILOX_M1 * c2
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0 += _PHILOX_W0
+        k1 += _PHILOX_W1
+    stream[5], stream[6], stream[7], stream[8] = c0, c1, c2, c3
+    stream[9] = U0
+
+
+@njit(cache=True, nogil=True)
+def next_word(stream: NDArray[np.uint64]) -> np.uint64:
+    """Returns the next word of a stream."""
+    if stream[9] == np.uint64(4):
+        _next_block(stream)
+    word = stream[np.uint64(5) + stream[9]]
+    stream[9] += U1
+    return word
+
+
+@njit(cache=True, nogil=True)
+def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
+    """Returns the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
+    word = next_word(stream)
+    if word * bound < bound:  # only then can the word be one to reject: the division is rare
+        threshold = (U0 - bound) % bound
+        while word * bound < threshold:
+            word = next_word(stream)
+    return high_product(word, bound)
+
+
+@njit(cache=True, nogil=True)
+def shuffle(stream: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
+    """Fisher-Yates in place, from the last place to the second."""
+    for last in range(order.shape[0] - 1, 0, -1):
+        other = next_bounded(stream, np.uint64(last + 1))
+        kept = order[last]
+        order[last] = order[other]
+        order[other] = kept
+
+
+@njit(cache=True, nogil=True)
+def feistel(keys: NDArray[np.uint64], index: np.uint64, size: np.uint64) -> np.uint64:
+    """`seeds.feistel` on words."""
+    width = U1 + U1
+    while width < np.uint64(63) and (size - U1) >> width != U0:
+        width += U1
+    low_bits = width >> U1
+    low_mask = (U1 << low_bits) - U1
+    high_mask = (U1 << (width - low_bits)) - U1
+    while True:
+        low, high = index & low_mask, index >> low_bits
+        for number in range(0, FEISTEL_ROUNDS, 2):
+            high ^= mix(low + keys[number]) & high_mask
+            low ^= mix(high + keys[number + 1]) & low_mask
+        index = high << low_bits | low
+        if index < size:
+            return index
+
+
+@njit(cache=True, nogil=True)
+def mix(value: np.uint64) -> np.uint64:
+    """Mixes all bits of a word (the finalizer of splitmix64); 0 stays 0."""
+    value = (value ^ (value >> _U30)) * _MIX_A
+    value = (value ^ (value >> _U27)) * _MIX_B
+    return value ^ (value >> _U31)
+
+
+@njit(cache=True, nogil=True)
+def _bounded(
+    seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, bound: np.uint64, out: NDArray[np.int64]
+) -> None:
+    stream = np.empty(STREAM_WORDS, np.uint64)
+    open_stream(stream, seed, purpose, a, b)
+    for i in range(out.shape[0]):
+        out[i] = np.int64(next_bounded(stream, bound))
+
+
+@njit(cache=True, nogil=True)
+def _shuffled(
+    seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, out: NDArray[np.int64]
+) -> None:
+    stream = np.empty(STREAM_WORDS, np.uint64)
+    open_stream(stream, seed, purpose, a, b)
+    for i in range(out.shape[0]):
+        out[i] = i
+    shuffle(stream, out)
+
+
+@njit(cache=True, nogil=True)
+def _feistel_many(
+    keys: NDArray[np.uint64], indices: NDArray[np.int64], size: np.uint64, out: NDArray[np.int64]
+) -> None:
+    for i in range(indices.shape[0]):
+        out[i] = np.int64(feistel(keys, np.uint64(indices[i]), size))
+
+
+@njit(cache=True, nogil=True)
+def _feistel_keys(
+    seed: np.uint64, purpose: np.uint64, names: NDArray[np.int64], out: NDArray[np.uint64]
+) -> None:
+    stream = np.empty(STREAM_WORDS, np.uint64)
+    for i in range(names.shape[0]):
+        open_stream(stream, seed, purpose, names[i], 0)
+        for j in range(out.shape[1]):
+            out[i, j] = next_word(stream)
+
+
+@njit(cache=True, nogil=True)
+def _words(seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, out: NDArray[np.uint64]) -> None:
+    stream = np.empty(STREAM_WORDS, np.uint64)
+    open_stream(stream, seed, purpose, a, b)
+    for i in range(out.shape[0]):
+        out[i] = next_word(stream)
+
+
+def _draw(seed: int, purpose: int, a: int, b: int) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """The four numbers that name a draw, checked, as words."""
+    return (
+        np.uint64(check_word("seed", seed)),
+        np.uint64(check_word("purpose", purpose)),
+        np.uint64(check_word("a", a)),
+        np.uint64(check_word("b", b)),
+    )
+
+
+def words(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.uint64]:
+    """Returns what `seeds.philox_words` returns."""
+    out = np.empty(count, np.uint64)
+    _words(*_draw(seed, purpose, a, b), out)
+    return out
+
+
+def bounded(seed: int, purpose: int, a: int, b: int, bound: int, count: int) -> NDArray[np.int64]:
+    """Returns `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b).
+
+    Raises:
+        ValueError: `bound` is not in 1..2**63.
+    """
+    if not 1 <= bound <= 1 << 63:
+        raise ValueError(f"bound: got {bound}, allowed is 1 to 2**63")
+    out = np.empty(count, np.int64)
+    _bounded(*_draw(seed, purpose, a, b), np.uint64(bound), out)
+    return out
+
+
+def shuffled(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.int64]:
+    """Returns a uniform permutation of range(count), int64[count], of the draw (seed, purpose, a, b)."""
+    out = np.empty(count, np.int64)
+    _shuffled(*_draw(seed, purpose, a, b), out)
+    return out
+
+
+def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Returns `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS].
+
+    Raises:
+        ValueError: a name below 0.
+    """
+    names = np.ascontiguousarray(names, np.int64)
+    if len(names) and int(names.min()) < 0:
+        raise ValueError(f"names: got {names.min()}, allowed is 0 and above")
+    out = np.empty((len(names), FEISTEL_ROUNDS), np.uint64)
+    _feistel_keys(np.uint64(check_word("seed", seed)), np.uint64(purpose), names, out)
+    return out
+
+
+def feistel_many(keys: NDArray[np.uint64], indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Returns `seeds.feistel` of each index, int64, for round keys from `seeds.feistel_keys`."""
+    if not 1 <= size <= 1 << 63:
+        raise ValueError(f"size: got {size}, allowed is 1 to 2**63")
+    if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
+        raise ValueError(f"indices: got {indices.min()} to {indices.max()}, allowed is 0 to {size - 1}")
+    out = np.empty(len(indices), np.int64)
+    _feistel_many(keys, np.asarray(indices, np.int64), np.uint64(size), out)
+    return out

@@ -1,0 +1,144 @@
+"""Drawings as pictures: PNG or SVG files, and SVG text for pages and notebooks.
+
+SVG is written as it is drawn here; PNG comes from matplotlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from trm_data.errors import SpecError
+from trm_data.show.drawing import Drawing, ink
+
+CELL = 18
+MARGIN = 8
+FORMATS = (".png", ".svg")
+_LETTERED = 22
+"""Grids with more rows than this are drawn without symbols: colour alone tells the cells apart."""
+
+
+def svg(drawing: Drawing, *, cell: int = CELL) -> str:
+    """A drawing as one SVG element."""
+    rows, columns = drawing.shape
+    width, height = columns * cell, rows * cell
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 2}" height="{height + 2}" '
+        f'viewBox="-1 -1 {width + 2} {height + 2}" shape-rendering="crispEdges" '
+        f'font-family="sans-serif" font-size="{cell * 0.62:.1f}">'
+    ]
+    lettered = rows <= _LETTERED
+    for row in range(rows):
+        line = drawing.colours[row].tolist()
+        starts = [column for column in range(columns) if not column or line[column] != line[column - 1]]
+        for start, stop in zip(starts, [*starts[1:], columns], strict=True):
+            parts.append(
+                f'<rect x="{start * cell}" y="{row * cell}" width="{(stop - start) * cell}" height="{cell}" '
+                f'fill="{drawing.palette[line[start]]}"/>'
+            )
+        for column, symbol in enumerate(drawing.symbols[row] if lettered else ""):
+            if symbol not in " .#":
+                parts.append(
+                    f'<text x="{(column + 0.5) * cell:.1f}" y="{(row + 0.72) * cell:.1f}" text-anchor="middle" '
+                    f'fill="{ink(drawing.palette[line[column]])}">{escape(symbol)}</text>'
+                )
+    if lettered:
+        parts += _lines(rows, columns, cell, 1, 1, 0.5, "#9ca3af")
+    box_rows, box_columns = drawing.box
+    if box_rows and box_columns:
+        parts += _lines(rows, columns, cell, box_rows, box_columns, 2, "#111827")
+    parts.append(
+        f'<rect x="0" y="0" width="{width}" height="{height}" fill="none" stroke="#111827" stroke-width="1.5"/></svg>'
+    )
+    return "".join(parts)
+
+
+def _lines(
+    rows: int, columns: int, cell: int, down: int, across: int, width: float, colour: str
+) -> list[str]:
+    style = f'stroke="{colour}" stroke-width="{width}"'
+    horizontal = [
+        f'<line x1="0" y1="{row * cell}" x2="{columns * cell}" y2="{row * cell}" {style}/>'
+        for row in range(down, rows, down)
+    ]
+    vertical = [
+        f'<line x1="{column * cell}" y1="0" x2="{column * cell}" y2="{rows * cell}" {style}/>'
+        for column in range(across, columns, across)
+    ]
+    return horizontal + vertical
+
+
+def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
+    """Write titled drawings side by side into one file, as its ending says.
+
+    Raises:
+        SpecError: The file is neither .png nor .svg.
+    """
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise SpecError(f"--out {path}: allowed are {', '.join(FORMATS)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if ending == ".svg":
+        path.write_text(_svg_page(drawings), "utf-8")
+    else:
+        _write_png(drawings, path)
+
+
+def _svg_page(drawings: Sequence[tuple[str, Drawing]]) -> str:
+    title = 20
+    x = MARGIN
+    parts: list[str] = []
+    height = 0
+    for name, drawing in drawings:
+        rows, columns = drawing.shape
+        parts.append(
+            f'<text x="{x}" y="{MARGIN + 12}" font-family="sans-serif" font-size="12">{escape(name)}</text>'
+        )
+        parts.append(f'<g transform="translate({x},{MARGIN + title})">{svg(drawing)}</g>')
+        x += columns * CELL + 2 + 2 * MARGIN
+        height = max(height, rows * CELL)
+    total = height + title + 2 * MARGIN + 2
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="{total}">'
+        f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def _write_png(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+
+    columns = [drawing.shape[1] for _, drawing in drawings]
+    rows = max(drawing.shape[0] for _, drawing in drawings)
+    inch = 0.26 if rows <= _LETTERED else 0.13
+    width = max(sum(columns) * inch + 0.5 * len(drawings), 2.0)
+    figure = Figure(figsize=(width, rows * inch + 0.6), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(drawings), squeeze=False, width_ratios=columns)[0]
+    for axis, (name, drawing) in zip(axes, drawings, strict=True):
+        high, wide = drawing.shape
+        palette = ListedColormap(list(drawing.palette))
+        axis.imshow(drawing.colours, cmap=palette, vmin=-0.5, vmax=len(drawing.palette) - 0.5)
+        axis.set_title(name, fontsize=8, loc="left")
+        axis.set_xticks([])
+        axis.set_yticks([])
+        lettered = high <= _LETTERED
+        if lettered:
+            for row in range(high):
+                for column in range(wide):
+                    symbol = drawing.symbols[row][column]
+                    if symbol not in " .#":
+                        colour = drawing.palette[int(drawing.colours[row, column])]
+                        axis.text(
+                            column, row, symbol, ha="center", va="center", fontsize=9, color=ink(colour)
+                        )
+            axis.hlines([r - 0.5 for r in range(1, high)], -0.5, wide - 0.5, colors="#9ca3af", linewidth=0.4)
+            axis.vlines([c - 0.5 for c in range(1, wide)], -0.5, high - 0.5, colors="#9ca3af", linewidth=0.4)
+        box_rows, box_columns = drawing.box
+        if box_rows and box_columns:
+            downs, acrosses = range(box_rows, high, box_rows), range(box_columns, wide, box_columns)
+            axis.hlines([r - 0.5 for r in downs], -0.5, wide - 0.5, colors="#111827", linewidth=1.6)
+            axis.vlines([c - 0.5 for c in acrosses], -0.5, high - 0.5, colors="#111827", linewidth=1.6)
+    figure.savefig(path, format="png")

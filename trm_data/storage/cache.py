@@ -1,0 +1,158 @@
+"""Files of buckets on this machine, by the sha256 of their bytes: verified at every use, within a bound.
+
+    <cache>/files/<first two digits>/<sha256>, .lock
+
+The least recently used files go first. All processes of a machine share it: a file gets its name when it is whole,
+and the folder's lock is held by whoever writes it, so that a file is fetched once. A killed process leaves a
+temporary file, which the next fetch overwrites or the bound removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from trm_data.errors import BucketError, CorruptDatasetError, SpecError
+from trm_data.storage.atomic import check_file
+from trm_data.storage.root import user_cache
+
+DEFAULT_LIMIT_BYTES = 50_000_000_000
+SPARED_S = 10.0
+"""A file used so recently is not removed: whoever asked for it may not have opened it yet."""
+FETCHING_S = 3600.0
+"""A temporary file older than this is one that a killed process left."""
+
+
+def limit_bytes() -> int:
+    """The bound: `TRM_CACHE_BYTES`, else 50 GB.
+
+    Raises:
+        SpecError: It is no number.
+    """
+    text = os.environ.get("TRM_CACHE_BYTES") or str(DEFAULT_LIMIT_BYTES)
+    try:
+        limit = int(float(text))
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        raise SpecError(f"TRM_CACHE_BYTES={text}: expected a number of bytes, such as 20e9")
+    return limit
+
+
+def cached_file(
+    sha256: str, size_bytes: int, fetch: Callable[[Path], bool], what: str, *, fresh: bool = False
+) -> Path:
+    """The file with these bytes, fetched unless it is there.
+
+    Args:
+        sha256: Of its bytes, hexadecimal.
+        size_bytes: Its size.
+        fetch: Writes it to a path; says whether there is such a file.
+        what: Where it comes from, for messages.
+        fresh: Fetch it even if it is there: what counts is what is stored elsewhere.
+
+    Raises:
+        CorruptDatasetError: There is no such file, or it has other bytes.
+        BucketError: It cannot be fetched, or there is no space for it.
+    """
+    path = _path(sha256)
+    with _locked(path.parent):
+        if not fresh and _is_whole(path, size_bytes, sha256):
+            os.utime(path)
+            return path
+        _make_room(size_bytes, keep=path)
+        temporary = path.with_name(f".tmp-{sha256}")
+        try:
+            _fetch(temporary, size_bytes, sha256, fetch, what)
+            temporary.replace(path)
+            _make_room(0, keep=path)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise BucketError(
+                    f"{path.parent}: no space for {what} ({size_bytes:,} bytes); free some, or set TRM_CACHE "
+                    "to another folder"
+                ) from error
+            raise
+        finally:
+            temporary.unlink(missing_ok=True)
+    return path
+
+
+def adopt(source: Path, sha256: str) -> None:
+    """Move a checked file into the cache."""
+    path = _path(sha256)
+    with _locked(path.parent):
+        _make_room(source.stat().st_size, keep=source)
+        try:
+            source.replace(path)
+        except OSError:  # another file system
+            temporary = path.with_name(f".tmp-{sha256}")
+            shutil.move(source, temporary)
+            temporary.replace(path)
+        os.utime(path)
+
+
+def _fetch(temporary: Path, size_bytes: int, sha256: str, fetch: Callable[[Path], bool], what: str) -> None:
+    """Fetch into a temporary file; a second time if what arrived is not what was asked for."""
+    for attempt in (1, 2):
+        if not fetch(temporary):
+            raise CorruptDatasetError(f"{what}: is missing")
+        try:
+            check_file(temporary, size_bytes=size_bytes, sha256=sha256)
+            return
+        except CorruptDatasetError as error:
+            if attempt == 2:
+                raise CorruptDatasetError(str(error).replace(str(temporary), what)) from None
+
+
+def _is_whole(path: Path, size_bytes: int, sha256: str) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        check_file(path, size_bytes=size_bytes, sha256=sha256)
+    except CorruptDatasetError:
+        path.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _make_room(size_bytes: int, keep: Path) -> None:
+    """Remove the least recently used files until so many bytes fit; a file larger than the bound comes alone."""
+    found: list[tuple[float, int, Path]] = []
+    for path in _folder().glob("*/*"):
+        with suppress(FileNotFoundError):  # another process removed it
+            status = path.stat()
+            spared = FETCHING_S - SPARED_S if path.name.startswith(".tmp-") else 0.0
+            found.append((status.st_mtime + spared, status.st_size, path))
+    total = sum(size for _, size, _ in found) + size_bytes
+    limit = limit_bytes()
+    recent = time.time() - SPARED_S
+    for used, size, path in sorted(found):
+        if total <= limit or used > recent:
+            return
+        if path != keep and path.name != ".lock":
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _folder() -> Path:
+    return user_cache() / "files"
+
+
+def _path(sha256: str) -> Path:
+    return _folder() / sha256[:2] / sha256
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None, None, None]:
+    """Hold a folder's lock; others wait."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,145 @@
+"""Says on a bucket that a machine is at work on a dataset, so that another one stays away.
+
+A bucket has no locks that end with their holder. A claim is an object that its holder touches every few seconds; who
+finds a claim watches it: if it moves, the holder lives, and the second one stops; if it stands still for the lease,
+its holder is dead, and the claim is taken over. Nobody's clock is compared with another's. A machine takes over its
+own claims at once, for the local lock says that the process that made them is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trm_data.errors import BucketError, BuildError
+from trm_data.storage.bucket import Bucket
+
+BEAT_S = 5.0
+LEASE_S = 30.0
+"""Stands still for so long: dead."""
+LOOK_S = 1.0
+
+
+class Claim:
+    """A claim that is held.
+
+    Args:
+        bucket: Where it lies.
+        path: Its object.
+        generation: Of the object that we wrote.
+    """
+
+    def __init__(self, bucket: Bucket, path: str, generation: str) -> None:
+        self._bucket, self._path, self._generation = bucket, path, generation
+
+    def check(self) -> None:
+        """Nobody took it over.
+
+        Raises:
+            BuildError: Somebody did, because this process stood still for longer than the lease.
+        """
+        there = self._bucket.stat(self._path)
+        if there is None or there.generation != self._generation:
+            raise BuildError(
+                f"{self._bucket.where(self._path)}: another machine took over, because this one was not heard of for "
+                f"{LEASE_S:.0f} s; build again to go on"
+            )
+
+    def beat_until(self, ended: threading.Event) -> None:
+        """Give signs of life until the work ends or the claim is lost."""
+        count = 0
+        while not ended.wait(BEAT_S):
+            count += 1
+            with suppress(BucketError):  # the next beat, or `check`, finds out
+                if not self._bucket.touch(self._path, self._generation, str(count)):
+                    return
+
+    def release(self) -> None:
+        """Give it back; where that fails it ends with its lease."""
+        with suppress(BucketError):
+            self._bucket.delete(self._path, self._generation)
+
+
+@contextmanager
+def claimed(bucket: Bucket, path: str, machine: Path) -> Generator[Claim, None, None]:
+    """Hold a claim while working.
+
+    Args:
+        bucket: Where it lies.
+        path: Its object.
+        machine: Local file that holds this machine's identity; written if it is not there. Whoever calls this
+            holds the local lock of the same work.
+
+    Raises:
+        BuildError: Another machine is at work.
+    """
+    claim = Claim(bucket, path, _acquire(bucket, path, _identity(machine)))
+    ended = threading.Event()
+    beats = threading.Thread(target=claim.beat_until, args=(ended,), name="claim", daemon=True)
+    beats.start()
+    try:
+        yield claim
+    finally:
+        ended.set()
+        beats.join()
+        claim.release()
+
+
+def _acquire(bucket: Bucket, path: str, machine: str) -> str:
+    """Write the claim, when nobody who lives holds it; returns its generation."""
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    ours = {"machine": machine, "host": socket.gethostname(), "process": os.getpid(), "began": began}
+    content = json.dumps({**ours, "token": uuid.uuid4().hex}).encode()
+    seen, since = ("", ""), time.monotonic()
+    while True:
+        created = bucket.create(path, content)
+        there = bucket.stat(path)
+        if there is None:
+            continue
+        if created:
+            return there.generation
+        holder = _holder(bucket.read(path))
+        mark = (there.generation, there.metageneration)
+        if holder.get("machine") == machine:
+            bucket.delete(path, there.generation)
+        elif mark != seen:
+            if seen != ("", ""):
+                raise BuildError(
+                    f"{bucket.where(path)}: another machine is at work on this dataset ({holder.get('host', '?')}, "
+                    f"process {holder.get('process', '?')}, since {holder.get('began', '?')}); wait for it"
+                )
+            seen, since = mark, time.monotonic()
+        elif time.monotonic() - since > LEASE_S:
+            bucket.delete(path, there.generation)
+        else:
+            time.sleep(LOOK_S)
+
+
+def _holder(content: bytes | None) -> dict[str, object]:
+    """Who wrote a claim; nothing where it cannot be read."""
+    try:
+        value = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _identity(file: Path) -> str:
+    """A name for this machine's folder for the root, drawn once."""
+    with suppress(FileNotFoundError):
+        if found := file.read_text().strip():
+            return found
+    drawn = uuid.uuid4().hex
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".tmp-{file.name}-{drawn}")
+    temporary.write_text(drawn)
+    temporary.replace(file)
+    return drawn

@@ -1,0 +1,1 @@
+"""Checks datasets: `flow` is the whole of it, `rows` the check of one shard."""

@@ -1,0 +1,1 @@
+"""Training states on disk, with proof that they are what was saved."""

@@ -1,0 +1,1 @@
+"""How state and batches lie over devices."""

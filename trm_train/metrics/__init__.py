@@ -1,0 +1,1 @@
+"""Metrics as sums and counts: `sums` on the devices, `table` on disk."""

@@ -1,0 +1,95 @@
+"""Mirrors metrics to Weights & Biases. Our own metric table is the truth; this is a window on it.
+
+Without a login the run is kept offline under its folder (`wandb sync` uploads it later). wandb cannot resume
+an offline run, so a resumed one is a new wandb run of the same group.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from trm_train.run.record import RunRecord
+
+TrackingMode = Literal["wandb", "none"]
+
+
+class Tracker(Protocol):
+    """Receives metrics as they come."""
+
+    id: str
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        """Metrics of a step, already divided."""
+        ...
+
+    def finish(self) -> None:
+        """No more will come."""
+        ...
+
+
+class NoTracker:
+    """Keeps nothing."""
+
+    id = ""
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
+class WandbTracker:
+    """One wandb run."""
+
+    def __init__(self, folder: Path, record: RunRecord) -> None:
+        import wandb
+
+        online = bool(os.environ.get("WANDB_API_KEY")) or _logged_in()
+        self._run = wandb.init(
+            project="trm",
+            group=record.experiment,
+            name=record.run,
+            id=record.run if online else None,
+            resume="allow" if online else None,
+            config=_flat(record),
+            dir=folder,
+            mode="online" if online else "offline",
+            settings=wandb.Settings(console="off", silent=True),
+        )
+        self.id: str = self._run.id
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        """Metrics of a step."""
+        self._run.log(metrics, step=step)
+
+    def finish(self) -> None:
+        """Flush and close."""
+        self._run.finish()
+
+
+def make_tracker(mode: TrackingMode, folder: Path, record: RunRecord) -> Tracker:
+    """The tracker that was asked for."""
+    return NoTracker() if mode == "none" else WandbTracker(folder, record)
+
+
+def _logged_in() -> bool:
+    import netrc
+
+    try:
+        entry = netrc.netrc().authenticators("api.wandb.ai")
+    except (FileNotFoundError, netrc.NetrcParseError):
+        return False
+    return entry is not None
+
+
+def _flat(record: RunRecord) -> dict[str, Any]:
+    from trm_train.config.run import config_to_json
+
+    return {
+        **config_to_json(record.config),
+        "identity": record.identity,
+        "content_digest": record.content_digest,
+    }

@@ -1,0 +1,95 @@
+"""Compiles a run's steps ahead of the first one, through a cache under the root.
+
+A second start of the same run, or another run of the same shapes, reads the program instead of compiling it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import Mesh
+
+from trm_data.storage.root import Layout
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.sharding import batch_sharding, jit_train_step
+from trm_train.state import TrainState, init_state
+from trm_train.step.train import make_train_step
+
+
+@dataclass(frozen=True)
+class CompiledStep:
+    """A compiled training step and what is known of it.
+
+    Attributes:
+        compiled: Called with state and batch.
+        batch: Shapes and types of the batch it takes.
+        num_parameters: Trained parameters of the network.
+        num_embedding_parameters: Elements of the puzzle-embedding table, padding included.
+        seconds: Time it took to trace and compile, or to read from the cache.
+        memory_bytes: Arguments, results and temporaries on one device; None where the backend does not say.
+    """
+
+    compiled: Any
+    batch: dict[str, jax.ShapeDtypeStruct]
+    num_parameters: int
+    num_embedding_parameters: int
+    seconds: float
+    memory_bytes: dict[str, int] | None
+
+
+def use_compilation_cache(layout: Layout) -> None:
+    """Keep compiled programs under the root, all of them."""
+    folder = layout.cache / "xla"
+    folder.mkdir(parents=True, exist_ok=True)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def compile_train_step(
+    config: RunConfig, spec: InputSpec, mesh: Mesh
+) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
+    """The compiled training step, the state before the first step, both over the mesh, and the model."""
+    model, state = init_state(config, spec, config.data.global_batch_size, mesh)
+    begun = time.perf_counter()
+    batch = batch_element(config, spec, mesh)
+    jitted: Any = jit_train_step(make_train_step(config, spec, model), mesh, state)
+    compiled = jitted.lower(state, batch).compile()
+    table = state.puzzle_table
+    step = CompiledStep(
+        compiled=compiled,
+        batch=batch,
+        num_parameters=sum(leaf.size for leaf in jax.tree.leaves(state.params)),
+        num_embedding_parameters=0 if table is None else table.size,
+        seconds=time.perf_counter() - begun,
+        memory_bytes=_memory(compiled),
+    )
+    return step, state, model
+
+
+def batch_element(config: RunConfig, spec: InputSpec, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes, types and layout of a global batch."""
+    rows, placed = config.data.global_batch_size, batch_sharding(mesh)
+    cells = (rows, spec.sequence_length)
+    return {
+        "inputs": jax.ShapeDtypeStruct(cells, np.uint8, sharding=placed),
+        "labels": jax.ShapeDtypeStruct(cells, np.uint8, sharding=placed),
+        "puzzle_identifiers": jax.ShapeDtypeStruct((rows,), np.int32, sharding=placed),
+    }
+
+
+def _memory(compiled: Any) -> dict[str, int] | None:
+    analysis = compiled.memory_analysis()
+    if analysis is None:
+        return None
+    return {
+        "arguments": analysis.argument_size_in_bytes,
+        "results": analysis.output_size_in_bytes,
+        "temporaries": analysis.temp_size_in_bytes,
+        "donated": analysis.alias_size_in_bytes,
+    }
