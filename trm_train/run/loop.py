@@ -37,7 +37,7 @@ from trm_train.run.tracking import Tracker, TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate, validate
 from trm_train.state import TrainState, eval_weights
 from trm_train.step.compile import CompiledStep, compile_train_step, use_compilation_cache
-from trm_train.step.train import make_eval_step
+from trm_train.step.evaluate import make_eval_step
 
 
 class Console(Protocol):

@@ -12,7 +12,7 @@ from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import evaluation_batches
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.state import Weights
-from trm_train.step.train import EvalOutputs
+from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
 

@@ -1,4 +1,3 @@
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,26 +16,24 @@ def batch_of(value: int) -> dict:
 
 
 def test_slots_keep_their_example_until_they_halt() -> None:
-    h_init, l_init = jnp.full((2,), 5.0), jnp.full((2,), 6.0)
-    carry = refill(initial_carry(4, 3, 5, 2, "float32"), batch_of(10), h_init, l_init)
+    initial = {"z_h": jnp.full((4, 5, 2), 5.0), "z_l": jnp.full((4, 5, 2), 6.0)}
+    carry = refill(initial_carry(4, 3, initial), batch_of(10), initial)
     assert np.all(carry.current["labels"] == 11)
     assert carry.current["labels"].dtype == jnp.int32
-    assert np.all(carry.z_h == 5.0)
-    assert np.all(carry.z_l == 6.0)
-    worked = jax.tree.map(lambda x: x, carry)
+    assert np.all(carry.states["z_h"] == 5.0)
+    assert np.all(carry.states["z_l"] == 6.0)
     worked = type(carry)(
-        z_h=carry.z_h + 1.0,
-        z_l=carry.z_l + 1.0,
+        states={name: z + 1.0 for name, z in carry.states.items()},
         steps=carry.steps + 3,
         halted=jnp.asarray([False, True, False, True]),
         current=carry.current,
     )
-    carry = refill(worked, batch_of(20), h_init, l_init)
+    carry = refill(worked, batch_of(20), initial)
     assert carry.current["inputs"][:, 0].tolist() == [10, 20, 10, 20]
     assert carry.current["labels"][:, 0].tolist() == [11, 21, 11, 21]
     assert carry.current["puzzle_identifiers"].tolist() == [12, 22, 12, 22]
     assert carry.steps.tolist() == [3, 0, 3, 0]
-    assert carry.z_h[:, 0, 0].tolist() == [6.0, 5.0, 6.0, 5.0]
+    assert carry.states["z_h"][:, 0, 0].tolist() == [6.0, 5.0, 6.0, 5.0]
 
 
 def test_halting() -> None:
