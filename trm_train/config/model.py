@@ -28,8 +28,7 @@ class NetworkConfig:
     halt_max_steps: int = 16
     """Supervision steps at most per example in training, and always in evaluation."""
     halt_exploration_prob: Scheduled = 0.1
-    """Probability that a slot may not halt before a drawn number of steps: a number, or linear(START, END) over
-    training."""
+    """Probability that a slot may not halt early; linear(START, END) changes it over training."""
     puzzle_emb_ndim: int | None = None
     """Width of a puzzle-embedding row; None follows `hidden_size`, 0 removes the puzzle positions."""
     puzzle_emb_len: int = 16
@@ -90,8 +89,7 @@ class ModelConfig(NetworkConfig):
     l_cycles: int = 6
     """Updates of z_L for each update of z_H (n in the paper)."""
     no_act_continue: bool = True
-    """True: halt when q_halt > 0. False: halt when q_halt > q_continue, with a loss for q_continue (one more forward
-    pass a step)."""
+    """True: halt when q_halt > 0. False: when q_halt > q_continue, which then has a loss (one forward pass more)."""
 
     def check(self) -> None:
         """Refuse what this network cannot be.

@@ -126,6 +126,41 @@ def check_config(config: RunConfig) -> None:
         raise ConfigError(f"seed: from 0 to 2^31 - 1, got {config.seed}")
 
 
+def schedules_over_training(config: RunConfig) -> list[str]:
+    """What of a run depends on how many steps it has in all, for people: key and value."""
+    parts = {"data": config.data, "model": config.model, "optim": config.optim}
+    values = {
+        f"{key}.{item.name}": getattr(part, item.name)
+        for key, part in parts.items()
+        for item in dataclasses.fields(part)
+    }
+    found = [f"{key} {value}" for key, value in values.items() if isinstance(value, Linear)]
+    if config.optim.lr_decays:
+        found.append(f"optim.lr_min_ratio {config.optim.lr_min_ratio:g} ({config.optim.lr_schedule})")
+    return found
+
+
+def check_extension(config: RunConfig, steps: int) -> None:
+    """Refuse to go on to `steps` steps in all where that is no continuation of the same run.
+
+    Raises:
+        ConfigError: It is not beyond `total_steps`, or something changes over the training that would be longer.
+    """
+    if steps <= config.total_steps:
+        raise ConfigError(f"extend: above total_steps ({config.total_steps}), got {steps}")
+    schedules = schedules_over_training(config)
+    if schedules:
+        raise ConfigError(
+            f"extend: not with {', '.join(schedules)}, which ends at step {config.total_steps}: {steps} steps would "
+            f"have had another one from the start; that is a run of its own (--total-steps {steps})"
+        )
+
+
+def planned_steps(config: RunConfig, extended_to: int | None) -> int:
+    """The step a run ends at: `total_steps`, or what it was extended to."""
+    return config.total_steps if extended_to is None else extended_to
+
+
 def _changes(value: Any, default: Any, path: str) -> dict[str, Any]:
     """What differs from the defaults, by dotted path, in plain JSON; nested dataclasses field by field."""
     if value == default:

@@ -32,7 +32,15 @@ from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
 from trm_train.metrics.table import MetricTable
 from trm_train.optim.build import make_schedule
-from trm_train.run.record import CONFIG_FILE, RunRecord, make_record, read_record, run_folder, write_record
+from trm_train.run.record import (
+    CONFIG_FILE,
+    RunRecord,
+    extend_record,
+    make_record,
+    read_record,
+    run_folder,
+    write_record,
+)
 from trm_train.run.tracking import Tracker, TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate, validate
 from trm_train.state import TrainState, eval_weights
@@ -112,6 +120,7 @@ def train(
     *,
     resume: bool = True,
     tracking: TrackingMode = "wandb",
+    extend: int | None = None,
 ) -> TrainResult:
     """Train a run to its last step, from its newest checkpoint if it has one.
 
@@ -122,6 +131,7 @@ def train(
         console: Shows progress.
         resume: False throws away what the run has and starts anew.
         tracking: Where metrics are mirrored.
+        extend: Steps in all, beyond those of the configuration.
 
     Raises:
         ConfigError: The configuration cannot be run.
@@ -142,6 +152,7 @@ def train(
             record = _continue_record(folder, record)
         else:
             _forget(layout, folder, record)
+        record = extend_record(record, extend)
         write_record(folder, record)
         compiled, state, model = compile_train_step(config, record.input_spec, mesh)
         checkpoints = Checkpoints(folder, config.execution.keep_weights)
@@ -162,7 +173,7 @@ def train(
             table=MetricTable(folder, start),
             tracker=tracker,
             console=console,
-            rates=config.optim.lr * _rate_factors(config),
+            rates=config.optim.lr * _rate_factors(config, record.total_steps),
         )
         loader = stack.enter_context(
             make_loader(
@@ -179,14 +190,14 @@ def train(
         with _stop_signals() as stop:
             step = _run_steps(run, state, loader, start, stop)
         seconds = time.perf_counter() - run.begun
-    return TrainResult(folder, record, step, step >= config.total_steps, start, seconds)
+    return TrainResult(folder, record, step, step >= record.total_steps, start, seconds)
 
 
 def _run_steps(run: _Run, state: TrainState, loader: BatchLoader, start: int, stop: _StopRequest) -> int:
     """All steps from `start`; returns the number of steps taken in all."""
     execution = run.config.execution
     placed = batch_sharding(run.mesh)
-    total = run.config.total_steps
+    total = run.record.total_steps
     pending: tuple[int, Any] | None = None
     step = saved = start
     while step < total and not stop.requested:
@@ -234,7 +245,7 @@ def _record_step(run: _Run, step: int, metrics: Any) -> None:
     for name, value in values.items():
         run.window[name] = run.window.get(name, 0.0) + value
     run.window_steps += 1
-    if step % run.config.execution.log_every == 0 or step == run.config.total_steps:
+    if step % run.config.execution.log_every == 0 or step == run.record.total_steps:
         shown = means(run.window, run.window_steps * run.config.data.global_batch_size)
         run.console.window(step, row["rows_loaded"], run.window_steps, shown)
         run.tracker.log(step, {f"train/{name}": value for name, value in shown.items()})
@@ -274,9 +285,9 @@ def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
     return shown
 
 
-def _rate_factors(config: RunConfig) -> np.ndarray:
+def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
     """The factor of the learning rates at every step, from step 1."""
-    return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, config.total_steps + 1, dtype=jnp.int32)))
+    return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, steps + 1, dtype=jnp.int32)))
 
 
 def check_batch(config: RunConfig, mesh: Mesh) -> None:
@@ -310,7 +321,7 @@ def _continue_record(folder: Path, record: RunRecord) -> RunRecord:
                 f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
                 "start anew with --resume never"
             )
-    return replace(record, created_at=before.created_at)
+    return replace(record, created_at=before.created_at, extended_to=before.extended_to)
 
 
 def _restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> tuple[TrainState, int]:

@@ -55,6 +55,12 @@ def test_exploration_is_drawn_for_every_slot_and_step() -> None:
     assert 0.02 < (explored[0] & explored[1]).mean() < 0.11  # steps are drawn independently
 
 
+def test_a_probability_that_changes_over_training_draws_like_the_number_it_is() -> None:
+    as_number = exploration_min_steps(KEY, jnp.int32(5), 64, 0.5, 16)
+    assert np.array_equal(as_number, exploration_min_steps(KEY, jnp.int32(5), 64, jnp.float32(0.5), 16))
+    assert np.all(exploration_min_steps(KEY, jnp.int32(5), 64, jnp.float32(0.0), 16) == 1)
+
+
 def test_exploration_of_a_slot_does_not_depend_on_the_other_slots() -> None:
     many = exploration_min_steps(KEY, jnp.int32(5), 64, 0.5, 16)
     few = exploration_min_steps(KEY, jnp.int32(5), 8, 0.5, 16)
