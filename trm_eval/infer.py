@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import evaluation_batches
 from trm_data.show.progress import Progress
-from trm_train.checkpoint.manager import choose_weights, restore_weights, weights_tree
+from trm_train.checkpoint.manager import restore_weights
+from trm_train.checkpoint.tree import choose_weights, weights_tree
 from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
 from trm_train.run.record import RunRecord
 from trm_train.run.validate import evaluation_batch_size
-from trm_train.state import Weights, init_state
-from trm_train.step.train import make_eval_step
+from trm_train.state import Weights, abstract_weights
+from trm_train.step.evaluate import make_eval_step
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def infer(
         CheckpointError: There is no such checkpoint, or it cannot be read.
     """
     mesh = make_mesh()
-    model, state = init_state(record.config, record.input_spec, mesh.shape["data"], mesh)
-    tree, _ = restore_weights(run, step, weights_tree(state))
+    model, shapes = abstract_weights(record.config, record.input_spec, mesh)
+    tree, _ = restore_weights(run, step, weights_tree(shapes))
     chosen: Weights = choose_weights(tree, weights)
     evaluate = jax.jit(make_eval_step(record.config, record.input_spec, model, steps=supervision_steps))
     batch_size = evaluation_batch_size(dataset, mesh)

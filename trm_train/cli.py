@@ -17,7 +17,14 @@ from tyro.conf import Positional, arg, subcommand
 from trm_data.command import PARSING, Exit, Root, answer_version, errors_end
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.config.run import RunConfig, check_config, config_to_json, effective_identity
+from trm_train.config.overrides import choose_forms, spelled_values
+from trm_train.config.run import (
+    RunConfig,
+    check_config,
+    check_extension,
+    config_to_json,
+    effective_identity,
+)
 from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.registry import Experiment, find_experiment, load_experiments
 
@@ -27,12 +34,15 @@ if TYPE_CHECKING:
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
 Any field of the configuration can be overridden; the run is then another one, unless the field is one of
-execution. A run that was killed or stopped goes on by the same command.
+execution. A run that was killed or stopped goes on by the same command. --optim.name and --model.architecture choose
+a form of that part, whose own options --help then shows.
 
 For example:
 
   trm-train run quickstart
   trm-train run quickstart --seed 1 --optim.lr 3e-4
+  trm-train run quickstart --optim.name adamw --optim.lr-schedule linear
+  trm-train run quickstart --model.halt-exploration-prob "linear(0.3, 0.05)"
   trm-train run trm_sudoku_mlp --dry-run
   trm-train run quickstart --resume never --tracking none
 """
@@ -46,6 +56,8 @@ class RunOptions:
     root: Root = None
     dry_run: bool = False
     """Say what would run (configuration, parameters, steps, batch, memory); take no step."""
+    extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
+    """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
     resume: Literal["auto", "never"] = "auto"
     """never throws away the run's checkpoints and metrics and starts anew."""
     archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
@@ -181,15 +193,19 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(name: str, overrides: list[str]) -> int:
     """Train an experiment with overrides."""
     item = find_experiment(name)
-    options = tyro.cli(
-        RunOptions,
-        prog=f"trm-train run {name}",
-        description=RUN_HELP,
-        args=overrides,
-        default=RunOptions(config=item.make()),
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    config, others = choose_forms(item.make(), overrides)
+    with spelled_values():
+        options = tyro.cli(
+            RunOptions,
+            prog=f"trm-train run {name}",
+            description=RUN_HELP,
+            args=others,
+            default=RunOptions(config=config),
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
     check_config(options.config)
+    if options.extend is not None:
+        check_extension(options.config, options.extend)
     layout = resolve_root(options.root)
     archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -203,7 +219,13 @@ def _run(name: str, overrides: list[str]) -> int:
 
     with RunConsole(options.config, quiet=options.json) as console:
         result = train(
-            item, options.config, layout, console, resume=options.resume == "auto", tracking=options.tracking
+            item,
+            options.config,
+            layout,
+            console,
+            resume=options.resume == "auto",
+            tracking=options.tracking,
+            extend=options.extend,
         )
     _print_result(result, as_json=options.json)
     if archive is not None and result.finished:

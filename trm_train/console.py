@@ -52,16 +52,15 @@ class RunConsole:
     def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
         """Say what runs, where, from which step."""
         begins = f"goes on from step {start_step:,}" if start_step else "begins"
+        self._total = record.total_steps
         lines = self._lines(
             f"{record.run} {begins}; {folder}",
-            f"{compiled.num_parameters:,} parameters, {self._config.total_steps:,} steps of "
+            f"{compiled.num_parameters:,} parameters, {self._total:,} steps of "
             f"{self._config.data.global_batch_size} slots, compiled in {compiled.seconds:.1f} s",
         )
         self._marked = time.perf_counter()
         if self._bar is not None:
-            self._task = self._bar.add_task(
-                "train", total=self._config.total_steps, completed=start_step, rate=""
-            )
+            self._task = self._bar.add_task("train", total=self._total, completed=start_step, rate="")
             self._bar.start()
         return lines
 
@@ -76,7 +75,7 @@ class RunConsole:
         now = time.perf_counter()
         rate = steps / max(now - self._marked, 1e-9)
         self._marked = now
-        left = (self._config.total_steps - step) / rate
+        left = (self._total - step) / rate
         speed = f"{rate:.1f} steps/s, {rate * self._config.data.global_batch_size:,.0f} examples/s"
         if self._bar is not None:
             self._bar.update(self._task, rate=speed)

@@ -17,14 +17,8 @@ import pytest
 from trm_data.build.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_train.checkpoint.manager import (
-    Checkpoints,
-    fingerprints,
-    restore_weights,
-    state_tree,
-    weights_steps,
-    weights_tree,
-)
+from trm_train.checkpoint.manager import Checkpoints, fingerprints, restore_weights, weights_steps
+from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.config.run import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.console import RunConsole
 from trm_train.errors import CheckpointError, ConfigError

@@ -19,10 +19,9 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from trm_data.storage.store import Folder
+from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
-from trm_train.model.act import Carry
-from trm_train.optim.adam_atan2 import AdamATan2State
-from trm_train.state import TrainState, Weights
+from trm_train.state import TrainState
 
 FORMAT_VERSION = 1
 RESUME_KEPT = 2
@@ -93,7 +92,7 @@ class Checkpoints:
                 f"delete it to go on from step {max(older)}" if older else "start anew with --resume never"
             )
             raise CheckpointError(f"{error}; {way_out}") from error
-        return state_from_tree(tree), meta
+        return state_from_tree(tree, like), meta
 
     def wait(self) -> None:
         """Return when everything that was saved is on disk."""
@@ -136,57 +135,6 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
         manager.close()
 
 
-def state_tree(state: TrainState) -> dict[str, Any]:
-    """A training state as nested dictionaries, whose keys are the names in the checkpoint."""
-    carry = state.carry
-    return {
-        "params": state.params,
-        "optimizer": {"count": state.opt_state.count, "m": state.opt_state.m, "v": state.opt_state.v},
-        "ema": state.ema,
-        "puzzle_table": _optional(state.puzzle_table),
-        "fixed": state.fixed,
-        "carry": {
-            "z_h": carry.z_h,
-            "z_l": carry.z_l,
-            "steps": carry.steps,
-            "halted": carry.halted,
-            "current": carry.current,
-        },
-        "step": state.step,
-        "key": state.key,
-    }
-
-
-def state_from_tree(tree: dict[str, Any]) -> TrainState:
-    """Inverse of `state_tree`."""
-    return TrainState(
-        params=tree["params"],
-        opt_state=AdamATan2State(**tree["optimizer"]),
-        ema=tree["ema"],
-        puzzle_table=tree["puzzle_table"].get("rows"),
-        fixed=tree["fixed"],
-        carry=Carry(**tree["carry"]),
-        step=tree["step"],
-        key=tree["key"],
-    )
-
-
-def weights_tree(state: TrainState) -> dict[str, Any]:
-    """What evaluation may need of a state: raw and averaged parameters, puzzle table, latents."""
-    return {
-        "params": state.params,
-        "ema": state.ema,
-        "puzzle_table": _optional(state.puzzle_table),
-        "fixed": state.fixed,
-    }
-
-
-def choose_weights(tree: dict[str, Any], which: str) -> Weights:
-    """The weights to evaluate from a `weights_tree`: `ema` or `raw` parameters."""
-    params = tree["ema"] if which == "ema" else tree["params"]
-    return Weights(params=params, fixed=tree["fixed"], puzzle_table=tree["puzzle_table"].get("rows"))
-
-
 def fingerprints(tree: Any) -> dict[str, int]:
     """A 32-bit number for every leaf, from its bits and their places, the same on any mesh."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
@@ -216,11 +164,6 @@ def _fingerprint(leaf: jax.Array) -> jax.Array:
         stride *= leaf.shape[axis]
     mixed = (bits ^ (bits >> jnp.uint32(15))) * (places * jnp.uint32(2654435769) | jnp.uint32(1))
     return jnp.sum(mixed ^ (mixed >> jnp.uint32(13)), dtype=jnp.uint32)
-
-
-def _optional(value: Any) -> dict[str, Any]:
-    """An array that may be missing, as a dictionary that may be empty."""
-    return {} if value is None else {"rows": value}
 
 
 def _manager(folder: Folder, kept: int | None, *, create: bool = True) -> ocp.CheckpointManager:

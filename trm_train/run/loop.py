@@ -28,14 +28,14 @@ from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.optim.build import make_schedule
 from trm_train.run.observe import Console, Observer
 from trm_train.run.prepare import prepare
-from trm_train.run.record import RunRecord, write_record
+from trm_train.run.record import RunRecord, extend_record, write_record
 from trm_train.run.resume import continue_record, forget, restore
 from trm_train.run.stop import StopRequest, stop_signals
 from trm_train.run.tracking import TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate, validate
 from trm_train.state import TrainState, eval_weights
 from trm_train.step.compile import CompiledStep, compile_train_step
-from trm_train.step.train import make_eval_step
+from trm_train.step.evaluate import make_eval_step
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ def train(
     *,
     resume: bool = True,
     tracking: TrackingMode = "wandb",
+    extend: int | None = None,
 ) -> TrainResult:
     """Train a run to its last step, from its newest checkpoint if it has one.
 
@@ -95,6 +96,7 @@ def train(
         console: Shows progress.
         resume: False throws away what the run has and starts anew.
         tracking: Where metrics are mirrored.
+        extend: Steps in all, beyond those of the configuration.
 
     Raises:
         ConfigError: The configuration cannot be run.
@@ -115,6 +117,7 @@ def train(
             record = continue_record(folder, record)
         else:
             forget(layout, folder, record)
+        record = extend_record(record, extend)
         write_record(folder, record)
         compiled, state, model = compile_train_step(config, record.input_spec, mesh)
         checkpoints = Checkpoints(folder, config.execution.keep_weights)
@@ -125,9 +128,8 @@ def train(
         observer = Observer(
             folder,
             record,
-            total_steps=config.total_steps,
             start=start,
-            rates=config.optim.lr * _rate_factors(config),
+            rates=config.optim.lr * _rate_factors(config, record.total_steps),
             compiled=compiled,
             console=console,
             tracker=tracker,
@@ -151,7 +153,7 @@ def train(
         )
         with stop_signals() as stop:
             step = _run_steps(run, state, loader, start, stop)
-        finished = step >= config.total_steps
+        finished = step >= record.total_steps
         checkpoints.wait()
         observer.flush("finished" if finished else "stopped")
     return TrainResult(folder, record, step, finished, start, observer.seconds, stop.signal)
@@ -161,7 +163,7 @@ def _run_steps(run: _Run, state: TrainState, loader: BatchLoader, start: int, st
     """All steps from `start`; returns the number of steps taken in all."""
     execution = run.config.execution
     placed = batch_sharding(run.mesh)
-    total = run.config.total_steps
+    total = run.record.total_steps
     pending: tuple[int, Any] | None = None
     step = saved = start
     run.observer.begin()
@@ -239,9 +241,9 @@ def _fail(run: _Run, error: Exception) -> None:
         return
 
 
-def _rate_factors(config: RunConfig) -> np.ndarray:
+def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
     """The factor of the learning rates at every step, from step 1."""
-    return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, config.total_steps + 1, dtype=jnp.int32)))
+    return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, steps + 1, dtype=jnp.int32)))
 
 
 def _open_validation(config: RunConfig, layout: Layout, dataset: Dataset) -> Dataset | None:

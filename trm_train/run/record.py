@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +20,15 @@ from trm_data.storage.atomic import json_bytes
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_train.config.run import InputSpec, RunConfig, config_from_json, config_to_json, identity_hash
+from trm_train.config.run import (
+    InputSpec,
+    RunConfig,
+    check_extension,
+    config_from_json,
+    config_to_json,
+    identity_hash,
+    planned_steps,
+)
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
 
@@ -45,6 +53,27 @@ class RunRecord:
     identifiers_digest: str
     created_at: str
     versions: dict[str, str]
+    extended_to: int | None = None
+    """Steps in all, where a user let it go on beyond `config.total_steps`."""
+
+    @property
+    def total_steps(self) -> int:
+        """The step it ends at."""
+        return planned_steps(self.config, self.extended_to)
+
+
+def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
+    """The record of a run that goes on to `steps` steps in all; None leaves it as it is.
+
+    Raises:
+        ConfigError: The run cannot be extended so.
+    """
+    if steps is None:
+        return record
+    check_extension(record.config, steps)
+    if record.extended_to is not None and steps < record.extended_to:
+        raise ConfigError(f"extend: {record.run} was extended to {record.extended_to} already, got {steps}")
+    return replace(record, extended_to=steps)
 
 
 def run_name(experiment: str, config: RunConfig) -> str:
@@ -85,6 +114,8 @@ def input_spec(manifest: Manifest) -> InputSpec:
 def write_record(folder: Folder, record: RunRecord) -> None:
     """Write `config.json`, unless it says just this."""
     value = {"format_version": FORMAT_VERSION, **asdict(record), "config": config_to_json(record.config)}
+    if record.extended_to is None:
+        del value["extended_to"]
     content = json_bytes(value)
     if folder.read(CONFIG_FILE) != content:
         folder.write(CONFIG_FILE, content)
@@ -117,7 +148,8 @@ def find_record(folder: Folder) -> RunRecord | None:
             raise ConfigError(f"{where}: was written by a newer version of trm-train; upgrade it")
         value["config"] = config_from_json(value["config"])
         value["input_spec"] = InputSpec(**value["input_spec"])
-        return RunRecord(**value)
+        extended_to = value.pop("extended_to", None)
+        return extend_record(RunRecord(**value), extended_to)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"{where}: is no record of a run ({error})") from error
 

@@ -32,7 +32,7 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
                 f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
                 "start anew with --resume never"
             )
-    return replace(record, created_at=before.created_at)
+    return replace(record, created_at=before.created_at, extended_to=before.extended_to)
 
 
 def restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> tuple[TrainState, int]:
