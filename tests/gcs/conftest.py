@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+import etils.epath.backend
 import pytest
 
 from tests.gcs.server import GcsServer
@@ -18,8 +19,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[GcsServer, None, None]:
     """The server, with an empty `bucket` and an empty `other`."""
     with GcsServer("bucket", "other") as started:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
+        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
         monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
         monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+        from gcsfs import GCSFileSystem  # it reads its settings when it is imported
+
+        etils.epath.backend._FileSystemSpecBackend._get_filesystem.cache_clear()  # it knows the server before
+        GCSFileSystem.clear_instance_cache()
         yield started
 
 

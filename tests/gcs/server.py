@@ -76,6 +76,8 @@ class Faults:
 
     unavailable: int = 0
     """Requests answered 503."""
+    denied: int = 0
+    """Requests answered 403."""
     cut_downloads: int = 0
     """Reads of an object's bytes whose connection is reset in the middle."""
     cut_uploads: int = 0
@@ -207,6 +209,8 @@ class Handler(BaseHTTPRequestHandler):
             body = self.read_body()
             if self.store.fails_now("unavailable"):
                 raise RefusedError(503, "backendError")
+            if self.store.fails_now("denied"):
+                raise RefusedError(403, "forbidden")
             self.route(parts.path, query, body)
         except RefusedError as error:
             detail = {"code": error.status, "message": error.reason, "errors": [{"reason": error.reason}]}

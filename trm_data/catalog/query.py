@@ -70,7 +70,7 @@ def run_locked(
     import duckdb
 
     try:
-        result = _executed(connection, sql, parameters)
+        result = connection.execute(_statement(connection, sql), list(parameters))
         rows = result.fetchall()
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
@@ -87,7 +87,10 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     import polars
 
     try:
-        table = _executed(connection, sql, ()).to_arrow_table()
+        relation = connection.sql(_statement(connection, sql))
+        if relation is None:
+            raise QueryError("expected a query, got a statement that has no rows")
+        table = relation.to_arrow_table()
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
     frame = polars.from_arrow(table)
@@ -95,12 +98,11 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     return frame
 
 
-def _executed(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object]
-) -> duckdb.DuckDBPyConnection:
+def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """The one statement of a text, on a connection that from now on reaches nothing but its tables."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise QueryError(f"expected one SQL statement, got {len(statements)}")
-    return connection.execute(statements[0], list(parameters))
+    return statements[0]

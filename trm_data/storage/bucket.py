@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from trm_data.storage.cache import adopt, cached_file
 from trm_data.storage.claim import claimed
-from trm_data.storage.objects import Bucket
+from trm_data.storage.objects import Bucket, prepare_other_libraries
 from trm_data.storage.store import Store, Stored, Turn
 
 CLAIM = ".building"
@@ -75,6 +75,7 @@ class BucketStore(Store):
     @override
     def uri(self, name: str) -> str:
         """The object's URL."""
+        prepare_other_libraries()
         return f"{self._url}/{name}"
 
     @override

@@ -299,6 +299,30 @@ def _filesystem() -> Any:
         return _open_filesystem(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
 
 
+def prepare_other_libraries() -> None:
+    """Have fsspec and tensorstore, which Orbax reads and writes with, talk to the bucket that we talk to.
+
+    No listings are cached: tensorstore writes beside fsspec, which would not see it. With an emulator nobody looks for
+    credentials.
+    """
+    import fsspec.config
+
+    _leave_out_grpc()
+    emulator = os.environ.get("STORAGE_EMULATOR_HOST")
+    options: dict[str, Any] = {"use_listings_cache": False}
+    if emulator:
+        options["token"] = "anon"
+        os.environ.setdefault("TENSORSTORE_GCS_HTTP_URL", emulator)
+        os.environ.setdefault("GOOGLE_AUTH_TOKEN_FOR_TESTING", "none")
+    for protocol in ("gcs", "gs"):
+        fsspec.config.conf.setdefault(protocol, {}).update(options)
+
+
+def _leave_out_grpc() -> None:
+    """Keep gcsfs from asking by gRPC of what kind a bucket is: that stalls for a minute where gRPC is blocked."""
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+
+
 def close_connections() -> None:
     """Forget the file system; the next use opens another."""
     _open_filesystem.cache_clear()
@@ -307,6 +331,7 @@ def close_connections() -> None:
 @cache
 def _open_filesystem(process: int, emulator: str | None) -> Any:
     """The file system of a process; another one after a fork."""
+    _leave_out_grpc()
     try:
         import aiohttp
         from fsspec.asyn import sync

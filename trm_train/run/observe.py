@@ -45,7 +45,7 @@ class Status:
         state: What it does; one that runs and whose heartbeat is old is dead.
         step: Optimizer steps whose metrics are written.
         total_steps: Steps planned.
-        examples_per_s: Slots per second since the last heartbeat.
+        examples_per_s: Slots per second between the last two heartbeats with steps between them.
         loss: Mean cross-entropy over slots and cells of the last step (nats); None before the first.
         heartbeat: When this was written (UTC).
         seconds: Training time over all starts, compilation aside (s).
@@ -126,6 +126,7 @@ class Observer:
         self._begun = self._flushed = time.perf_counter()
         self._flushed_step = start
         self._loss: float | None = None
+        self._speed = 0.0
         self._window: dict[str, float] = {}
         self._window_steps = 0
         self._log: list[str] = []
@@ -208,11 +209,13 @@ class Observer:
         """What writes everything up to here; later steps do not change what it writes."""
         now, seconds = time.perf_counter(), self.seconds
         slots = (self._step - self._flushed_step) * self._config.data.global_batch_size
+        if slots:
+            self._speed = slots / max(now - self._flushed, 1e-9)
         status = Status(
             state=state,
             step=self._step,
             total_steps=self._total,
-            examples_per_s=round(slots / max(now - self._flushed, 1e-9), 3),
+            examples_per_s=round(self._speed, 3),
             loss=self._loss if self._loss is not None and math.isfinite(self._loss) else None,
             heartbeat=_now(),
             seconds=round(seconds, 3),

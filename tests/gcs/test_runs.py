@@ -1,0 +1,268 @@
+"""Training and evaluation on a bucket: the same bits as locally, through kills, other machines and faults."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import trm_data.storage.claim
+import trm_eval
+from tests.gcs.conftest import URL
+from tests.gcs.server import GcsServer
+from tests.trm_train.test_loop import EXPERIMENT, TINY, final_state, metrics_without_clock, run
+from trm_data.errors import BucketError, BuildError, BusyError, SpecError
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.turn import turn_to_write
+from trm_data.sync import sync_datasets
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.show import show_predictions
+from trm_eval.sync import sync_results
+from trm_eval.tables.query import query_results
+from trm_train.checkpoint.manager import weights_steps
+from trm_train.errors import ConfigError
+from trm_train.run.loop import TrainResult
+from trm_train.run.observe import read_status
+from trm_train.run.record import find_run, list_runs, run_folder
+from trm_train.run.sync import sync_runs
+
+Machine = Callable[[str], Layout]
+SHORT = dataclasses.replace(TINY, execution=dataclasses.replace(TINY.execution, checkpoint_every=4))
+
+
+@pytest.fixture(scope="module")
+def local(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    layout = resolve_root(tmp_path_factory.mktemp("local"))
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def undisturbed(local: Layout) -> TrainResult:
+    return run(local)
+
+
+@pytest.fixture
+def root(server: GcsServer, machine: Machine, local: Layout) -> Layout:
+    layout = machine("first")
+    sync_datasets(local, layout, ["small"])
+    return layout
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {tests!r})
+from tests.trm_train.test_loop import run
+print("ready", flush=True)
+print(run({url!r}).step)
+"""
+
+
+def start(machine: Path) -> subprocess.Popen:
+    program = PROGRAM.format(tests=str(Path(__file__).parents[2]), url=URL)
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "TRM_CACHE": str(machine)}
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment)
+
+
+def test_a_run_on_a_bucket_ends_as_a_local_one_and_is_read_from_there(
+    root: Layout, undisturbed: TrainResult, machine: Machine
+) -> None:
+    result = run(root)
+    assert result.finished
+    assert final_state(result) == final_state(undisturbed)
+    assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
+    assert result.folder.place.startswith(URL)
+    again = machine("second")
+    folder = find_run(again, "tiny")
+    status = read_status(folder)
+    assert status is not None
+    assert (status.state, status.step, status.total_steps) == ("finished", 12, 12)
+    logs = b"".join(folder.read(name) or b"" for name in folder.names("logs/*"))
+    assert b"begins; gs://" in logs
+    assert b"validation: exact" in logs
+    query = "SELECT step, exact_accuracy FROM train_metrics WHERE split = 'train' ORDER BY step"
+    assert [row[0] for row in query_results(again, query).rows] == list(range(1, 13))  # evaluated or not
+    evaluated = evaluate_run(again, folder, EvalRequest())
+    assert evaluated.row["count"] == 12
+    third = machine("third")
+    assert query_results(third, "SELECT count(*) FROM predictions").rows == [(12,)]
+    frame = trm_eval.sql("SELECT run, state, step FROM runs", third)
+    assert frame.rows() == [(folder.name, "finished", 12)]
+    predictions = trm_eval.read_predictions("tiny", URL)
+    assert predictions.select(pl.col("exact").sum()).collect().item() == evaluated.row["exact_count"]
+    metrics = trm_eval.read_train_metrics("tiny", third)
+    assert metrics.filter(pl.col("split") == "train").collect().height == 12
+    assert len(show_predictions(third, folder.name, count=2, which="any")) == 2
+
+
+def test_a_killed_run_goes_on_at_another_machine(
+    root: Layout, undisturbed: TrainResult, machine: Machine, tmp_path: Path, server: GcsServer
+) -> None:
+    """Another cache folder; the dead process is of this host, so nothing is waited for."""
+    with start(tmp_path / "victim") as process:
+        deadline = time.monotonic() + 200
+        while time.monotonic() < deadline and not any(weights_steps(one) for one in list_runs(root)):
+            time.sleep(0.05)
+        process.kill()
+    begun = time.monotonic()
+    result = run(machine("second"))
+    assert time.monotonic() - begun < 120
+    assert result.finished
+    assert final_state(result) == final_state(undisturbed)
+    assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
+
+
+def test_a_run_that_lives_is_left_alone(
+    root: Layout, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trm_data.storage.claim, "BEAT_S", 0.1)
+    monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
+    folder = run_folder(root, EXPERIMENT, TINY)
+    with (
+        turn_to_write(folder, "a run"),
+        pytest.raises(BusyError, match=rf"at work on run {folder.name} \(.*process {os.getpid()}"),
+    ):
+        run(machine("second"))
+
+
+def test_a_run_that_lost_its_lease_writes_nothing_more(
+    root: Layout, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood still, another machine took over and went on: the first one ends, and the steps are there once."""
+    from trm_train.run import loop
+
+    taken: list[object] = []
+
+    def slow(run_, state, step, save=loop._save):
+        save(run_, state, step)
+        if step == 4:
+            folder = run_folder(root, EXPERIMENT, TINY)
+            claim = folder.read(".building")
+            assert claim is not None
+            folder.delete(".building")
+            folder.write(".building", b"{}")
+            taken.append(claim)
+
+    monkeypatch.setattr(loop, "_save", slow)
+    with pytest.raises(BusyError, match="another machine took over"):
+        run(root)
+    assert taken
+    assert weights_steps(run_folder(root, EXPERIMENT, TINY)) == [4]
+
+
+def test_a_bucket_that_is_lost_ends_the_run_and_it_goes_on(
+    root: Layout, undisturbed: TrainResult, server: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trm_train.run import loop
+
+    def lose(run_, state, step, save=loop._save):
+        save(run_, state, step)
+        run_.checkpoints.wait()
+        if step == 8:
+            server.faults.denied = 10_000
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "_save", lose)
+        with pytest.raises(BucketError) as lost:
+            run(root)
+    assert lost.value.exit_code == 4
+    server.faults.denied = 0
+    result = run(root)
+    assert result.started_at == 8
+    assert final_state(result) == final_state(undisturbed)
+    assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
+
+
+def test_runs_and_results_are_copied_home_and_go_on_there(
+    root: Layout, undisturbed: TrainResult, tmp_path: Path, local: Layout
+) -> None:
+    result = run(root)
+    evaluated = evaluate_run(root, result.folder, EvalRequest())
+    home = resolve_root(tmp_path / "home")
+    sync_datasets(root, home)
+    (first,) = sync_runs(root, home)
+    (second,) = sync_runs(root, home, ["tiny"])
+    assert first.files_copied > 30
+    assert (second.files_copied, second.files_kept) == (0, first.files_copied)
+    copied = sync_results(root, home)
+    assert copied.files_copied == 4
+    assert sync_results(root, home, [result.record.run]).files_copied == 0
+    assert query_results(home, "SELECT evaluation FROM evals").rows == [(evaluated.row["evaluation"],)]
+    again = run(home)
+    assert (again.started_at, again.step) == (12, 12)
+    assert final_state(again) == final_state(undisturbed)
+    back = sync_runs(home, root)  # logs of the start at home
+    assert back[0].files_copied < first.files_copied
+    with pytest.raises(SpecError, match="same root"):
+        sync_runs(home, resolve_root(home.place))
+
+
+def test_a_copy_that_was_cut_off_is_no_run_and_goes_on(
+    undisturbed: TrainResult, local: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trm_data.storage.local import LocalStore
+
+    target, put, left = resolve_root(tmp_path / "target"), LocalStore.put, [20]
+
+    def put_some(*arguments) -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            raise BuildError("cut off")
+        return put(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "put", put_some)
+        with pytest.raises(BuildError, match="cut off"):
+            sync_runs(local, target)
+    assert list_runs(target) == []
+    (done,) = sync_runs(local, target)
+    assert done.files_kept >= 20 - 4
+    assert final_state(run(target_with_data(target, local))) == final_state(undisturbed)
+
+
+def target_with_data(target: Layout, local: Layout) -> Layout:
+    sync_datasets(local, target, ["small"])
+    return target
+
+
+def test_a_run_that_is_further_is_not_overwritten(
+    undisturbed: TrainResult, local: Layout, tmp_path: Path
+) -> None:
+    target = resolve_root(tmp_path / "target")
+    sync_runs(local, target)
+    source = find_run(local, "tiny")
+    for kind in ("weights", "resume"):
+        shutil.copytree(
+            find_run(target, "tiny").uri(f"checkpoints/{kind}/12"),
+            find_run(target, "tiny").uri(f"checkpoints/{kind}/16"),
+        )
+    with pytest.raises(ConfigError, match="is at step 16, further than"):
+        sync_runs(local, target)
+    config = json.loads((source.read("config.json") or b"").decode())
+    find_run(target, "tiny").write("config.json", json.dumps({**config, "content_digest": "0" * 64}).encode())
+    with pytest.raises(ConfigError, match="is another run of this name"):
+        sync_runs(local, target)
+
+
+def test_a_killed_process_leaves_parts_that_are_read_once(
+    undisturbed: TrainResult, local: Layout, tmp_path: Path
+) -> None:
+    """Steps after the newest checkpoint are in the table until the run goes on, and then once."""
+    target = target_with_data(resolve_root(tmp_path / "target"), local)
+    sync_runs(local, target)
+    folder = find_run(target, "tiny")
+    for kind in ("weights", "resume"):
+        shutil.rmtree(folder.uri(f"checkpoints/{kind}/12"))
+    count = "SELECT count(*), count(DISTINCT step) FROM train_metrics WHERE split = 'train'"
+    assert query_results(target, count).rows == [(12, 12)]
+    result = run(target)
+    assert result.started_at == 8
+    assert query_results(target, count).rows == [(12, 12)]
