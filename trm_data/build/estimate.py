@@ -7,7 +7,7 @@ from typing import Any
 
 from trm_data.engine.local import default_workers
 from trm_data.errors import DatasetNotFoundError
-from trm_data.kinds.base import load_kind
+from trm_data.kinds.registry import load_kind
 from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.specs import ArcOptions, SourceSpec, SudokuOptions

@@ -23,7 +23,8 @@ from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
 from trm_data.kinds import sizes
-from trm_data.kinds.base import Kind, load_kind
+from trm_data.kinds.base import Kind
+from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest, ShardEntry, SplitEntry, read_manifest, write_manifest
 from trm_data.records import Selection
 from trm_data.request import BuildRequest

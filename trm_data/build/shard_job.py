@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trm_data.kinds.base import load_kind
+from trm_data.kinds.registry import load_kind
 from trm_data.kinds.rows import MadeRows, base_rows, make_rows
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests

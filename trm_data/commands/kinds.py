@@ -308,7 +308,7 @@ class BuildOther(PuzzleOptions):
 
     def request(self) -> BuildRequest:
         """What is asked for."""
-        from trm_data.kinds.base import load_kind
+        from trm_data.kinds.registry import load_kind
         from trm_data.request import BuildRequest
         from trm_data.sources.base import FORMS
         from trm_data.specs import OtherOptions

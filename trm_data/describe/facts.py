@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trm_data.errors import CorruptDatasetError, SpecError
-from trm_data.kinds.base import load_kind
+from trm_data.kinds.registry import load_kind
 from trm_data.loader.virtual import open_virtual
 from trm_data.manifest import Manifest, read_manifest, read_manifests
 from trm_data.records import Rows

@@ -9,24 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter
 from trm_data.engine.base import Engine
-from trm_data.errors import SpecError
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, Split
-
-ENTRY_POINTS = "trm_data.kinds"
-"""Entry-point group in which other packages name their kinds."""
 
 PROBLEMS_SHOWN = 5
 
@@ -231,52 +226,6 @@ class KindDefaults:
             if seen.setdefault(hash_, where) != where
         ]
         return Comparison(problems)
-
-
-def load_kind(name: str) -> Kind:
-    """The kind of that name, of this package or of another one that names it as an entry point.
-
-    Raises:
-        SpecError: There is none.
-    """
-    if name == "sudoku":
-        from trm_data.kinds.sudoku.kind import SudokuKind
-
-        return SudokuKind()
-    if name == "maze":
-        from trm_data.kinds.maze.kind import MazeKind
-
-        return MazeKind()
-    if name == "arc":
-        from trm_data.kinds.arc.kind import ArcKind
-
-        return ArcKind()
-    if name == "table":
-        from trm_data.kinds.table.kind import TableKind
-
-        return TableKind()
-    if name == "finished":
-        from trm_data.kinds.finished.kind import FinishedKind
-
-        return FinishedKind()
-    for entry in entry_points(group=ENTRY_POINTS):
-        if entry.name == name:
-            return cast(Kind, entry.load()())
-    raise SpecError(
-        f"unknown kind {name!r}: there are {', '.join(kind_names())}; a kind of another package needs that package "
-        "installed"
-    )
-
-
-def kind_names() -> list[str]:
-    """Every kind that can be built here."""
-    return [
-        "sudoku",
-        "maze",
-        "arc",
-        "table",
-        *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS)),
-    ]
 
 
 def named_problems(split: str, what: str, positions: NDArray[np.int64], problem: str) -> list[str]:

@@ -6,7 +6,8 @@ Per-element Python would cost more than the rows themselves, so one element is o
 from __future__ import annotations
 
 from trm_data.errors import SpecError
-from trm_data.loader.dataset import Batch, Dataset
+from trm_data.loader.dataset import Dataset
+from trm_data.loader.rows import Batch
 from trm_data.loader.mixture import Mixture, MixturePlan
 from trm_data.loader.plan import BatchPlan
 

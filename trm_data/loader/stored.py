@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.errors import CorruptDatasetError
-from trm_data.loader.dataset import Batch, GroupTable, Picks
+from trm_data.loader.rows import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
