@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from trm_data.errors import SpecError
 from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Dataset, open_dataset
-from trm_data.loader.rows import Batch
 from trm_data.loader.plan import BatchPlan
+from trm_data.loader.rows import Batch
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import shuffled
 

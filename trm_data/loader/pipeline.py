@@ -10,8 +10,8 @@ import grain
 import numpy as np
 
 from trm_data.loader.dataset import Dataset
-from trm_data.loader.rows import Batch
 from trm_data.loader.mixture import Mixture
+from trm_data.loader.rows import Batch
 from trm_data.loader.source import BatchSource
 
 READ_THREADS = 1
