@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
-from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
+from trm_data.kinds.registry import spec_from_json
+from trm_data.specs import SPLITS, DatasetSpec, canonical_json
 from trm_data.storage.datasets import (
     AT_A_TIME,
     MANIFEST,

@@ -15,11 +15,14 @@ import tomllib
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trm_data.errors import BuildError, SpecError
-from trm_data.manifest import Manifest
+from trm_data.kinds.registry import kind_names
 from trm_data.specs import check_name
+
+if TYPE_CHECKING:
+    from trm_data.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +84,7 @@ def named_dataset(name: str) -> NamedDataset:
     """
     known = named_datasets()
     if name not in known:
-        close = difflib.get_close_matches(name, [*known, "sudoku", "maze", "arc"], n=3)
+        close = difflib.get_close_matches(name, [*known, *kind_names()], n=3)
         hint = f"; similar: {', '.join(close)}" if close else ""
         raise SpecError(
             f"no named dataset {name!r}{hint} (trm-data build named lists them; trm-data build --help the kinds)"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.commands.kinds import make_options
 from trm_data.errors import BuildError, SpecError
+from trm_data.kinds.registry import make_fields
 from trm_data.named import datasets_of_study, named_dataset, named_datasets
 from trm_data.storage.root import Layout
 
@@ -18,7 +18,7 @@ TRM_DATA = Path(sys.executable).with_name("trm-data")
 @pytest.mark.parametrize("name", sorted(named_datasets()))
 def test_every_file_is_a_request(name: str) -> None:
     named = named_datasets()[name]
-    request = make_options(named.kind, {**named.options, "name": name}).request()
+    request = make_fields(named.kind, {**named.options, "name": name}).request()
     assert request.dataset_name() == name
     assert named.used_by
     assert named.about

@@ -24,7 +24,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
 from trm_data.kinds import sizes
 from trm_data.kinds.base import Kind
-from trm_data.kinds.registry import load_kind
+from trm_data.kinds.registry import load_kind, warm_module
 from trm_data.manifest import Manifest, ShardEntry, SplitEntry, read_manifest, write_manifest
 from trm_data.records import Selection
 from trm_data.request import BuildRequest
@@ -102,7 +102,7 @@ def build_dataset(
     folder = layout.dataset(name)
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))
-        engine.prepare(request.kind)
+        engine.prepare(warm_module(request.kind))
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)

@@ -71,13 +71,13 @@ class LocalEngine:
     def _alone(self) -> bool:
         return self.workers == 1 or multiprocessing.current_process().daemon
 
-    def prepare(self, kind: str) -> None:
-        """Start the server of the workers, which gets ready for a kind while this process does other things.
+    def prepare(self, warm: str) -> None:
+        """Start the server of the workers, which imports the module `warm` while this process does other things.
 
         There is one for the life of this process: where it runs already, nothing changes.
         """
         if not self._alone:
-            multiprocessing.set_forkserver_preload([*IMPORTED_BY_WORKERS, f"trm_data.kinds.{kind}.warm"])
+            multiprocessing.set_forkserver_preload([*IMPORTED_BY_WORKERS, *([warm] if warm else [])])
             _start_server()
 
     def run(

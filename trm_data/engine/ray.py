@@ -90,7 +90,7 @@ class RayEngine:
                 ray.cancel(reference, force=False)
         return [cast(R, results[position]) for position in range(len(items))]
 
-    def prepare(self, kind: str) -> None:
+    def prepare(self, warm: str) -> None:
         """Nodes import what a task needs when they run it."""
 
     def close(self) -> None:

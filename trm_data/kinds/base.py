@@ -6,7 +6,7 @@ A kind chooses base puzzles (`select`), says which augmenter makes rows of them,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,10 +97,33 @@ class Comparison:
     notes: list[str] = field(default_factory=list[str])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What building a specification takes, about; from figures measured in docs/benchmarks.md.
+
+    Attributes:
+        examples: Rows of each split.
+        stored_examples: Rows that are written, of all splits.
+        stored_share: Bytes on disk for each byte of cells.
+        cell_bytes_per_s: Bytes of cells that a core writes in a second.
+        choosing_s: Seconds of one core for making the puzzles, where they are generated.
+    """
+
+    examples: Mapping[Split, float]
+    stored_examples: float
+    stored_share: float
+    cell_bytes_per_s: float
+    choosing_s: float
+
+
 class Kind(Protocol):
     """One kind of puzzle."""
 
     name: str
+    about: str
+    """What the puzzles are, in a sentence for the dataset's card; empty if the name says enough."""
+    citation: str
+    """What to cite where they are not generated; empty if there is nothing."""
     derives_rows: bool
     """Whether rows are made from base puzzles, so that `verify` can make them again."""
 
@@ -182,11 +205,74 @@ class Kind(Protocol):
         """A row as a drawing, for the terminal and for pictures."""
         ...
 
+    def cost(self, spec: DatasetSpec) -> Cost:
+        """What a build would take; sources may have placeholders for digests and names."""
+        ...
+
+    def identifier_names(
+        self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
+    ) -> list[str]:
+        """Name of every puzzle identifier in the published layout; empty where there are no names.
+
+        Args:
+            groups: Groups of the training split, without their cells.
+            facts: The other columns of the catalog's table `puzzles`.
+            elements: Symmetry of each augmentation of each group.
+            count: Identifiers of the dataset.
+        """
+        ...
+
+    def test_puzzles(
+        self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
+    ) -> dict[str, Any]:
+        """Content of the published layout's test_puzzles.json; empty where it has none.
+
+        Args:
+            facts: Columns of the catalog's table `puzzles` for the test split.
+            originals: Inputs and labels [E, S] of the examples of each group, read when they are asked for.
+        """
+        ...
+
 
 class KindDefaults:
     """What most kinds have in common; a kind derives from it and overrides what differs."""
 
     derives_rows = True
+    about = ""
+    citation = ""
+    stored_share = 0.54
+    cell_bytes_per_s = 70e6
+    generated_per_s = 1000.0
+    """Puzzles that a core generates in a second."""
+
+    def cost(self, spec: DatasetSpec) -> Cost:
+        """Of base puzzles with one example each, all training puzzles with as many augmentations."""
+        puzzles: dict[Split, int] = {
+            "train": spec.size or 0,
+            "validation": spec.val_size,
+            "test": spec.test_size or 0,
+        }
+        examples: dict[Split, int] = {**puzzles, "train": puzzles["train"] * (spec.aug + 1)}
+        generated = sum(puzzles.values()) if spec.source.kind == "generated" else 0
+        return Cost(
+            examples=examples,
+            stored_examples=sum((puzzles if spec.augment == "virtual" else examples).values()),
+            stored_share=self.stored_share,
+            cell_bytes_per_s=self.cell_bytes_per_s,
+            choosing_s=generated / self.generated_per_s,
+        )
+
+    def identifier_names(
+        self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
+    ) -> list[str]:
+        """Identifiers are numbers only."""
+        return []
+
+    def test_puzzles(
+        self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
+    ) -> dict[str, Any]:
+        """The published layout has no such file for this kind."""
+        return {}
 
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
@@ -203,7 +289,7 @@ class KindDefaults:
         return ks
 
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
-        """Nothing."""
+        """The index says it all."""
         return {}
 
     def recover(

@@ -26,7 +26,7 @@ from trm_data.seeds.draws import WordStream
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import Sources
-from trm_data.specs import DatasetSpec, OtherOptions, Split
+from trm_data.specs import DatasetSpec, OwnOptions, Split
 
 GENERATE_OWN = 1 << 32
 """Purpose of the draws of other packages' generators, far above those of `seeds.Purpose`."""
@@ -47,7 +47,7 @@ class OwnKind(KindDefaults):
     symmetries = 1
     option_names: tuple[str, ...] = ()
 
-    def shape(self, options: OtherOptions) -> tuple[int, int, int]:
+    def shape(self, options: OwnOptions) -> tuple[int, int, int]:
         """Rows and columns of the grid and the number of tokens, PAD (0) included.
 
         Raises:
@@ -55,28 +55,26 @@ class OwnKind(KindDefaults):
         """
         raise NotImplementedError
 
-    def generate(
-        self, options: OtherOptions, draws: WordStream
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def generate(self, options: OwnOptions, draws: WordStream) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """One puzzle: tokens of the input and of its label, uint8 [S] each; all random draws from `draws`."""
         raise NotImplementedError
 
-    def right(self, options: OtherOptions, puzzle: NDArray[np.uint8], label: NDArray[np.uint8]) -> bool:
+    def right(self, options: OwnOptions, puzzle: NDArray[np.uint8], label: NDArray[np.uint8]) -> bool:
         """Whether a label is the answer of its puzzle."""
         raise NotImplementedError
 
-    def image(self, options: OtherOptions, grid: NDArray[np.uint8], element: int) -> NDArray[np.uint8]:
+    def image(self, options: OwnOptions, grid: NDArray[np.uint8], element: int) -> NDArray[np.uint8]:
         """Optional: the grid [S] under a symmetry, from 0 (which changes nothing) to `symmetries` - 1."""
         return grid
 
-    def canonical(self, options: OtherOptions, grid: NDArray[np.uint8]) -> bytes:
+    def canonical(self, options: OwnOptions, grid: NDArray[np.uint8]) -> bytes:
         """Optional: the same for all images of a grid, so that no two of them are in two splits.
 
         The smallest image; a kind with more than 64 symmetries must say something quicker.
         """
         return min(self.image(options, grid, element).tobytes() for element in range(self.symmetries))
 
-    def symbols(self, options: OtherOptions) -> str:
+    def symbols(self, options: OwnOptions) -> str:
         """Optional: a character for each token."""
         return ".123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -168,7 +166,7 @@ class OwnKind(KindDefaults):
         ones = np.ones(len(inputs), np.int64)
         return Candidates(inputs, labels, np.arange(*bounds), hashes, ones)
 
-    def _hash(self, options: OtherOptions, puzzle: NDArray[np.uint8]) -> str:
+    def _hash(self, options: OwnOptions, puzzle: NDArray[np.uint8]) -> str:
         """The same for all images."""
         return hashlib.blake2b(self.canonical(options, puzzle), digest_size=16).hexdigest()
 
@@ -215,7 +213,7 @@ class _OwnAugmenter:
         return Made(elements)
 
 
-def _options(spec: DatasetSpec) -> OtherOptions:
-    if not isinstance(spec.options, OtherOptions):
+def _options(spec: DatasetSpec) -> OwnOptions:
+    if not isinstance(spec.options, OwnOptions):
         raise SpecError(f"options of a {spec.kind} dataset: got those of another kind")
     return spec.options

@@ -11,9 +11,9 @@ from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.kept import BLOCK_CANDIDATES, kept_block, kept_folder
+from trm_data.kinds.maze.options import MazeOptions
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import MazeOptions
 from trm_data.storage.root import Layout
 
 

@@ -22,12 +22,13 @@ from trm_data.canonical.arc import pair_hashes
 from trm_data.encode.arc import Pair, encode_pairs
 from trm_data.engine.base import Engine, slices
 from trm_data.errors import SpecError
+from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.choosing import keyed_order
 from trm_data.records import Augmentations, Groups, Selection
 from trm_data.show.progress import Progress
 from trm_data.sources.arc import ArcTasks, Task
 from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES
-from trm_data.specs import SPLITS, ArcOptions, DatasetSpec, Split, canonical_json
+from trm_data.specs import SPLITS, DatasetSpec, Split, canonical_json
 
 TASKS_AT_A_TIME = 30
 

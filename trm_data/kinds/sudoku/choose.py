@@ -24,12 +24,13 @@ from trm_data.kinds.choosing import (
     keyed_order,
 )
 from trm_data.kinds.kept import kept_folder
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile
 from trm_data.show.progress import Progress
 from trm_data.solve.sudoku import rate, solve
 from trm_data.sources.base import LocalSource, Sources
 from trm_data.sources.sudoku import PuzzleRows, read_puzzles
-from trm_data.specs import DatasetSpec, Split, SudokuOptions
+from trm_data.specs import DatasetSpec, Split
 
 
 def choose_puzzles(

@@ -1,22 +1,20 @@
-"""What every `trm-data build` has: options, and how a request becomes a dataset or an estimate."""
+"""What the command line of every `trm-data build` has; kinds derive their own from it (`kinds/<kind>/options.py`).
+
+Imported for `--help`, so nothing heavy is imported here, nor where a kind derives from it.
+"""
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
-from trm_data.command import Root
-from trm_data.commands.built import print_built, print_estimate
-from trm_data.commands.common import Json
+from trm_data.command import Json, Root
 from trm_data.errors import SpecError
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.specs import Options, OwnOptions
 
 if TYPE_CHECKING:
-    from trm_data.build.flow import BuildResult
-    from trm_data.engine.base import Engine
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
 
@@ -25,7 +23,7 @@ NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions:
+class BuildFields:
     """What every kind of build has."""
 
     kind_name: ClassVar[str] = ""
@@ -54,43 +52,9 @@ class BuildOptions:
         """What is asked for."""
         raise NotImplementedError
 
-    def run(self) -> int:
-        """Build it and say what was built."""
-        layout = resolve_root(self.root)
-        if self.dry_run:
-            print_estimate(self.request(), layout, as_json=self.json)
-            return 0
-        print_built(self.build(layout), as_json=self.json)
-        return 0
-
-    def build(self, layout: Layout) -> BuildResult:
-        """Build it."""
-        with closing(self._engine()) as engine:
-            from trm_data.build.flow import build_dataset
-            from trm_data.show.progress import terminal_progress
-
-            request = self.request()
-            with terminal_progress(quiet=self.quiet or self.json) as progress:
-                return build_dataset(
-                    request, layout, engine=engine, shard_examples=self.shard_examples, progress=progress
-                )
-
-    def _engine(self) -> Engine:
-        """What runs the tasks; local workers get ready while this process reads its sources."""
-        if self.engine == "ray":
-            from trm_data.engine.ray import RayEngine
-
-            return RayEngine(self.workers)
-        from trm_data.engine.local import LocalEngine
-
-        engine = LocalEngine(self.workers)
-        if self.kind_name:
-            engine.prepare(self.kind_name)
-        return engine
-
 
 @dataclass(frozen=True, kw_only=True)
-class PuzzleOptions(BuildOptions):
+class PuzzleFields(BuildFields):
     """What builds of single puzzles have, whose splits are chosen by number."""
 
     generated_test_size: ClassVar[int] = 1000
@@ -111,23 +75,88 @@ class PuzzleOptions(BuildOptions):
     on_bad_row: Literal["stop", "skip"] = "stop"
     """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
 
-    def _sources(self, allowed: tuple[str, ...]) -> tuple[SourceRef, SourceRef | None, int, int]:
-        """Both sources, and the sizes of validation and test."""
-        from trm_data.sources.base import parse_source
+    def make_request(
+        self, kind: str, options: Options, allowed: tuple[str, ...], *, aug: int | None = None, hub: str = ""
+    ) -> BuildRequest:
+        """The request for these fields.
 
-        source = parse_source(self.source, allowed=allowed)
-        test_source = None
-        if self.test_source is not None:
-            test_source = parse_source(self.test_source, "--test-source", allowed)
-        elif source.kind == "hf":
-            test_source = source
+        Args:
+            kind: What is built.
+            options: What only this kind has.
+            allowed: Kinds of source that it can be built from.
+            aug: Augmentations, where they are not as typed.
+            hub: Repository that `hf` means; the default of the hub's source if empty.
+
+        Raises:
+            SpecError: A source that is none of the allowed.
+        """
+        from trm_data.request import BuildRequest
+
+        source, test_source = self.sources(allowed, hub)
         generated = source.kind == "generated"
         val_size, test_size = self.val_size, self.test_size
         if val_size is None:
             val_size = self.generated_val_size if generated else 0
         if test_size is None:
             test_size = self.generated_test_size if generated or test_source is not None else 0
-        return source, test_source, val_size, test_size
+        return BuildRequest(
+            kind=kind,
+            source=source,
+            test_source=test_source,
+            size=self.size,
+            aug=self.aug if aug is None else aug,
+            val_size=val_size,
+            test_size=test_size,
+            seed=self.seed,
+            on_bad_row=self.on_bad_row,
+            augment=self.augment,
+            options=options,
+            name=self.name,
+        )
+
+    def sources(self, allowed: tuple[str, ...], hub: str = "") -> tuple[SourceRef, SourceRef | None]:
+        """Where puzzles come from, and where test puzzles do if elsewhere.
+
+        Raises:
+            SpecError: A source that is none of the allowed.
+        """
+        from trm_data.sources.base import SourceRef, parse_source
+
+        def parsed(text: str, option: str) -> SourceRef:
+            source = parse_source(text, option, allowed)
+            return SourceRef("hf", hub) if source.kind == "hf" and not source.path else source
+
+        source = parsed(self.source, "--source")
+        if self.test_source is not None:
+            return source, parsed(self.test_source, "--test-source")
+        return source, source if source.kind == "hf" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOwn(PuzzleFields):
+    """Build a dataset of a kind that another package provides (docs/own-puzzles.md).
+
+    For example:
+
+      trm-data build nqueens --size 1000 --aug 7 --option side=8
+    """
+
+    kind: Annotated[Positional[str], arg(metavar="KIND")]
+    """Name of the kind: an entry point of the group trm_data.kinds."""
+    option: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
+    """Options of the kind."""
+
+    def request(self) -> BuildRequest:
+        """What is asked for."""
+        from trm_data.sources.base import FORMS
+
+        values: list[tuple[str, str]] = []
+        for text in self.option:
+            name, separator, value = text.partition("=")
+            if not (name and separator):
+                raise SpecError(f"--option {text}: a name and a value, like side=8")
+            values.append((name, value))
+        return self.make_request(self.kind, OwnOptions(values=tuple(sorted(values))), tuple(FORMS))
 
 
 def parse_shape(option: str, text: str, what: str) -> tuple[int, int]:
@@ -154,17 +183,3 @@ def parse_range(option: str, text: str) -> tuple[float, float]:
         return float(low), float(high)
     except ValueError:
         raise SpecError(f"{option} {text}: two shares, like 0.3-0.5") from None
-
-
-def parse_bins(text: str | None) -> tuple[float, ...]:
-    """Numbers from `R,R,...`; none from None.
-
-    Raises:
-        SpecError: Another form.
-    """
-    if text is None:
-        return ()
-    try:
-        return tuple(float(low) for low in text.split(","))
-    except ValueError:
-        raise SpecError(f"--rating-bins {text}: numbers with commas, like 0,1,10,50") from None

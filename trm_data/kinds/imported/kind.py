@@ -22,24 +22,26 @@ from trm_data.kinds.base import (
     KindDefaults,
     named_problems,
 )
+from trm_data.kinds.imported.options import NAME, ImportedOptions
 from trm_data.kinds.table.kind import PALETTE, SYMBOLS
 from trm_data.records import Augmentations, Groups, Rows, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.sources.published import FinishedRows, read_finished
-from trm_data.specs import SPLITS, DatasetSpec, FinishedOptions, Options, SourceSpec, Split, canonical_json
+from trm_data.specs import SPLITS, DatasetSpec, Options, SourceSpec, Split, canonical_json
 
 
-def _options(spec: DatasetSpec) -> FinishedOptions:
-    assert isinstance(spec.options, FinishedOptions)
+def _options(spec: DatasetSpec) -> ImportedOptions:
+    assert isinstance(spec.options, ImportedOptions)
     return spec.options
 
 
-class FinishedKind(KindDefaults):
+class ImportedKind(KindDefaults):
     """Imported rows."""
 
-    name = "finished"
+    name = NAME
+    about = "Rows that were made elsewhere and imported as they are."
     derives_rows = False
 
     def check_spec(self, spec: DatasetSpec) -> None:
@@ -118,7 +120,7 @@ def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
     yield Sources(LocalSource(spec, shown=source.path, path=folder))
 
 
-def finished_options(folder: Path) -> FinishedOptions:
+def imported_options(folder: Path) -> ImportedOptions:
     """The shape of the rows in a folder: the grid that it states, else a square, else one row.
 
     Raises:
@@ -128,7 +130,7 @@ def finished_options(folder: Path) -> FinishedOptions:
     side = round(found.sequence_length**0.5)
     square = (side, side) if side * side == found.sequence_length else (1, found.sequence_length)
     rows, columns = found.shape or square
-    return FinishedOptions(rows=rows, columns=columns, vocabulary_size=found.vocabulary_size)
+    return ImportedOptions(rows=rows, columns=columns, vocabulary_size=found.vocabulary_size)
 
 
 def _groups(found: FinishedRows, rows: Rows, source: str) -> Groups:

@@ -1,0 +1,57 @@
+"""What imported rows have in a specification, and the request that imports them; imported without numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trm_data.kinds.parts import KindParts
+from trm_data.specs import DatasetSpec, Options
+
+if TYPE_CHECKING:
+    from trm_data.request import BuildRequest
+
+NAME = "finished"
+"""What manifests call this kind since the first one; everywhere else its rows are imported ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedOptions(Options):
+    """What only imported rows have."""
+
+    rows: int
+    columns: int
+    vocabulary_size: int
+
+    def build_command(self, name: str, spec: DatasetSpec) -> str:
+        """Rows are imported, not built."""
+        return f"trm-data import {spec.source.name} --name {name}"
+
+
+def import_request(folder: str, name: str | None) -> BuildRequest:
+    """What to build of the rows in a folder; without a name, under that of the folder.
+
+    Raises:
+        SourceError: No layout that is known, or files that do not fit each other.
+    """
+    from trm_data.kinds.imported.kind import imported_options
+    from trm_data.request import BuildRequest
+    from trm_data.sources.base import SourceRef
+
+    path = Path(folder).expanduser()
+    return BuildRequest(
+        kind=NAME,
+        source=SourceRef("published", folder),
+        test_size=None,
+        options=imported_options(path),
+        name=name or path.resolve().name,
+    )
+
+
+PARTS = KindParts(
+    name=NAME,
+    implementation="trm_data.kinds.imported.kind:ImportedKind",
+    options=ImportedOptions,
+    import_request=import_request,
+)
