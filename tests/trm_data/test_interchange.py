@@ -13,7 +13,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SourceError, SpecError
 from trm_data.export import export_dataset
-from trm_data.kinds.imported.kind import imported_options
+from trm_data.kinds.imported.options import imported_options
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest

@@ -120,19 +120,6 @@ def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
     yield Sources(LocalSource(spec, shown=source.path, path=folder))
 
 
-def imported_options(folder: Path) -> ImportedOptions:
-    """The shape of the rows in a folder: the grid that it states, else a square, else one row.
-
-    Raises:
-        SourceError: No such layout, or files that do not fit each other.
-    """
-    found = read_finished(folder)
-    side = round(found.sequence_length**0.5)
-    square = (side, side) if side * side == found.sequence_length else (1, found.sequence_length)
-    rows, columns = found.shape or square
-    return ImportedOptions(rows=rows, columns=columns, vocabulary_size=found.vocabulary_size)
-
-
 def _groups(found: FinishedRows, rows: Rows, source: str) -> Groups:
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rows.groups) != 0]))
     sizes = np.diff(np.append(starts, len(rows)))

@@ -35,7 +35,6 @@ def import_request(folder: str, name: str | None) -> BuildRequest:
     Raises:
         SourceError: No layout that is known, or files that do not fit each other.
     """
-    from trm_data.kinds.imported.kind import imported_options
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
 
@@ -47,6 +46,21 @@ def import_request(folder: str, name: str | None) -> BuildRequest:
         options=imported_options(path),
         name=name or path.resolve().name,
     )
+
+
+def imported_options(folder: Path) -> ImportedOptions:
+    """The shape of the rows in a folder: the grid that it states, else a square, else one row.
+
+    Raises:
+        SourceError: No such layout, or files that do not fit each other.
+    """
+    from trm_data.sources.published import read_finished
+
+    found = read_finished(folder)
+    side = round(found.sequence_length**0.5)
+    square = (side, side) if side * side == found.sequence_length else (1, found.sequence_length)
+    rows, columns = found.shape or square
+    return ImportedOptions(rows=rows, columns=columns, vocabulary_size=found.vocabulary_size)
 
 
 PARTS = KindParts(
