@@ -21,7 +21,6 @@ from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.storage.datasets import open_file
 from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def export_dataset(
     try:
         temporary.mkdir(parents=True)
         for split in manifest.splits:
-            dataset = open_dataset(name, layout.place, split)
+            dataset = open_dataset(name, layout, split)
             if form == "npy":
                 _write_npy(dataset, temporary / split, progress)
             else:
@@ -187,7 +186,7 @@ def _write_names(layout: Layout, manifest: Manifest, folder: Path, *, puzzles: b
     (folder / "identifiers.json").write_text(json.dumps(names), "utf-8")
     attached = [file for file in manifest.catalog if file.file == "catalog/test_puzzles.json"]
     if attached:
-        shutil.copyfile(open_file(layout, manifest.name, attached[0]), folder / "test_puzzles.json")
+        shutil.copyfile(layout.dataset(manifest.name).open(attached[0]), folder / "test_puzzles.json")
     elif puzzles and (found := _test_puzzles(layout, manifest)):
         (folder / "test_puzzles.json").write_text(json.dumps(found), "utf-8")
 
@@ -212,7 +211,7 @@ def _test_puzzles(layout: Layout, manifest: Manifest) -> dict[str, Any]:
     catalog = read_split_catalog(layout, manifest, "test")
 
     def originals() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        dataset = open_dataset(manifest.name, layout.place, "test")
+        dataset = open_dataset(manifest.name, layout, "test")
         groups = dataset.groups
         for first, count in zip(groups.first_rows.tolist(), groups.num_examples.tolist(), strict=True):
             batch = dataset.read(np.arange(first, first + count))

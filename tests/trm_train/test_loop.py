@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from trm_data.build.flow import build_dataset
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_train.checkpoint.manager import (
     Checkpoints,
     fingerprints,
@@ -55,8 +55,8 @@ EXPERIMENT = Experiment("tiny", "testing", lambda: TINY, "trm-data build sudoku"
 
 @pytest.fixture(scope="module")
 def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = Layout(tmp_path_factory.mktemp("training"))
-    shutil.copytree(small_layout.dataset("small"), layout.dataset("small"))
+    layout = resolve_root(tmp_path_factory.mktemp("training"))
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
     return layout
 
 
@@ -112,8 +112,8 @@ def test_resuming_gives_the_same_bits_and_metrics(
     """The process dies at step `cut` (nothing after its last checkpoint survives); the same command goes on."""
     from trm_train.run import loop
 
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
 
     class KilledError(Exception):
         pass
@@ -139,9 +139,9 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_loop import EXPERIMENT, TINY, run
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 print("ready", flush=True)
-result = run(Layout(Path(sys.argv[1])))
+result = run(resolve_root(Path(sys.argv[1])))
 print(result.step, result.finished, flush=True)
 """
 
@@ -156,8 +156,8 @@ def start(root: Path) -> subprocess.Popen:
 
 def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResult, tmp_path: Path) -> None:
     """SIGKILL as soon as the first checkpoint is there, then the same command."""
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
     with start(tmp_path) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (
@@ -171,8 +171,8 @@ def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResu
 
 
 def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) -> None:
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
     config = dataclasses.replace(TINY, total_steps=100_000)
 
     class Interrupting(RunConsole):
@@ -206,7 +206,7 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
     for _ in range(2):
         shutil.rmtree(undisturbed.folder / "checkpoints", ignore_errors=True)
         done = subprocess.run(
-            [sys.executable, "-c", program, str(layout.root)],
+            [sys.executable, "-c", program, str(layout.machine)],
             capture_output=True,
             text=True,
             check=True,
@@ -218,10 +218,10 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
 
 
 def test_a_rebuilt_dataset_with_other_rows_is_refused(layout: Layout, tmp_path: Path, request_small) -> None:
-    elsewhere = Layout(tmp_path)
+    elsewhere = resolve_root(tmp_path)
     build_dataset(request_small(), elsewhere)
     run(elsewhere)
-    shutil.rmtree(elsewhere.dataset("small"))
+    shutil.rmtree(elsewhere.dataset("small").here)
     build_dataset(request_small(seed=99), elsewhere)
     with pytest.raises(CheckpointError, match="began with other rows"):
         run(elsewhere)
@@ -229,8 +229,8 @@ def test_a_rebuilt_dataset_with_other_rows_is_refused(layout: Layout, tmp_path: 
 
 
 def test_a_checkpoint_whose_arrays_changed_is_refused(layout: Layout, tmp_path: Path) -> None:
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
     result = run(elsewhere)
     meta = next((result.folder / "checkpoints" / "weights" / "12").rglob("metadata"))
     value = json.loads(meta.read_text())
@@ -274,7 +274,7 @@ def test_a_batch_that_does_not_fit_the_devices(layout: Layout) -> None:
         "JAX_PLATFORMS": "cpu",
     }
     failed = subprocess.run(
-        [sys.executable, "-c", program, str(layout.root)],
+        [sys.executable, "-c", program, str(layout.machine)],
         capture_output=True,
         text=True,
         env=environment,

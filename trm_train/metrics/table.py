@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trm_data.storage.naming import is_temporary, temporary_path
+from trm_data.storage.atomic import is_temporary, temporary_path
 
 PART_NAME = re.compile(r"[0-9]{9}-[0-9]{9}\.parquet")
 

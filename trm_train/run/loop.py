@@ -132,7 +132,7 @@ def train(
     check_config(config)
     use_compilation_cache(layout)
     with ExitStack() as stack:
-        dataset = open_dataset(config.data.dataset, layout.root, "train")
+        dataset = open_dataset(config.data.dataset, layout, "train")
         mesh = make_mesh(config.execution.model_parallel)
         check_batch(config, mesh)
         record = make_record(experiment, config, dataset.manifest)
@@ -346,12 +346,12 @@ def _open_validation(config: RunConfig, layout: Layout, dataset: Dataset) -> Dat
     """The validation split, if there is one and it is to be looked at."""
     if not config.execution.validate_every or "validation" not in dataset.manifest.splits:
         return None
-    return open_dataset(config.data.dataset, layout.root, "validation")
+    return open_dataset(config.data.dataset, layout, "validation")
 
 
 def _forget(layout: Layout, folder: Path, record: RunRecord) -> None:
     """Remove what a run has, its results too, so that it starts anew."""
-    results = layout.results.glob(f"*/experiment={record.experiment}/run={record.run}")
+    results = (layout.machine / "results").glob(f"*/experiment={record.experiment}/run={record.run}")
     for part in (folder / "checkpoints", folder / "metrics", *results):
         if part.exists():
             shutil.rmtree(part)

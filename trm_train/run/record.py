@@ -51,7 +51,7 @@ def run_name(experiment: str, config: RunConfig) -> str:
 
 def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Path:
     """Folder of the run of a configuration."""
-    return layout.runs / experiment.group / experiment.name / run_name(experiment.name, config)
+    return layout.machine / "runs" / experiment.group / experiment.name / run_name(experiment.name, config)
 
 
 def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -> RunRecord:
@@ -108,7 +108,7 @@ def read_record(folder: Path) -> RunRecord:
 
 def list_runs(layout: Layout) -> list[Path]:
     """Folders of all runs under a root."""
-    return sorted(path.parent for path in layout.runs.glob(f"*/*/*/{CONFIG_FILE}"))
+    return sorted(path.parent for path in (layout.machine / "runs").glob(f"*/*/*/{CONFIG_FILE}"))
 
 
 def find_run(layout: Layout, reference: str) -> Path:
@@ -129,4 +129,4 @@ def find_run(layout: Layout, reference: str) -> Path:
     if found:
         raise ConfigError(f"{reference} has several runs: {', '.join(run.name for run in found)}; name one")
     have = f"there are: {', '.join(run.name for run in runs)}" if runs else "there are none yet"
-    raise ConfigError(f"no run {reference!r} under {layout.runs} ({have})")
+    raise ConfigError(f"no run {reference!r} under {layout.runs.place} ({have})")
