@@ -16,15 +16,26 @@ def size_to_remove(layout: Layout, name: str) -> int:
     Raises:
         DatasetNotFoundError: There is no such dataset.
     """
-    folder = layout.dataset(name)
+    folder = _folder(layout, name)
     try:
-        return read_manifest(layout, name).size_bytes
+        return read_manifest(layout, folder.name).size_bytes
     except DatasetNotFoundError:
         if not _unfinished(folder):
             raise
     except CorruptDatasetError:
         pass
     return sum(path.stat().st_size for path in folder.here.rglob("*") if path.is_file())
+
+
+def _folder(layout: Layout, name: str) -> DatasetFolder:
+    """The dataset's folder, which may have another of its names; what a killed build left has the very name."""
+    folder = layout.dataset(name)
+    if _unfinished(folder):
+        return folder
+    try:
+        return layout.dataset(read_manifest(layout, name).name)
+    except (DatasetNotFoundError, CorruptDatasetError):
+        return folder
 
 
 def _unfinished(folder: DatasetFolder) -> bool:
@@ -40,10 +51,10 @@ def remove(layout: Layout, name: str) -> None:
         BuildError: A build of it is running.
         BucketError: The bucket of the root cannot be reached, or refuses.
     """
-    folder = layout.dataset(name)
+    folder = _folder(layout, name)
     with writing(folder), turn_to_write(folder):
         try:
-            files = read_manifest(layout, name).files
+            files = read_manifest(layout, folder.name).files
         except CorruptDatasetError:
             files = []
         except DatasetNotFoundError:

@@ -26,16 +26,24 @@ class BuildRequest:
     name: str | None = None
 
     def dataset_name(self) -> str:
-        """The name given, or one that says kind, source, size and augmentation."""
+        """The name given, or one that says kind, source, size, augmentation and what else is not as usual."""
+        unusual = self.options.choice_words()
+        if self.seed:
+            unusual += ["seed", str(self.seed)]
+        return self._name(unusual)
+
+    def names(self) -> tuple[str, ...]:
+        """The dataset's name, and the one that it had when names did not say seed and choice."""
+        return tuple(dict.fromkeys((self.dataset_name(), self._name([]))))
+
+    def _name(self, unusual: list[str]) -> str:
         if self.name is not None:
             return self.name
-        parts = self.options.name_words(self.kind, self.source)
+        words = self.options.name_words(self.kind, self.source)
         if self.size is not None:
-            parts.append(str(self.size))
-        parts += ["aug", str(self.aug)]
-        if self.augment == "virtual":
-            parts.append("virtual")
-        return "-".join(parts)
+            words.append(str(self.size))
+        words += ["aug", str(self.aug), *unusual]
+        return "-".join([*words, "virtual"] if self.augment == "virtual" else words)
 
     def spec(self, source: SourceSpec, test_source: SourceSpec | None) -> DatasetSpec:
         """The specification, now that the digests of the sources are known."""

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trm_data.engine.local import default_workers
-from trm_data.errors import DatasetNotFoundError
 from trm_data.kinds.registry import load_kind
-from trm_data.manifest import read_manifest
+from trm_data.manifest import Manifest, find_manifest
+from trm_data.named import names_of
 from trm_data.request import BuildRequest
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
@@ -61,18 +61,25 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     workers = default_workers()
     cell_bytes = 2 * cells * cost.stored_examples
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
-    try:
-        manifest = read_manifest(layout, request.dataset_name())
-        examples = {split: entry.num_examples for split, entry in manifest.splits.items()}
-        built = True
-    except DatasetNotFoundError:
-        built = False
+    there = _find_built(request, layout)
+    if there is not None:
+        examples = {split: entry.num_examples for split, entry in there.splits.items()}
     return Estimate(
-        request.dataset_name(),
-        built,
+        request.dataset_name() if there is None else there.name,
+        there is not None,
         {split: count for split, count in examples.items() if count},
         cells,
         round(cell_bytes * cost.stored_share),
         round(seconds, 1),
         workers,
     )
+
+
+def _find_built(request: BuildRequest, layout: Layout) -> Manifest | None:
+    """The dataset that a build would find, as far as can be known without its sources."""
+    for name in request.names():
+        for spelling in names_of(name):
+            found = find_manifest(layout.dataset(spelling))
+            if found is not None and found.spec == request.spec(found.spec.source, found.spec.test_source):
+                return found
+    return None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trm_data.build.finish import finish_build
 from trm_data.build.shard_job import ShardJob, WrittenShard, write_job
-from trm_data.build.there import already_built
+from trm_data.build.there import already_built, find_folder
 from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine
@@ -26,7 +26,7 @@ from trm_data.records import Selection
 from trm_data.request import BuildRequest
 from trm_data.shards.naming import shard_name
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.specs import DatasetSpec
+from trm_data.specs import DatasetSpec, check_name
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 from trm_data.storage.turn import turn_to_write, writing
@@ -81,14 +81,14 @@ def build_dataset(
     if shard_examples < 1:
         raise SpecError(f"--shard-examples {shard_examples}: at least 1")
     kind = load_kind(request.kind)
-    name = request.dataset_name()
-    folder = layout.dataset(name)
+    check_name(request.dataset_name())
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))
         engine.prepare(warm_module(request.kind))
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
+        folder = find_folder(layout, request, spec)
         stack.enter_context(writing(folder))
         found, turn = already_built(folder, spec), None
         if found is None:
@@ -105,7 +105,7 @@ def build_dataset(
         written = _write_shards(engine, jobs, progress)
         engine.close()  # the catalog needs the memory
         manifest = finish_build(kind, folder, turn, spec, selection, jobs, written, progress)
-    warnings = [*selection.warnings, *_refresh_index(layout, name)]
+    warnings = [*selection.warnings, *_refresh_index(layout, folder.name)]
     kept = sum(shard.kept for shard in written)
     return BuildResult(
         manifest,

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildNamed:
-    """Build a named dataset of the research, or all that a study uses.
+    """Build a named dataset of the research, or those of a study's experiments.
 
     Without a name, lists them. A recorded digest that the built rows do not have is an error.
 
     For example:
 
-      trm-data build sudoku-extreme-1k-aug-1000
-      trm-data build --all-for exp04a
-      trm-data build maze-30x30-hard-1k --source csv:train.csv --test-source csv:test.csv
+      trm-data build sudoku-extreme-1000-aug-1000
+      trm-data build --all-for quickstart
+      trm-data build maze-30x30-hard-1000-aug-0 --source csv:train.csv --test-source csv:test.csv
     """
 
     dataset: Annotated[Positional[str | None], arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
     all_for: Annotated[str | None, arg(metavar="STUDY", **NO_DEFAULT_SHOWN)] = None
-    """Build every dataset that this study uses, or all studies whose names begin so."""
+    """Build the dataset of every experiment whose name begins so."""
     source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """The same puzzles from elsewhere, as a local copy of the published files."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
@@ -197,15 +197,17 @@ def _engine(fields: BuildFields) -> Engine:
 
 
 def _print_named(*, as_json: bool) -> None:
-    from trm_data.named import named_datasets
+    from trm_data.named import experiments_of, named_datasets
     from trm_data.show.render import print_table
 
     named = named_datasets()
+    users = experiments_of(named.values())
     if as_json:
-        print(json.dumps([dataset.to_json() for dataset in named.values()], indent=1))
+        facts = [{**dataset.to_json(), "used_by": users[name]} for name, dataset in named.items()]
+        print(json.dumps(facts, indent=1))
         return
     rows = [
-        (name, ", ".join(dataset.used_by), dataset.digest[:12] or "-", dataset.about)
+        (name, ", ".join(users[name]), dataset.digest[:12] or "-", dataset.about)
         for name, dataset in named.items()
     ]
     print_table(["named dataset", "used by", "digest", "what"], rows)

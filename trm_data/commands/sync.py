@@ -23,7 +23,7 @@ class Sync:
 
     For example:
 
-      trm-data sync ./trm gs://my-bucket/trm sudoku-extreme-1k-aug-1000
+      trm-data sync ./trm gs://my-bucket/trm sudoku-extreme-1000-aug-1000
       trm-data sync gs://my-bucket/trm /local/ssd/trm
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from trm_data.request import BuildRequest
 
 
-def one_spelling(name: str) -> str:
-    """The name as it is: the kind knows no other spelling."""
-    return name
+def one_spelling(name: str) -> Sequence[str]:
+    """No other spelling."""
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,8 @@ class KindParts:
         options: What only this kind has in a specification.
         fields: Its command line; None where `trm-data build own` takes options as text.
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
-        spelling: Gives a dataset's name, which begins with the kind's, in the spelling of default names.
+        spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
+            there is one only, or the name is none of its own.
         import_request: Where its rows are finished and only imported: the request for a folder, under a name or its
             own; None for kinds that are built.
     """
@@ -39,5 +40,5 @@ class KindParts:
     options: type[Options] = OwnOptions
     fields: type[BuildFields] | None = None
     warm: str = ""
-    spelling: Callable[[str], str] = one_spelling
+    spellings: Callable[[str], Sequence[str]] = one_spelling
     import_request: Callable[[str, str | None], BuildRequest] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,10 +95,21 @@ def symmetries(rows: int, columns: int) -> int:
     return 8 if rows == columns else 4
 
 
+def spellings(name: str) -> Sequence[str]:
+    """A maze with all its symmetries has 7 augmentations besides the original; some names count that too."""
+    found = re.fullmatch(r"(maze-(\d{1,2})x(\d{1,2})-.+-aug-)(\d)(-.+)?", name)
+    if found is None:
+        return ()
+    stem, rows, columns, aug, rest = found.groups(default="")
+    every = symmetries(int(rows), int(columns))
+    return [f"{stem}{count}{rest}" for count in (every - 1, every)] if every - int(aug) in (0, 1) else ()
+
+
 PARTS = KindParts(
     name="maze",
     implementation="trm_data.kinds.maze.kind:MazeKind",
     options=MazeOptions,
     fields=BuildMaze,
     warm="trm_data.kinds.maze.warm",
+    spellings=spellings,
 )
