@@ -72,7 +72,7 @@ class Neighbours(GridKind):
     def grid(self, spec):
         return spec.options.side, spec.options.side
 
-    def open_stream(self, spec, source, *, chooser, engine, kept):
+    def open_stream(self, spec, source, *, chooser, engine, cache):
         return GeneratedStream(partial(generated, spec), engine)
 
     def check_puzzles(self, spec, split, puzzles):

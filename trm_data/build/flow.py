@@ -100,7 +100,7 @@ def build_dataset(
             return BuildResult(found, folder.here, folder.place, unchanged=True, seconds=seconds)
         folder.withdraw_manifest()
         folder.remove_temporary()
-        selection = kind.select(spec, sources, engine=engine, progress=progress, kept=layout.generated)
+        selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, progress)
         engine.close()  # the catalog needs the memory

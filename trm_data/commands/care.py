@@ -53,7 +53,7 @@ class Verify:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Import finished rows: the layout of the published code, or a folder that `export` wrote.
+    """Import rows: the layout of the published code, or a folder that `export` wrote.
 
     The rows are stored as they are; groups, puzzles and identifiers are kept.
 

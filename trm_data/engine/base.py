@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """Runs tasks."""
+    """Processes or machines that run tasks."""
 
     workers: int
     """Tasks that run at a time."""

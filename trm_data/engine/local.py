@@ -1,4 +1,4 @@
-"""Runs the tasks of a build on processes of this machine.
+"""Run the tasks of a build on processes of this machine.
 
 Workers are forked from a server process (`multiprocessing`'s forkserver) that has no threads and, once `prepare` was
 called, has imported what tasks need, kernels included: so one starts safely, in some hundredths of a second.
@@ -88,7 +88,9 @@ class LocalEngine:
         *,
         brief: bool = False,
     ) -> list[R]:
-        """See `Engine.run`. What is brief runs in this process until there are workers; an error ends them at once.
+        """Run tasks on worker processes.
+
+        What is brief runs in this process until there are workers; an error ends them at once.
 
         Raises:
             BuildError: A worker was ended from outside, for instance because memory ran out.

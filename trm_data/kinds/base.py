@@ -150,7 +150,7 @@ class Kind(Protocol):
         ...
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the puzzles of every split: valid, and disjoint under the symmetries of the kind.
 
@@ -161,7 +161,7 @@ class Kind(Protocol):
             sources: Where puzzles come from.
             engine: Runs the tasks.
             progress: Told of every step.
-            kept: Folder for what takes long to make and may be needed again (`kinds.kept`).
+            cache: Folder for what takes long to make and may be needed again (`kinds.cached`).
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.

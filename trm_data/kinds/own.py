@@ -104,21 +104,21 @@ class OwnKind(KindDefaults):
         return Geometry(grid_rows=rows, grid_columns=columns, vocabulary_size=tokens)
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Puzzle i of a stream depends on the seed, the stream and i alone; no two are images of one another."""
         stream = GeneratedStream(partial(self._generated, spec), engine, smallest=32)
 
-        def groups(split: Split, chosen: Candidates) -> Groups:
+        def make_groups(split: Split, chosen: Candidates) -> Groups:
             aug = spec.aug if split == "train" else 0
             keys = np.arange(len(chosen), dtype=np.int64)
             lists = [self._distinct_ks(spec, chosen, int(key), aug) for key in keys]
             return chosen_groups(chosen, stream, Augmentations.of_lists(lists), {})
 
-        return Chooser(spec, progress).choose(stream, stream, groups)
+        return Chooser(spec, progress).choose(stream, stream, make_groups)
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Applies `image`, row by row."""
+        """Apply `image`, row by row."""
         return _OwnAugmenter(self, spec, groups)
 
     def elements(
@@ -167,31 +167,31 @@ class OwnKind(KindDefaults):
         return Candidates(inputs, labels, np.arange(*bounds), hashes, ones)
 
     def _hash(self, options: OwnOptions, puzzle: NDArray[np.uint8]) -> str:
-        """The same for all images."""
+        """Name of a puzzle's symmetry class: the same for all images."""
         return hashlib.blake2b(self.canonical(options, puzzle), digest_size=16).hexdigest()
 
     def _distinct_ks(self, spec: DatasetSpec, chosen: Candidates, group: int, aug: int) -> NDArray[np.int32]:
         """The first k whose images differ from those before."""
         options = _options(spec)
         seen: set[bytes] = set()
-        kept: list[int] = []
+        distinct: list[int] = []
         start = 0
-        while start < self.symmetries and len(kept) <= aug:
+        while start < self.symmetries and len(distinct) <= aug:
             ks = np.arange(start, min(start + aug + 1, self.symmetries), dtype=np.int64)
             zeros = np.zeros_like(ks)
             elements = keyed_elements(spec.seed, np.array([group]), zeros, ks, self.symmetries)
             for k, element in zip(ks.tolist(), elements.tolist(), strict=True):
                 grids = chosen.inputs[group], chosen.labels[group]
                 image = b"".join(self.image(options, grid, element).tobytes() for grid in grids)
-                if image not in seen and len(kept) <= aug:
+                if image not in seen and len(distinct) <= aug:
                     seen.add(image)
-                    kept.append(k)
+                    distinct.append(k)
             start += len(ks)
-        return np.array(kept, np.int32)
+        return np.array(distinct, np.int32)
 
 
 class _OwnAugmenter:
-    """Applies an own kind's `image`."""
+    """Rows of an own kind, by its `image`."""
 
     def __init__(self, kind: OwnKind, spec: DatasetSpec, groups: Groups) -> None:
         self._kind, self._spec, self._groups = kind, spec, groups
@@ -204,7 +204,7 @@ class _OwnAugmenter:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """See `Augmenter.fill`."""
+        """Write one row for each slot: the kind's `image` of its group under its symmetry."""
         elements = self._kind.elements(self._spec, self._groups, groups, ks)
         options = _options(self._spec)
         for n, (group, element) in enumerate(zip(groups.tolist(), elements.tolist(), strict=True)):

@@ -31,7 +31,7 @@ class KindParts:
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
         spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
             there is one only, or the name is none of its own.
-        import_request: Where its rows are finished and only imported: the request for a folder, under a name or its
+        import_request: Where its rows are imported: the request for a folder, under a name or its
             own; None for kinds that are built.
     """
 

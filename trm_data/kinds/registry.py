@@ -102,7 +102,7 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
 
 
 def import_request(folder: str, name: str | None = None) -> BuildRequest:
-    """What to build of a folder with finished rows; without a name, under that of the folder.
+    """What to build of a folder of rows to import; without a name, under that of the folder.
 
     Raises:
         SourceError: No layout that is known, or files that do not fit each other.

@@ -40,7 +40,7 @@ class StoredRows:
     groups: GroupTable
 
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """See `RowReader.gather`."""
+        """Copy rows, of picks where their numbers are not known."""
         if rows is None:
             rows = self.groups.rows(picks)
         shape = (len(rows), self.rows.inputs.shape[1])

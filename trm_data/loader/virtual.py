@@ -42,7 +42,7 @@ class VirtualRows:
     sequence_length: int
 
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """See `RowReader.gather`."""
+        """Augment base puzzles; rows are not looked at, since picks say the same."""
         shape = (len(picks), self.sequence_length)
         inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
         ks = self.augmentations.ks(picks.groups, picks.augmentations)

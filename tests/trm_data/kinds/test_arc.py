@@ -214,7 +214,7 @@ def test_a_broken_file_stops_the_build(folder, layout: Layout) -> None:
     (folder / "training" / "task02.json").write_text('{"train": [')
     with pytest.raises(SourceError, match=r"task02\.json"):
         build_dataset(request(folder), layout)
-    assert not (layout.datasets / "arc").exists()
+    assert not layout.dataset("arc").here.exists()
 
 
 def test_colour_maps_of_ranks() -> None:

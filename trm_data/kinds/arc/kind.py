@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import GROUP_ORDER, ArcAugmenter, ArcSymmetry, untranslate
+from trm_data.augment.arc import NUM_SYMMETRIES, ArcAugmenter, ArcSymmetry, untranslate
 from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.canonical.arc import pair_hashes
@@ -31,7 +31,11 @@ from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.arc import ArcTasks, read_tasks
-from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES, TRAINING2_HAS_OF_EVALUATION
+from trm_data.sources.arc_duplicates import (
+    EVALUATION2_HAS_OF_EVALUATION,
+    KNOWN_DUPLICATES,
+    TRAINING2_HAS_OF_EVALUATION,
+)
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, SourceSpec, Split, canonical_json
 
@@ -83,7 +87,7 @@ class ArcKind(KindDefaults):
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse sets that leak into one another, and sizes that cannot be."""
         options = _options(spec)
-        check_sizes(spec, GROUP_ORDER - 1, "an ARC task")
+        check_sizes(spec, NUM_SYMMETRIES - 1, "an ARC task")
         subsets = {*options.subsets, options.evaluation}
         if "training2" in subsets and "evaluation" in subsets:
             raise SpecError(
@@ -92,8 +96,9 @@ class ArcKind(KindDefaults):
                 "'evaluation'; use --version 2 (evaluation2), or --version 1 (training)"
             )
         if "evaluation" in subsets and "evaluation2" in subsets:
+            both = len(EVALUATION2_HAS_OF_EVALUATION)
             raise SpecError(
-                f"--subsets {','.join(options.subsets)}: 6 tasks of evaluation2 are in 'evaluation', test pairs "
+                f"--subsets {','.join(options.subsets)}: {both} tasks of evaluation2 are in 'evaluation', test pairs "
                 "included; use one of them"
             )
         if options.evaluation not in options.subsets:
@@ -115,7 +120,7 @@ class ArcKind(KindDefaults):
         return _open_sources(source, cast(ArcOptions, options))
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the tasks and lay their pairs out in splits."""
         assert isinstance(sources.main, _ArcSource)
@@ -192,7 +197,7 @@ class ArcKind(KindDefaults):
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Keyed by the task."""
-        return keyed_elements(spec.seed, groups.keys, rows, ks, GROUP_ORDER)
+        return keyed_elements(spec.seed, groups.keys, rows, ks, NUM_SYMMETRIES)
 
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
         """The dihedral id, and the colour map as ten digits."""
@@ -211,7 +216,7 @@ class ArcKind(KindDefaults):
         labels: NDArray[np.uint8],
         offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Moves grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
+        """Move grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
         if offsets is None:
             return inputs, labels
         try:

@@ -28,7 +28,7 @@ from trm_data.records import Augmentations, Groups, Rows, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
-from trm_data.sources.published import FinishedRows, read_finished
+from trm_data.sources.published import ImportedRows, read_imported
 from trm_data.specs import SPLITS, DatasetSpec, Options, SourceSpec, Split, canonical_json
 
 
@@ -63,12 +63,12 @@ class ImportedKind(KindDefaults):
         return _open_folder(source)
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """All rows of all splits."""
         assert sources.main.path is not None
         progress.start("read rows", None, "examples")
-        found = read_finished(sources.main.path)
+        found = read_imported(sources.main.path)
         names = list(found.names) or [str(identifier) for identifier in range(found.num_identifiers)]
         splits: dict[Split, Groups] = {
             split: _groups(found, found.splits[split], sources.main.spec.name)
@@ -86,7 +86,7 @@ class ImportedKind(KindDefaults):
         )
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Copies originals; the other rows are given."""
+        """Copy originals; the other rows are there as imported."""
         return Unchanged(groups.inputs, groups.labels, groups.first_examples)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
@@ -115,12 +115,12 @@ class ImportedKind(KindDefaults):
 @contextmanager
 def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
     folder = Path(source.path).expanduser()
-    found = read_finished(folder)
+    found = read_imported(folder)
     spec = SourceSpec(kind="published", name=folder.resolve().name, sha256=found.sha256)
     yield Sources(LocalSource(spec, shown=source.path, path=folder))
 
 
-def _groups(found: FinishedRows, rows: Rows, source: str) -> Groups:
+def _groups(found: ImportedRows, rows: Rows, source: str) -> Groups:
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rows.groups) != 0]))
     sizes = np.diff(np.append(starts, len(rows)))
     counts = rows.augmentations[starts + sizes - 1].astype(np.int64) + 1
@@ -144,7 +144,7 @@ def _groups(found: FinishedRows, rows: Rows, source: str) -> Groups:
         source_files=[source] * len(counts),
         source_rows=starts.astype(np.int64),
         facts=facts,
-        given=rows,
+        imported=rows,
     )
 
 

@@ -54,9 +54,9 @@ def imported_options(folder: Path) -> ImportedOptions:
     Raises:
         SourceError: No such layout, or files that do not fit each other.
     """
-    from trm_data.sources.published import read_finished
+    from trm_data.sources.published import read_imported
 
-    found = read_finished(folder)
+    found = read_imported(folder)
     side = round(found.sequence_length**0.5)
     square = (side, side) if side * side == found.sequence_length else (1, found.sequence_length)
     rows, columns = found.shape or square

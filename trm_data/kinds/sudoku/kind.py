@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
-from trm_data.augment.sudoku import SudokuAugmenter, index_count
+from trm_data.augment.sudoku import SudokuAugmenter, num_elements
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
@@ -56,7 +56,7 @@ class SudokuKind(KindDefaults):
         if box not in BOXES:
             allowed = ", ".join(f"{rows}x{columns}" for rows, columns in BOXES)
             raise SpecError(f"--box {box[0]}x{box[1]}: allowed are {allowed}")
-        most = index_count(*box) - 1
+        most = num_elements(*box) - 1
         check_sizes(spec, most, f"a {box[0]}x{box[1]} Sudoku")
         low, high = options.min_rating, options.max_rating
         for option, value in (("min-rating", low), ("max-rating", high)):
@@ -79,10 +79,10 @@ class SudokuKind(KindDefaults):
         return Geometry(grid_rows=side, grid_columns=side, vocabulary_size=sudoku_vocabulary_size(side))
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the puzzles of every split."""
-        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, kept=kept)
+        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, cache=cache)
 
     def cost(self, spec: DatasetSpec) -> Cost:
         """Searched puzzles take a thousand times as long as random ones."""
@@ -100,7 +100,7 @@ class SudokuKind(KindDefaults):
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Keyed by the puzzle."""
-        return keyed_elements(spec.seed, groups.keys, rows, ks, index_count(*_options(spec).box))
+        return keyed_elements(spec.seed, groups.keys, rows, ks, num_elements(*_options(spec).box))
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Solve every original again: one solution, which is its label."""

@@ -68,7 +68,7 @@ class TableKind(GridKind):
         return _options(spec).rows, _options(spec).columns
 
     def open_stream(
-        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, kept: Path
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
         """Candidates of a source; a file is read whole."""
         return _open(spec, source, chooser, engine)

@@ -2,7 +2,7 @@
 
 Input: puzzles, and the tables of `solve.tables` for their box shape. Output: solutions and guess counts.
 Neighbours: `solve.propagation` and `solve.branching` have the two steps; wrapped by `solve.sudoku`;
-`generate.kernels` drives the same search.
+`generate.sudoku_kernels` drives the same search.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
@@ -99,7 +99,7 @@ def search(
 def store_solution(
     words: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int
 ) -> None:
-    """Writes the digits of a solved state's candidate words into a flat grid."""
+    """Write the digits of a solved state's candidate words into a flat grid."""
     side = box_rows * box_columns
     for digit in range(side):
         for band in range(box_columns):
@@ -125,7 +125,7 @@ def solve_many(
     solutions: NDArray[np.uint8],
     infos: NDArray[np.int64],
 ) -> None:
-    """Solves each row of `puzzles` [N, S]; fills solutions [N, S] and infos [N, 3] (as `search`)."""
+    """Solve each row of `puzzles` [N, S]; fill solutions [N, S] and infos [N, 3] (as `search`)."""
     side = box_rows * box_columns
     bands = box_columns
     stack = np.empty((side * side + 1, side * bands + bands + 1), np.uint64)

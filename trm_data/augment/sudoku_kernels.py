@@ -23,11 +23,11 @@ _U4, _U15 = np.uint64(4), np.uint64(15)
 def _decode_lines(
     rank: int, inner: NDArray[np.uint8], outer: NDArray[np.uint8], lines: NDArray[np.uint8]
 ) -> None:
-    """Writes the order of lines with this rank: a permutation of groups, then one of the lines in each."""
-    groups, size = outer.shape[1], inner.shape[1]
+    """Write the order of lines with this rank: a permutation of bands, then one of the lines in each."""
+    bands, size = outer.shape[1], inner.shape[1]
     order = rank % outer.shape[0]
     rank //= outer.shape[0]
-    for i in range(groups):
+    for i in range(bands):
         within = rank % inner.shape[0]
         rank //= inner.shape[0]
         for j in range(size):
@@ -36,7 +36,7 @@ def _decode_lines(
 
 @njit(cache=True, nogil=True)
 def fill_lines(table: NDArray[np.uint8], inner: NDArray[np.uint8], outer: NDArray[np.uint8]) -> None:
-    """Fills row r of a table with the order of lines of rank r."""
+    """Fill row r of a table with the order of lines of rank r."""
     for rank in range(table.shape[0]):
         _decode_lines(rank, inner, outer, table[rank])
 
@@ -45,7 +45,7 @@ def fill_lines(table: NDArray[np.uint8], inner: NDArray[np.uint8], outer: NDArra
 def _decode_digits(
     rank: np.uint64, side: int, places: NDArray[np.uint64], tokens: NDArray[np.uint16]
 ) -> None:
-    """Fills the table from packed cell to (label token << 8 | input token) for a digit permutation.
+    """Fill the table from packed cell to (label token << 8 | input token) for a digit permutation.
 
     The digits of the rank in the factorial base pick from the digits that are left, kept as nibbles.
     """
@@ -107,7 +107,7 @@ def _augment_row(
     inputs: NDArray[np.uint8],
     labels: NDArray[np.uint8],
 ) -> None:
-    """Applies one element, given as structure and digit rank, to a packed puzzle."""
+    """Apply one element, given as structure and digit rank, to a packed puzzle."""
     rest = structure // np.uint64(radices[0])
     transpose = structure - rest * np.uint64(radices[0])
     columns_rank = rest // np.uint64(radices[1])
@@ -125,7 +125,7 @@ def _augment_row(
 
 @njit(cache=True, nogil=True)
 def pack(puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], packed: NDArray[np.uint8]) -> None:
-    """Fills packed [G, S] with solution digits and a flag on clues."""
+    """Fill packed [G, S] with solution digits and a flag on clues."""
     for g in range(puzzles.shape[0]):
         for i in range(puzzles.shape[1]):
             packed[g, i] = solutions[g, i] + (_CLUE if puzzles[g, i] != 0 else 0)
@@ -148,7 +148,7 @@ def augment_rows(
     out_labels: NDArray[np.uint8],
     elements: NDArray[np.int64],
 ) -> None:
-    """See `augment.sudoku.SudokuAugmenter`; `radices` and the tables are described there."""
+    """Write the rows of `augment.sudoku.SudokuAugmenter.fill`, which describes `radices` and the tables."""
     side = box_rows * box_columns
     lines = np.empty((2, side), np.uint8)
     places = np.empty(side, np.uint64)

@@ -1,4 +1,4 @@
-"""Candidates of slow generators are kept under the root, in blocks: a killed build goes on choosing where it was.
+"""Candidates of slow generators are cached under the root, in blocks: a killed build goes on choosing where it was.
 
 And the nested datasets of a study, whose candidates are the same, make them once. Only time depends on it: the folder
 may be deleted, and a block that is not whole is made again.
@@ -25,8 +25,8 @@ _FACT = "fact_"
 _DIGEST_BYTES = 32
 
 
-def kept_folder(folder: Path, *generator: object) -> Path:
-    """Where the candidates of one generator are kept.
+def cache_folder(folder: Path, *generator: object) -> Path:
+    """Where the candidates of one generator are cached.
 
     Args:
         folder: For all generators.
@@ -35,10 +35,10 @@ def kept_folder(folder: Path, *generator: object) -> Path:
     return folder / hashlib.sha256(canonical_json([BUILDER_VERSION, *generator])).hexdigest()[:16]
 
 
-def kept_block(
+def cached_block(
     make: Callable[[int, tuple[int, int]], Candidates], folder: Path, stream: int, block: int
 ) -> Candidates:
-    """The candidates `block * BLOCK_CANDIDATES` and so on of a stream, read if they are there, else made and kept."""
+    """The candidates from `block * BLOCK_CANDIDATES` on of a stream, read if they are there, else made and written."""
     bounds = block * BLOCK_CANDIDATES, (block + 1) * BLOCK_CANDIDATES
     path = folder / f"{stream}-{block:08d}.block"
     found = _read(path, bounds)

@@ -9,7 +9,7 @@ grid, with a mark on clues) back into its row, column, box and digit until no cl
 columns still share a colour, each member of one class is marked in turn and refined again. At a leaf all
 rows and columns differ, which fixes their order; the first row of the solution fixes the digits.
 The form is the smallest puzzle among the leaves whose traces (colours summed up, node by node) are smallest.
-Leaves correspond to group elements one to one, so those that reach the form are its automorphisms.
+Leaves correspond to symmetries one to one, so those that reach the form are its automorphisms.
 A collision of colours could only cost time: it splits less, the same way for all equivalent puzzles.
 """
 
@@ -55,7 +55,7 @@ def _refine(
     box_rows: int,
     box_columns: int,
 ) -> np.uint64:
-    """Refines colours [4, n] until no class splits; returns the trace, its lowest bit 1 at a leaf."""
+    """Refine colours [4, n] until no class splits; return the trace, its lowest bit 1 at a leaf."""
     side = box_rows * box_columns
     classes = 0
     while True:
@@ -101,7 +101,7 @@ def _mark_cycles(
     size: int,
     next_digit: NDArray[np.int64],
 ) -> None:
-    """Adds to each line's colour the cycle lengths of the permutations from its digits to other lines'.
+    """Add to each line's colour the cycle lengths of the permutations from its digits to other lines'.
 
     A full grid looks the same everywhere to the refinement; this tells most of its lines apart.
     """
@@ -148,19 +148,19 @@ def _choose_class(colours: NDArray[np.uint64], side: int) -> tuple[int, np.uint6
 
 @njit(cache=True, nogil=True)
 def _order_lines(colours: NDArray[np.uint64], size: int, order: NDArray[np.int64]) -> None:
-    """Sorts lines by the smallest colour in their group of `size`, then by their own."""
+    """Sort lines by the smallest colour in their band of `size`, then by their own."""
     side = colours.shape[0]
     for i in range(side):
-        group = colours[i // size * size]
+        band = colours[i // size * size]
         for j in range(i // size * size, i // size * size + size):
-            group = min(group, colours[j])
+            band = min(band, colours[j])
         at = i
         while at > 0:
             other = order[at - 1]
-            other_group = colours[other // size * size]
+            other_band = colours[other // size * size]
             for j in range(other // size * size, other // size * size + size):
-                other_group = min(other_group, colours[j])
-            if other_group < group or (other_group == group and colours[other] < colours[i]):
+                other_band = min(other_band, colours[j])
+            if other_band < band or (other_band == band and colours[other] < colours[i]):
                 break
             order[at] = other
             at -= 1
@@ -176,7 +176,7 @@ def _compare_leaf(
     form: NDArray[np.uint8],
     have_form: bool,
 ) -> int:
-    """Writes the leaf's form if there is none or it is smaller (1); 0 if equal, -1 if it is larger."""
+    """Write the leaf's form if there is none or it is smaller (1); 0 if equal, -1 if it is larger."""
     side = labels.shape[0] - 1
     for j in range(side):
         labels[solution[orders[0, 0] * side + orders[1, j]]] = j + 1
@@ -209,7 +209,7 @@ def _canonicalize(
     next_digit: NDArray[np.int64],
     form: NDArray[np.uint8],
 ) -> int:
-    """Fills `form` from grids [orientation, (puzzle, solution), S]; returns the number of automorphisms."""
+    """Fill `form` from grids [orientation, (puzzle, solution), S]; return the number of automorphisms."""
     side = box_rows * box_columns
     best_length, have_form, automorphisms = 0, False, 0
     for orientation in range(orientations):
@@ -267,7 +267,7 @@ def canonicalize_many(
     forms: NDArray[np.uint8],
     automorphisms: NDArray[np.int64],
 ) -> None:
-    """Fills forms [N, S] and automorphisms [N]."""
+    """Fill forms [N, S] and automorphisms [N]."""
     side = box_rows * box_columns
     orientations = 2 if box_rows == box_columns else 1
     grids = np.empty((2, 2, side * side), np.uint8)

@@ -9,8 +9,8 @@ import pytest
 
 from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
+from trm_data.kinds.cached import BLOCK_CANDIDATES, cache_folder, cached_block
 from trm_data.kinds.candidates import Candidates
-from trm_data.kinds.kept import BLOCK_CANDIDATES, kept_block, kept_folder
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
@@ -51,17 +51,17 @@ def same(one: Candidates, other: Candidates) -> bool:
 
 def test_a_block_is_made_once_and_read_equal(tmp_path: Path) -> None:
     make = Generator()
-    first = kept_block(make, tmp_path / "g", 2, 3)
+    first = cached_block(make, tmp_path / "g", 2, 3)
     assert first.source_rows.tolist() == list(range(3 * BLOCK_CANDIDATES, 4 * BLOCK_CANDIDATES))
-    assert same(kept_block(make, tmp_path / "g", 2, 3), first)
-    kept_block(make, tmp_path / "g", 1, 3)
+    assert same(cached_block(make, tmp_path / "g", 2, 3), first)
+    cached_block(make, tmp_path / "g", 1, 3)
     assert make.asked == [(2, 3 * BLOCK_CANDIDATES), (1, 3 * BLOCK_CANDIDATES)]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "another block", "pickled"])
 def test_a_damaged_block_is_made_again(tmp_path: Path, damage: str) -> None:
     make = Generator()
-    whole = kept_block(make, tmp_path, 0, 0)
+    whole = cached_block(make, tmp_path, 0, 0)
     (path,) = tmp_path.glob("*.block")
     content = path.read_bytes()
     if damage == "cut":
@@ -72,34 +72,34 @@ def test_a_damaged_block_is_made_again(tmp_path: Path, damage: str) -> None:
     elif damage == "empty":
         path.write_bytes(b"")
     elif damage == "another block":
-        kept_block(make, tmp_path, 0, 1)
+        cached_block(make, tmp_path, 0, 1)
         path.write_bytes((tmp_path / "0-00000001.block").read_bytes())
     else:
         sink = io.BytesIO()
         np.savez(sink, inputs=np.array([print], dtype=object))
         path.write_bytes(hashlib.sha256(sink.getvalue()).digest() + sink.getvalue())
     asked = len(make.asked)
-    assert same(kept_block(make, tmp_path, 0, 0), whole)
+    assert same(cached_block(make, tmp_path, 0, 0), whole)
     assert len(make.asked) == asked + 1
 
 
 def test_no_byte_can_change_unseen(tmp_path: Path) -> None:
-    whole = kept_block(Generator(), tmp_path, 0, 0)
+    whole = cached_block(Generator(), tmp_path, 0, 0)
     (path,) = tmp_path.glob("*.block")
     content = path.read_bytes()
     for position in range(len(content)):
         path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
-        assert same(kept_block(make := Generator(), tmp_path, 0, 0), whole)
+        assert same(cached_block(make := Generator(), tmp_path, 0, 0), whole)
         assert make.asked
 
 
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert len(kept_block(Generator(), tmp_path / "file" / "below", 0, 0)) == BLOCK_CANDIDATES
+    assert len(cached_block(Generator(), tmp_path / "file" / "below", 0, 0)) == BLOCK_CANDIDATES
 
 
 def test_generators_that_differ_in_anything_are_kept_apart(tmp_path: Path) -> None:
-    folders = [kept_folder(tmp_path, "maze", seed, {"rows": rows}) for seed in (0, 1) for rows in (5, 6)]
+    folders = [cache_folder(tmp_path, "maze", seed, {"rows": rows}) for seed in (0, 1) for rows in (5, 6)]
     assert len(set(folders)) == 4
 
 

@@ -1,7 +1,7 @@
 """The Sudoku generator's compiled core: a random full grid, then clues removed in random order.
 
 Input: seed, stream and the range of puzzle numbers. Output: puzzles and solutions, written in place.
-Neighbours: wrapped by `generate.sudoku`; searches with `solve.kernels`.
+Neighbours: wrapped by `generate.sudoku`; searches with `solve.sudoku_kernels`.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, U1, open_stream, shuffle
 from trm_data.solve.branching import PLANES
-from trm_data.solve.kernels import FIRST_CELL, FOUND, HIT, RANDOM_CELL, search, store_solution
 from trm_data.solve.propagation import load_clues
+from trm_data.solve.sudoku_kernels import FIRST_CELL, FOUND, HIT, RANDOM_CELL, search, store_solution
 
 _GENERATE = int(Purpose.GENERATE)
 _FILL_GUESSES = 1000
@@ -58,7 +58,7 @@ def generate_many(
     puzzles: NDArray[np.uint8],
     solutions: NDArray[np.uint8],
 ) -> None:
-    """Fills puzzles and solutions [N, S] with the puzzles numbered from `start`; boxes of R <= C.
+    """Fill puzzles and solutions [N, S] with the puzzles numbered from `start`; boxes of R <= C.
 
     `node_limit` bounds each test of uniqueness: where it is reached, the clue stays.
     """
