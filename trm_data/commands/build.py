@@ -99,24 +99,27 @@ class BuildNamed:
         return changes
 
 
+@dataclass(frozen=True)
 class Build:
     """Build a dataset: `trm-data build sudoku --size 500 --aug 1000`, or a named one: `trm-data build NAME`."""
 
-    kind: Any
-
     def run(self) -> int:
         """Build it."""
-        return self.kind.run() if isinstance(self.kind, BuildNamed) else run_fields(self.kind)
+        kind: BuildFields | BuildNamed = self.kind  # pyright: ignore[reportAttributeAccessIssue]
+        return kind.run() if isinstance(kind, BuildNamed) else run_fields(kind)
 
 
 def build_command(arguments: list[str]) -> type[Build]:
     """The command `build` with a subcommand for each kind: those of this package, and the one that is typed.
 
     Args:
-        arguments: What the user typed; a kind of another package is not imported unless it stands there.
+        arguments: What the user typed; subcommands are made only for a build, and a kind of another package is not
+            imported unless it stands there.
     """
+    if arguments[:1] != ["build"]:
+        return Build
     fields = {name: parts.fields for name, parts in built_in().items() if parts.fields is not None}
-    named = arguments[1] if arguments[:1] == ["build"] and len(arguments) > 1 else ""
+    named = arguments[1] if len(arguments) > 1 else ""
     if named not in fields and _is_own_kind(named):
         parts = own_kind(named)
         if parts is not None and parts.fields is not None:

@@ -36,9 +36,16 @@ def built_in() -> dict[str, KindParts]:
 
 
 def own_kind(name: str) -> KindParts | None:
-    """The kind of another package that names it as an entry point; None if there is none."""
+    """The kind of another package that names it as an entry point; None if there is none.
+
+    Raises:
+        SpecError: The package cannot be imported.
+    """
     for entry in entry_points(group=ENTRY_POINTS, name=name):
-        given = entry.load()
+        try:
+            given = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise SpecError(f"kind {name!r}: {entry.value} cannot be imported ({error})") from error
         if isinstance(given, KindParts):
             return given
         return KindParts(

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,15 @@ def test_an_entry_point_may_name_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_kind("mine") is parts
     assert load_kind("mine").name == "maze"
     assert kind_names()[-1] == "mine"
+
+
+def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trm_data.kinds import registry
+
+    entry = EntryPoint("broken", "no_such_package:Kind", registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "entry_points", lambda group, name: [entry] if name == "broken" else [])
+    with pytest.raises(SpecError, match="kind 'broken': no_such_package:Kind cannot be imported"):
+        load_kind("broken")
 
 
 def test_the_registry_imports_nothing_heavy() -> None:
