@@ -32,7 +32,6 @@ import numpy as np
 from report import Report
 
 from trm_train.config.run import DataConfig, InputSpec, ModelConfig, RunConfig
-from trm_train.model.embedding import puzzle_positions
 from trm_train.model.layers import inner_width
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step
@@ -48,7 +47,7 @@ Product = tuple[int, int, int, int]
 
 def forward_products(model: ModelConfig, batch: int) -> Counter[Product]:
     """Products of one forward pass of one level."""
-    length, width = puzzle_positions(model) + SPEC.sequence_length, model.hidden_size
+    length, width = model.puzzle_positions + SPEC.sequence_length, model.hidden_size
     rows, inner = batch * length, inner_width(width, model.expansion)
     layer = [(1, rows, width, 2 * inner), (1, rows, inner, width)]
     if model.mixer == "mlp_t":

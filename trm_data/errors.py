@@ -54,6 +54,8 @@ class CorruptDatasetError(DataError):
 class BucketError(DataError):
     """A bucket that cannot be reached, or refuses: says nothing about whether a dataset is whole."""
 
+    exit_code = 4
+
 
 class QueryError(DataError):
     """SQL that cannot be run."""

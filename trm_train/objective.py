@@ -27,6 +27,8 @@ class Losses(NamedTuple):
     correct: Int32[Array, " B"]
     """Labelled cells whose prediction is right."""
     predictions: Int32[Array, "B S"]
+    q_continue: Float[Array, " B"] | None = None
+    """Cross-entropy of the continue logit against its target; None without the continue loss."""
 
     @property
     def right(self) -> Bool[Array, " B"]:
@@ -34,8 +36,9 @@ class Losses(NamedTuple):
         return self.correct == self.labelled
 
     def total(self) -> Float[Array, ""]:
-        """Sum over the slots of both losses; divided by the global batch it is what training minimises."""
-        return jnp.sum(self.lm) + HALT_LOSS_WEIGHT * jnp.sum(self.q_halt)
+        """Sum over the slots of all losses; divided by the global batch it is what training minimises."""
+        total = jnp.sum(self.lm) + HALT_LOSS_WEIGHT * jnp.sum(self.q_halt)
+        return total if self.q_continue is None else total + HALT_LOSS_WEIGHT * jnp.sum(self.q_continue)
 
 
 def log_stablemax(logits: Float[Array, "... V"]) -> Float[Array, "... V"]:
@@ -49,9 +52,24 @@ def log_stablemax(logits: Float[Array, "... V"]) -> Float[Array, "... V"]:
     return jnp.log(s) - jnp.log(jnp.sum(s, axis=-1, keepdims=True))
 
 
-def binary_cross_entropy(logits: Float[Array, " B"], target: Bool[Array, " B"]) -> Float[Array, " B"]:
-    """Of sigmoid(logits) against a target of 0 or 1."""
+def binary_cross_entropy(
+    logits: Float[Array, " B"], target: Bool[Array, " B"] | Float[Array, " B"]
+) -> Float[Array, " B"]:
+    """Of sigmoid(logits) against a target from 0 to 1."""
     return jax.nn.softplus(logits) - logits * target.astype(logits.dtype)
+
+
+def continue_target(
+    next_q_logits: Float[Array, "B 2"], out_of_steps: Bool[Array, " B"]
+) -> Float[Array, " B"]:
+    """What going on is worth: the better of both logits one supervision step further on, as a probability.
+
+    Args:
+        next_q_logits: halt and continue after one more supervision step.
+        out_of_steps: slots that must halt after that step, so that only its halting logit counts.
+    """
+    q_halt, q_continue = next_q_logits[:, 0], next_q_logits[:, 1]
+    return jax.nn.sigmoid(jnp.where(out_of_steps, q_halt, jnp.maximum(q_halt, q_continue)))
 
 
 def slot_losses(

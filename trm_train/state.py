@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh import sharding
 from trm_train.model.act import KEY_IMPLEMENTATION, Carry, initial_carry
-from trm_train.model.embedding import puzzle_positions
-from trm_train.model.trm import TRM, split
+from trm_train.model.base import Network, merge, split
+from trm_train.model.networks import make_network
 from trm_train.optim.build import make_optimizer
 
 
@@ -26,13 +26,13 @@ class TrainState:
     params: dict[str, Any]
     """Trained parameters, float32, nested by module."""
     opt_state: Any
-    """`AdamATan2State`: `count`, `m`, `v`."""
+    """What the optimizer keeps: any pytree of arrays."""
     ema: dict[str, Any]
     """Average of `params`."""
     puzzle_table: Any
     """Float32 [R, N], R a multiple of `TABLE_ROWS_MULTIPLE`; None without puzzle positions."""
     fixed: dict[str, Any]
-    """`h_init` and `l_init`, float32 [D]."""
+    """Initial states that are drawn once, float32."""
     carry: Carry
     step: Any
     """Training steps taken, int32."""
@@ -58,7 +58,7 @@ def eval_weights(state: TrainState) -> Weights:
 def init_state(
     config: RunConfig, spec: InputSpec, batch_size: int, mesh: Mesh | None = None
 ) -> tuple[nnx.GraphDef, TrainState]:
-    """The model's definition and the state before the first step.
+    """The network's definition and the state before the first step.
 
     Args:
         config: of the run; every draw comes from `config.seed`.
@@ -67,22 +67,44 @@ def init_state(
         mesh: where given, the state is created in place on its devices (also with several processes).
 
     Raises:
-        ConfigError: if the model cannot be run as configured.
+        ConfigError: if the network cannot be as configured.
     """
-
-    def make_network(key: jax.Array) -> TRM:
-        params_key, latents_key = jax.random.split(key)
-        return TRM(config.model, spec, rngs=nnx.Rngs(params=params_key, latents=latents_key))
 
     def start() -> TrainState:
         network_key, training_key = jax.random.split(jax.random.key(config.seed, impl=KEY_IMPLEMENTATION))
-        _, params, fixed, table = split(make_network(network_key))
+        _, params, fixed, table = split(_draw_network(config, spec, network_key))
         return start_state(config, spec, batch_size, params, fixed, table, jax.random.key_data(training_key))
 
-    abstract = nnx.eval_shape(lambda: make_network(jax.random.key(0, impl=KEY_IMPLEMENTATION)))
-    definition = split(abstract)[0]
+    definition, _ = abstract_weights(config, spec)
     shardings = None if mesh is None else sharding.state_shardings(mesh, jax.eval_shape(start))
     return definition, jax.jit(start, out_shardings=shardings)()
+
+
+def abstract_weights(
+    config: RunConfig, spec: InputSpec, mesh: Mesh | None = None
+) -> tuple[nnx.GraphDef, Weights]:
+    """The network's definition, and shapes in place of its weights: nothing is drawn or allocated.
+
+    Args:
+        config: of the run.
+        spec: of the dataset.
+        mesh: where given, every shape says how the array lies over its devices.
+
+    Raises:
+        ConfigError: if the network cannot be as configured.
+    """
+    key = jax.random.key(0, impl=KEY_IMPLEMENTATION)
+    definition, params, fixed, table = split(nnx.eval_shape(lambda: _draw_network(config, spec, key)))
+
+    def shapes(name: str, tree: Any) -> Any:
+        placed = None if mesh is None else NamedSharding(mesh, sharding.LAYOUT[name])
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed), tree)
+
+    return definition, Weights(
+        params=shapes("params", params),
+        fixed=shapes("fixed", fixed),
+        puzzle_table=shapes("puzzle_table", table),
+    )
 
 
 def start_state(
@@ -94,17 +116,22 @@ def start_state(
     puzzle_table: Any,
     key: jax.Array,
 ) -> TrainState:
-    """The state before the first step, for given weights: fresh moments, an empty carry, step 0."""
-    length = puzzle_positions(config.model) + spec.sequence_length
+    """The state before the first step, for given weights: a fresh optimizer, an empty carry, step 0."""
+    definition, _ = abstract_weights(config, spec)
+    states = jax.eval_shape(lambda: merge(definition, params, fixed, puzzle_table).initial_states(batch_size))
     return TrainState(
         params=params,
         opt_state=make_optimizer(config).init(params),
         ema=jax.tree.map(jnp.copy, params),
         puzzle_table=puzzle_table,
         fixed=fixed,
-        carry=initial_carry(
-            batch_size, spec.sequence_length, length, config.model.hidden_size, config.model.forward_dtype
-        ),
+        carry=initial_carry(batch_size, spec.sequence_length, states),
         step=jnp.zeros((), jnp.int32),
         key=key,
     )
+
+
+def _draw_network(config: RunConfig, spec: InputSpec, key: jax.Array) -> Network:
+    """The network with parameters and latents drawn from a key."""
+    params_key, latents_key = jax.random.split(key)
+    return make_network(config.model, spec, rngs=nnx.Rngs(params=params_key, latents=latents_key))

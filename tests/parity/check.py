@@ -31,7 +31,8 @@ from trm_train.model.published import (
     weights_to_published,
 )
 from trm_train.state import Weights, init_state, start_state
-from trm_train.step.train import make_eval_step, make_train_step
+from trm_train.step.evaluate import make_eval_step
+from trm_train.step.train import make_train_step
 
 IGNORE_LABEL = -100
 STRAY_ELEMENTS = 10
@@ -232,8 +233,8 @@ def compare_outputs(
 
 def compare_carry(prefix: str, carry: Any, golden: Golden, bound: float) -> Iterator[Row]:
     """Latents by norm; counters, flags and current examples exactly."""
-    yield compare_norm(f"{prefix}/carry/z_H", carry.z_h, golden[f"{prefix}/carry/z_H"], bound)
-    yield compare_norm(f"{prefix}/carry/z_L", carry.z_l, golden[f"{prefix}/carry/z_L"], bound)
+    yield compare_norm(f"{prefix}/carry/z_H", carry.states["z_h"], golden[f"{prefix}/carry/z_H"], bound)
+    yield compare_norm(f"{prefix}/carry/z_L", carry.states["z_l"], golden[f"{prefix}/carry/z_L"], bound)
     yield compare_exact(f"{prefix}/carry/steps", carry.steps, golden[f"{prefix}/carry/steps"])
     yield compare_exact(f"{prefix}/carry/halted", carry.halted, golden[f"{prefix}/carry/halted"])
     for name in ROW_KEYS:

@@ -83,8 +83,8 @@ def test_goes_red_with_another_halting_loss(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_goes_red_with_loss_on_fresh_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refill_all_rows(carry, batch, h_init, l_init):
-        new = act.refill(carry, batch, h_init, l_init)
+    def refill_all_rows(carry, batch, initial):
+        new = act.refill(carry, batch, initial)
         new.current["labels"] = jnp.asarray(batch["labels"])
         return new
 

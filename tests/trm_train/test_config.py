@@ -1,16 +1,21 @@
 """Configurations: identity, JSON, and errors that come before anything is compiled."""
 
 import dataclasses
+import json
+import typing
 
 import pytest
 
+from trm_train.config.optim import AdamWConfig
 from trm_train.config.run import (
+    ALTERNATIVES,
     check_config,
     config_from_json,
     config_to_json,
     effective_identity,
     identity_hash,
 )
+from trm_train.config.scheduled import Linear
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment, check_distinct, find_experiment, load_experiments
 from trm_train.run.record import run_name
@@ -80,6 +85,13 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
         (changed(total_steps=0), "total_steps: at least 1, got 0"),
         (changed(model={"halt_exploration_prob": 1.5}), "halt_exploration_prob: from 0 to 1, got 1.5"),
         (changed(data={"global_batch_size": 0}), "data.global_batch_size: at least 1"),
+        (changed(model={"halt_exploration_prob": Linear(0.3, 1.5)}), r"from 0 to 1, got linear\(0.3, 1.5\)"),
+        (changed(optim=AdamWConfig(epsilon=-1.0)), "optim.epsilon: a number of at least 0, got -1"),
+        (changed(optim={"lr_schedule": "linear", "lr_min_ratio": 1.0}), "set optim.lr_min_ratio below 1"),
+        (
+            changed(model={"mixer": "attention", "num_heads": 7}),
+            "model.num_heads: a divisor of hidden_size 96",
+        ),
         (changed(seed=-1), "seed: from 0"),
         (changed(execution={"checkpoint_every": 0}), "execution.checkpoint_every"),
     ],
@@ -87,6 +99,106 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
 def test_impossible_configurations(config, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check_config(config)
+
+
+PINNED = {
+    "quickstart": "quickstart-2626ad84-s0",
+    "trm_sudoku_mlp": "trm_sudoku_mlp-188f59de-s0",
+    "sudoku_generated": "sudoku_generated-61afc9c4-s0",
+}
+
+
+@pytest.mark.parametrize("experiment", list(PINNED))
+def test_names_of_runs_stay_what_they_are(experiment: str) -> None:
+    assert run_name(experiment, find_experiment(experiment).make()) == PINNED[experiment]
+
+
+def test_the_identity_of_quickstart_is_spelled_as_ever() -> None:
+    assert effective_identity(QUICKSTART) == {
+        "data.dataset": "sudoku-2x3-generated-500-aug-1000",
+        "data.global_batch_size": 32,
+        "model.hidden_size": 96,
+        "model.num_heads": 4,
+        "model.h_cycles": 2,
+        "model.l_cycles": 2,
+        "model.halt_max_steps": 4,
+        "model.puzzle_emb_len": 1,
+        "model.forward_dtype": "float32",
+        "optim.lr": 0.004,
+        "optim.lr_warmup_steps": 50,
+        "optim.lr_min_ratio": 0.1,
+        "optim.weight_decay": 0.1,
+        "optim.puzzle_emb_lr": 0.001,
+        "optim.puzzle_emb_weight_decay": 0.1,
+        "optim.ema_rate": 0.99,
+        "total_steps": 1500,
+    }
+
+
+@pytest.mark.parametrize("part", ["data", "model", "optim", "execution"])
+def test_an_option_added_later_orphans_no_run(part: str) -> None:
+    value = getattr(QUICKSTART, part)
+    longer = dataclasses.make_dataclass(
+        "Longer",
+        [("added", int, dataclasses.field(default=7))],
+        bases=(type(value),),
+        frozen=True,
+        kw_only=True,
+    )
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    later = dataclasses.replace(QUICKSTART, **{part: longer(**fields)})
+    assert identity_hash(later) == identity_hash(QUICKSTART)
+    changed_later = dataclasses.replace(QUICKSTART, **{part: longer(**fields, added=8)})
+    assert (identity_hash(changed_later) == identity_hash(QUICKSTART)) == (part == "execution")
+
+
+def test_nested_values_are_hashed_field_by_field() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Inner:
+        size: int = 1
+        shape: str = "round"
+
+    longer = dataclasses.make_dataclass(
+        "Longer",
+        [("inner", Inner, dataclasses.field(default=Inner(size=2)))],
+        bases=(type(QUICKSTART.optim),),
+        frozen=True,
+        kw_only=True,
+    )
+
+    def added(inner: Inner) -> dict[str, object]:
+        config = dataclasses.replace(QUICKSTART, optim=longer(inner=inner))
+        return {key: value for key, value in effective_identity(config).items() if "inner" in key}
+
+    assert added(Inner(size=2)) == {}
+    assert added(Inner(size=1)) == {"optim.inner.size": 1}  # the default of the field, not that of its class
+    assert added(Inner(size=2, shape="flat")) == {"optim.inner.shape": "flat"}
+
+
+def test_configurations_of_every_form_are_read_back() -> None:
+    config = changed(
+        model={"halt_exploration_prob": Linear(0.3, 0.05)}, optim=AdamWConfig(lr=1e-3, epsilon=1e-6)
+    )
+    stored = json.loads(json.dumps(config_to_json(config)))
+    assert stored["optim"]["name"] == "adamw"
+    assert stored["model"]["halt_exploration_prob"] == "linear(0.3, 0.05)"
+    assert config_from_json(stored) == config
+    assert identity_hash(config_from_json(stored)) == identity_hash(config) != identity_hash(QUICKSTART)
+
+
+def test_configurations_without_tags_are_those_of_the_first_version() -> None:
+    stored = config_to_json(QUICKSTART)
+    del stored["model"]["architecture"], stored["optim"]["name"], stored["optim"]["lr_schedule"]
+    assert config_from_json(stored) == QUICKSTART
+    with pytest.raises(ConfigError, match=r"optim\.name: one of adam_atan2, adamw, got 'lion'"):
+        config_from_json({**stored, "optim": {**stored["optim"], "name": "lion"}})
+
+
+def test_a_form_cannot_say_that_it_is_another() -> None:
+    for alternatives in ALTERNATIVES:
+        for tag, form in alternatives.forms.items():
+            assert typing.get_args(typing.get_type_hints(form)[alternatives.tag]) == (tag,)
+            assert getattr(form(), alternatives.tag) == tag
 
 
 def test_unknown_keys_in_a_stored_configuration() -> None:

@@ -16,14 +16,9 @@ import pytest
 
 from trm_data.build.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.checkpoint.manager import (
-    Checkpoints,
-    fingerprints,
-    restore_weights,
-    state_tree,
-    weights_steps,
-    weights_tree,
-)
+from trm_data.storage.store import Folder
+from trm_train.checkpoint.manager import Checkpoints, fingerprints, restore_weights, weights_steps
+from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.config.run import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.console import RunConsole
 from trm_train.errors import CheckpointError, ConfigError
@@ -31,7 +26,8 @@ from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import read_metrics
 from trm_train.run.loop import TrainResult, train
-from trm_train.run.record import find_run, read_record
+from trm_train.run.observe import read_status
+from trm_train.run.record import find_run, list_runs, read_record
 from trm_train.state import init_state
 
 TINY = RunConfig(
@@ -81,7 +77,7 @@ def undisturbed(layout: Layout) -> TrainResult:
     return run(layout)
 
 
-def metrics_without_clock(folder: Path) -> list[dict]:
+def metrics_without_clock(folder: Folder) -> list[dict]:
     return [{**row, "seconds": None} for row in read_metrics(folder).to_pylist()]
 
 
@@ -118,14 +114,14 @@ def test_resuming_gives_the_same_bits_and_metrics(
     class KilledError(Exception):
         pass
 
-    def killed(run, step, metrics, record=loop._record_step):
+    def killed(run, step, metrics, record=loop._note_step):
         if step >= cut:
             run.checkpoints.wait()
             raise KilledError
         record(run, step, metrics)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "_record_step", killed)
+        patched.setattr(loop, "_note_step", killed)
         with pytest.raises(KilledError):
             run(elsewhere)
     result = run(elsewhere)
@@ -140,6 +136,7 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_loop import EXPERIMENT, TINY, run
 from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
 print("ready", flush=True)
 result = run(resolve_root(Path(sys.argv[1])))
 print(result.step, result.finished, flush=True)
@@ -161,7 +158,7 @@ def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResu
     with start(tmp_path) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (
-            elsewhere.runs.is_dir() and any(weights_steps(folder) for folder in elsewhere.runs.glob("*/*/*"))
+            any(weights_steps(folder) for folder in list_runs(elsewhere))
         ):
             time.sleep(0.01)
         process.kill()
@@ -185,6 +182,10 @@ def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) ->
     assert not result.finished
     assert 7 <= result.step <= 9
     assert weights_steps(result.folder)[-1] == result.step
+    assert result.signal == signal.SIGTERM
+    status = read_status(result.folder)
+    assert status is not None
+    assert (status.state, status.step, status.total_steps) == ("stopped", result.step, 100_000)
 
 
 def test_starting_anew_forgets_the_run(layout: Layout, undisturbed: TrainResult) -> None:
@@ -201,10 +202,10 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
         'jax.monitoring.register_event_listener(lambda event, **_: events.append(event))\nprint("ready"',
     )
     program += "\nimport json\nprint(json.dumps({e: events.count(e) for e in set(events)}))\n"
-    shutil.rmtree(undisturbed.folder / "checkpoints")
+    shutil.rmtree(undisturbed.folder.uri("checkpoints"))
     done = None
     for _ in range(2):
-        shutil.rmtree(undisturbed.folder / "checkpoints", ignore_errors=True)
+        shutil.rmtree(undisturbed.folder.uri("checkpoints"), ignore_errors=True)
         done = subprocess.run(
             [sys.executable, "-c", program, str(layout.machine)],
             capture_output=True,
@@ -232,7 +233,7 @@ def test_a_checkpoint_whose_arrays_changed_is_refused(layout: Layout, tmp_path: 
     elsewhere = resolve_root(tmp_path)
     shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
     result = run(elsewhere)
-    meta = next((result.folder / "checkpoints" / "weights" / "12").rglob("metadata"))
+    meta = next(Path(result.folder.uri("checkpoints/weights/12")).rglob("metadata"))
     value = json.loads(meta.read_text())
     value["fingerprints"]["ema.lm_head.kernel"] ^= 1
     meta.write_text(json.dumps(value))

@@ -42,10 +42,10 @@ for t in range(4):
     batch = {k: jax.make_array_from_process_local_data(batch_sharding(mesh), v) for k, v in batch.items()}
     state, metrics = step(state, batch)
     totals.append([float(metrics[k]) for k in sorted(metrics)])
-assert state.carry.z_h.sharding.spec == P("data"), state.carry.z_h.sharding
+assert state.carry.states["z_h"].sharding.spec == P("data"), state.carry.states["z_h"].sharding
 assert state.puzzle_table.sharding.spec == P("model"), state.puzzle_table.sharding
 assert state.params["lm_head"]["kernel"].sharding.is_fully_replicated
-shard = state.carry.z_h.addressable_shards[0].data.shape[0]
+shard = state.carry.states["z_h"].addressable_shards[0].data.shape[0]
 assert shard == 16 // (len(jax.devices()) // model_parallel), shard
 leaves = {jax.tree_util.keystr(k): np.asarray(v) for k, v in jax.tree_util.tree_leaves_with_path(state)}
 np.savez(path, totals=np.array(totals), **leaves)

@@ -13,7 +13,8 @@ from trm_train.config.run import DataConfig, InputSpec, ModelConfig, OptimConfig
 from trm_train.mesh.sharding import jit_train_step, make_mesh
 from trm_train.model.published import weights_from_published, weights_to_published
 from trm_train.state import TrainState, Weights, eval_weights, init_state
-from trm_train.step.train import make_eval_step, make_train_step
+from trm_train.step.evaluate import make_eval_step
+from trm_train.step.train import make_train_step
 
 BATCH = 8
 SPEC = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=5)
@@ -113,14 +114,14 @@ def test_a_model_without_puzzle_positions_has_no_table() -> None:
     model = dataclasses.replace(MODEL, puzzle_emb_ndim=0)
     _, last, history = train(dataclasses.replace(CONFIG, model=model), 1)
     assert last.puzzle_table is None
-    assert last.carry.z_h.shape == (BATCH, 9, 16)
+    assert last.carry.states["z_h"].shape == (BATCH, 9, 16)
     assert np.isfinite(history[0]["lm_loss"])
 
 
 def test_bfloat16_stays_finite_and_keeps_float32_parameters() -> None:
     config = dataclasses.replace(CONFIG, model=dataclasses.replace(MODEL, forward_dtype="bfloat16"))
     _, last, _history = train(config, 3)
-    assert last.carry.z_h.dtype == jnp.bfloat16
+    assert last.carry.states["z_h"].dtype == jnp.bfloat16
     assert {leaf.dtype for leaf in jax.tree.leaves(last.params)} == {np.dtype("float32")}
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(last.params))
 
@@ -132,7 +133,7 @@ def test_the_step_over_a_mesh_donates_its_state() -> None:
     new, metrics = step(state, make_batch(0))
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves((state.params, state.opt_state, state.ema)))
     _, plain, _ = train(CONFIG, 1)
-    assert np.allclose(new.carry.z_h, plain.carry.z_h, atol=1e-6)
+    assert np.allclose(new.carry.states["z_h"], plain.carry.states["z_h"], atol=1e-6)
     assert metrics["count"] == 0
 
 

@@ -29,7 +29,7 @@ class Experiment:
     name: str
     group: str
     make: Callable[[], RunConfig]
-    build: str
+    build: str = ""
     alias_of: str | None = None
 
     @property

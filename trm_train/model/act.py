@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Int32, UInt32
 
+from trm_train.model.base import States
+
 ROW_KEYS = ("inputs", "labels", "puzzle_identifiers")
 """Keys of a batch, and of a carry's current rows."""
 
@@ -32,10 +34,8 @@ KEY_IMPLEMENTATION = "threefry2x32"
 class Carry:
     """What goes from one training step to the next; leaves are arrays (or stand-ins, as in any pytree)."""
 
-    z_h: Any
-    """Answer state, [B, L, D] in the compute dtype."""
-    z_l: Any
-    """Latent state, [B, L, D] in the compute dtype."""
+    states: States
+    """Of the network, in its compute dtype."""
     steps: Any
     """int32 [B]."""
     halted: Any
@@ -44,11 +44,16 @@ class Carry:
     """int32 `inputs` [B, S], `labels` [B, S] and `puzzle_identifiers` [B]."""
 
 
-def initial_carry(batch: int, cells: int, length: int, width: int, dtype: str) -> Carry:
-    """A carry whose slots have all halted: the first step fills every one of them from its batch."""
+def initial_carry(batch: int, cells: int, states: States) -> Carry:
+    """A carry whose slots have all halted: the first step fills every one of them from its batch.
+
+    Args:
+        batch: slots B.
+        cells: S of a row.
+        states: arrays, or shapes, like the network's states.
+    """
     return Carry(
-        z_h=jnp.zeros((batch, length, width), dtype),
-        z_l=jnp.zeros((batch, length, width), dtype),
+        states=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), states),
         steps=jnp.zeros((batch,), jnp.int32),
         halted=jnp.ones((batch,), bool),
         current={
@@ -59,18 +64,15 @@ def initial_carry(batch: int, cells: int, length: int, width: int, dtype: str) -
     )
 
 
-def refill(
-    carry: Carry, batch: Mapping[str, Array], h_init: Float[Array, " D"], l_init: Float[Array, " D"]
-) -> Carry:
+def refill(carry: Carry, batch: Mapping[str, Array], initial: States) -> Carry:
     """Slot i, if halted, takes row i of the batch and the initial states; the others stay as they are."""
 
     def choose(fresh: Array, held: Array) -> Array:
         halted = carry.halted.reshape(carry.halted.shape + (1,) * (held.ndim - 1))
-        return jnp.where(halted, jnp.broadcast_to(fresh.astype(held.dtype), held.shape), held)
+        return jnp.where(halted, fresh.astype(held.dtype), held)
 
     return Carry(
-        z_h=choose(h_init[None, None], carry.z_h),
-        z_l=choose(l_init[None, None], carry.z_l),
+        states=jax.tree.map(choose, initial, carry.states),
         steps=jnp.where(carry.halted, 0, carry.steps),
         halted=jnp.zeros_like(carry.halted),
         current={name: choose(batch[name], carry.current[name]) for name in ROW_KEYS},
@@ -78,14 +80,18 @@ def refill(
 
 
 def exploration_min_steps(
-    key: UInt32[Array, " 2"], step: Int[Array, ""], slots: int, probability: float, max_steps: int
+    key: UInt32[Array, " 2"],
+    step: Int[Array, ""],
+    slots: int,
+    probability: float | Float[Array, ""],
+    max_steps: int,
 ) -> Int32[Array, " B"]:
     """Steps before which a slot may not halt early: a draw from 2..max_steps with `probability`, else 1.
 
     Drawn for each slot at each supervision step from (key, step, slot index in the global batch), so the
     draws do not depend on how the batch is spread over devices.
     """
-    if probability == 0.0 or max_steps < 2:
+    if max_steps < 2 or (isinstance(probability, float) and probability == 0.0):
         return jnp.ones((slots,), jnp.int32)
     step_key = jax.random.fold_in(jax.random.wrap_key_data(key, impl=KEY_IMPLEMENTATION), step)
 
@@ -98,7 +104,7 @@ def exploration_min_steps(
 
 
 def halt(
-    steps: Int32[Array, " B"], q_halt: Float[Array, " B"], min_steps: Int32[Array, " B"], max_steps: int
+    steps: Int32[Array, " B"], margin: Float[Array, " B"], min_steps: Int32[Array, " B"], max_steps: int
 ) -> Bool[Array, " B"]:
-    """Whether a slot is done after `steps` (this step counted): out of steps, or sure of its answer."""
-    return (steps >= max_steps) | ((q_halt > 0) & (steps >= min_steps))
+    """Whether a slot is done after `steps` (this step counted): out of steps, or sure of its answer (margin > 0)."""
+    return (steps >= max_steps) | ((margin > 0) & (steps >= min_steps))

@@ -13,35 +13,24 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from trm_train.config.run import ModelConfig
+from trm_train.config.model import NetworkConfig
 from trm_train.model.layers import truncated_normal
 
 POSITION_SCALE = math.sqrt(0.5)
 """Keeps the variance of content + position that of content alone."""
 
 
-def puzzle_width(config: ModelConfig) -> int:
-    """N: width of a puzzle-embedding row."""
-    return config.hidden_size if config.puzzle_emb_ndim is None else config.puzzle_emb_ndim
-
-
-def puzzle_positions(config: ModelConfig) -> int:
-    """P: positions that the puzzle embedding takes in front of the cells."""
-    width = puzzle_width(config)
-    if width == 0:
-        return 0
-    return config.puzzle_emb_len or math.ceil(width / config.hidden_size)
-
-
 class InputEmbedding(nnx.Module):
     """Puzzle positions and token embeddings, with learned positions if asked for, scaled by sqrt(D)."""
 
-    def __init__(self, config: ModelConfig, cells: int, vocabulary: int, *, rngs: nnx.Rngs):
+    def __init__(
+        self, config: NetworkConfig, cells: int, vocabulary: int, *, learned_positions: bool, rngs: nnx.Rngs
+    ):
         width = config.hidden_size
         self.width = width
-        self.puzzle_positions = puzzle_positions(config)
+        self.puzzle_positions = config.puzzle_positions
         self.dtype = config.forward_dtype
-        self.learned_positions = config.pos_encodings == "learned"
+        self.learned_positions = learned_positions
         self.tokens = nnx.Param(truncated_normal(rngs.params(), (vocabulary, width), width**-0.5))
         if self.learned_positions:
             length = self.puzzle_positions + cells

@@ -19,6 +19,9 @@ from jaxtyping import Array, Float
 
 RMS_EPSILON = 1e-5
 INNER_MULTIPLE = 256
+HALT_BIAS = -5.0
+"""Initial bias of both halting logits, so that no slot halts early before it has learnt to."""
+
 CUT = 2.0
 """Truncated normals are cut at this many standard deviations (of the normal before the cut)."""
 
@@ -115,3 +118,16 @@ class SwiGLU(nnx.Module):
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
         """Any other axes pass through."""
         return self.down(gated(self.gate_up(x), self.axis))
+
+
+class HaltHead(nnx.Module):
+    """Halting logits, halt and continue, from the state at one position; weights start at zero."""
+
+    def __init__(self, width: int):
+        self.kernel = nnx.Param(jnp.zeros((width, 2), jnp.float32))
+        self.bias = nnx.Param(jnp.full((2,), HALT_BIAS, jnp.float32))
+
+    def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B 2"]:
+        """In float32, computed in the dtype of z."""
+        logits = jnp.dot(z, self.kernel[...].astype(z.dtype)) + self.bias[...].astype(z.dtype)[None]
+        return logits.astype(jnp.float32)

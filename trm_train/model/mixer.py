@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from trm_train.config.run import ModelConfig
+from trm_train.config.model import ModelConfig
 from trm_train.model.attention import Attention
 from trm_train.model.layers import SwiGLU, rms_norm
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from trm_train.config.run import InputSpec, ModelConfig
+from trm_train.config.model import ModelConfig
+from trm_train.config.run import InputSpec
 from trm_train.errors import CheckpointError
-from trm_train.model.embedding import puzzle_width
-from trm_train.model.trm import table_rows
+from trm_train.model.base import table_rows
 
 PREFIXES = ("_orig_mod.model.", "model.")
 TABLE = "inner.puzzle_emb.weights"
@@ -92,19 +92,19 @@ def weights_from_published(
     """
     tensors = without_prefix(tensors)
     expected = {name for name, _, _ in parameter_names(config)} | set(FIXED)
-    if puzzle_width(config) > 0:
+    if config.puzzle_width > 0:
         expected.add(TABLE)
     if set(tensors) != expected:
         missing, unknown = sorted(expected - set(tensors)), sorted(set(tensors) - expected)
         raise CheckpointError(f"published parameters do not fit: missing {missing}, unknown {unknown}")
     params = params_from_published(config, tensors)
     fixed = {ours: np.asarray(tensors[name], np.float32) for name, ours in FIXED.items()}
-    if puzzle_width(config) == 0:
+    if config.puzzle_width == 0:
         return params, fixed, None
     rows = np.asarray(tensors[TABLE], np.float32)
-    if rows.shape != (spec.num_identifiers, puzzle_width(config)):
+    if rows.shape != (spec.num_identifiers, config.puzzle_width):
         raise CheckpointError(
-            f"{TABLE}: expected shape {(spec.num_identifiers, puzzle_width(config))}, got {rows.shape}"
+            f"{TABLE}: expected shape {(spec.num_identifiers, config.puzzle_width)}, got {rows.shape}"
         )
     table = np.zeros((table_rows(spec.num_identifiers), rows.shape[1]), np.float32)
     table[: len(rows)] = rows

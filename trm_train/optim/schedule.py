@@ -1,19 +1,27 @@
-"""The learning-rate schedule, as a factor that both parameter groups share."""
+"""What changes over training: the learning-rate schedule, as a factor that both parameter groups share, and values."""
 
 from __future__ import annotations
 
 import math
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int32
+from jaxtyping import Array, Float, Int, Int32
+
+from trm_train.config.optim import LrSchedule
+from trm_train.config.scheduled import Linear, Scheduled
 
 
 def rate_factor(
-    step: Int32[Array, ""], *, warmup_steps: int, total_steps: int, min_ratio: float
+    step: Int32[Array, ""],
+    *,
+    warmup_steps: int,
+    total_steps: int,
+    min_ratio: float,
+    schedule: LrSchedule = "cosine",
 ) -> Float[Array, ""]:
     """Factor of the learning rate at an optimizer step.
 
-    Linear warm-up from 0 (step 1 uses 1 / warmup_steps), then cosine to `min_ratio` at `total_steps`, where
+    Linear warm-up from 0 (step 1 uses 1 / warmup_steps), then a decay to `min_ratio` at `total_steps`, where
     it stays.
 
     Args:
@@ -21,9 +29,21 @@ def rate_factor(
         warmup_steps: 0 for none.
         total_steps: of the run.
         min_ratio: 1.0 keeps the rate constant after the warm-up.
+        schedule: shape of the decay: half a cosine, or a straight line.
     """
     t = step.astype(jnp.float32)
     warmup = jnp.minimum(t / max(warmup_steps, 1), 1.0)
     progress = jnp.clip((t - warmup_steps) / max(total_steps - warmup_steps, 1), 0.0, 1.0)
-    cosine = min_ratio + (1.0 - min_ratio) * 0.5 * (1.0 + jnp.cos(math.pi * progress))
-    return jnp.where(step < warmup_steps, warmup, cosine)
+    if schedule == "cosine":
+        decayed = min_ratio + (1.0 - min_ratio) * 0.5 * (1.0 + jnp.cos(math.pi * progress))
+    else:
+        decayed = min_ratio + (1.0 - min_ratio) * (1.0 - progress)
+    return jnp.where(step < warmup_steps, warmup, decayed)
+
+
+def value_at(value: Scheduled, step: Int[Array, ""], total_steps: int) -> float | Float[Array, ""]:
+    """A value at an optimizer step, counted from 1; a plain number stays one."""
+    if not isinstance(value, Linear):
+        return float(value)
+    progress = (step.astype(jnp.float32) - 1.0) / max(total_steps - 1, 1)
+    return value.start + (value.end - value.start) * jnp.clip(progress, 0.0, 1.0)

@@ -1,4 +1,3 @@
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,26 +16,24 @@ def batch_of(value: int) -> dict:
 
 
 def test_slots_keep_their_example_until_they_halt() -> None:
-    h_init, l_init = jnp.full((2,), 5.0), jnp.full((2,), 6.0)
-    carry = refill(initial_carry(4, 3, 5, 2, "float32"), batch_of(10), h_init, l_init)
+    initial = {"z_h": jnp.full((4, 5, 2), 5.0), "z_l": jnp.full((4, 5, 2), 6.0)}
+    carry = refill(initial_carry(4, 3, initial), batch_of(10), initial)
     assert np.all(carry.current["labels"] == 11)
     assert carry.current["labels"].dtype == jnp.int32
-    assert np.all(carry.z_h == 5.0)
-    assert np.all(carry.z_l == 6.0)
-    worked = jax.tree.map(lambda x: x, carry)
+    assert np.all(carry.states["z_h"] == 5.0)
+    assert np.all(carry.states["z_l"] == 6.0)
     worked = type(carry)(
-        z_h=carry.z_h + 1.0,
-        z_l=carry.z_l + 1.0,
+        states={name: z + 1.0 for name, z in carry.states.items()},
         steps=carry.steps + 3,
         halted=jnp.asarray([False, True, False, True]),
         current=carry.current,
     )
-    carry = refill(worked, batch_of(20), h_init, l_init)
+    carry = refill(worked, batch_of(20), initial)
     assert carry.current["inputs"][:, 0].tolist() == [10, 20, 10, 20]
     assert carry.current["labels"][:, 0].tolist() == [11, 21, 11, 21]
     assert carry.current["puzzle_identifiers"].tolist() == [12, 22, 12, 22]
     assert carry.steps.tolist() == [3, 0, 3, 0]
-    assert carry.z_h[:, 0, 0].tolist() == [6.0, 5.0, 6.0, 5.0]
+    assert carry.states["z_h"][:, 0, 0].tolist() == [6.0, 5.0, 6.0, 5.0]
 
 
 def test_halting() -> None:
@@ -56,6 +53,12 @@ def test_exploration_is_drawn_for_every_slot_and_step() -> None:
     assert np.bincount(draws[explored], minlength=17)[2:].std() / explored.sum() < 0.01
     assert len({tuple(row) for row in draws}) == 3
     assert 0.02 < (explored[0] & explored[1]).mean() < 0.11  # steps are drawn independently
+
+
+def test_a_probability_that_changes_over_training_draws_like_the_number_it_is() -> None:
+    as_number = exploration_min_steps(KEY, jnp.int32(5), 64, 0.5, 16)
+    assert np.array_equal(as_number, exploration_min_steps(KEY, jnp.int32(5), 64, jnp.float32(0.5), 16))
+    assert np.all(exploration_min_steps(KEY, jnp.int32(5), 64, jnp.float32(0.0), 16) == 1)
 
 
 def test_exploration_of_a_slot_does_not_depend_on_the_other_slots() -> None:

@@ -7,8 +7,9 @@ from flax import nnx
 from trm_train.config.run import InputSpec, ModelConfig
 from trm_train.errors import ConfigError
 from trm_train.model import layers
-from trm_train.model.embedding import puzzle_positions
-from trm_train.model.trm import HALT_BIAS, TRM, check_model, merge, split, table_rows
+from trm_train.model.base import merge, split, table_rows
+from trm_train.model.layers import HALT_BIAS
+from trm_train.model.trm import TRM
 
 
 def test_truncated_normal_has_the_stated_sd_and_is_cut_at_two() -> None:
@@ -76,7 +77,7 @@ SPEC = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=5)
 )
 def test_puzzle_positions(ndim: int | None, length: int, positions: int) -> None:
     config = ModelConfig(hidden_size=16, num_heads=2, puzzle_emb_ndim=ndim, puzzle_emb_len=length)
-    assert puzzle_positions(config) == positions
+    assert config.puzzle_positions == positions
 
 
 @pytest.mark.parametrize("mixer", ["mlp_t", "attention"])
@@ -98,11 +99,11 @@ def test_every_model_runs_in_its_dtype(mixer: str, positions: str, ndim: int | N
 
     def run(rows):
         network = TRM(config, SPEC, rngs=nnx.Rngs(params=0, latents=1))
-        return network(*network.initial_states(3), jnp.zeros((3, 9), jnp.int32), rows)
+        return network(network.initial_states(3), jnp.zeros((3, 9), jnp.int32), rows)
 
     rows = None if ndim == 0 else jax.ShapeDtypeStruct((3, ndim or 16), jnp.float32)
     outputs = jax.eval_shape(run, rows)
-    assert outputs.z_h.dtype == dtype
+    assert outputs.states["z_h"].dtype == dtype
     assert outputs.logits.shape == (3, 9, 6)
     assert outputs.q_logits.dtype == jnp.float32
 
@@ -132,11 +133,10 @@ def test_table_rows_are_padded_to_a_fixed_multiple() -> None:
     ("change", "key"),
     [
         ({"num_heads": 7, "mixer": "attention"}, "num_heads"),
-        ({"no_act_continue": False}, "no_act_continue"),
         ({"puzzle_emb_ndim": 2048, "puzzle_emb_len": 1}, "puzzle_emb_ndim"),
         ({"h_cycles": 0}, "h_cycles"),
     ],
 )
 def test_models_that_cannot_run_are_refused(change: dict, key: str) -> None:
     with pytest.raises(ConfigError, match=f"model.{key}"):
-        check_model(ModelConfig(**change))
+        ModelConfig(**change).check()

@@ -6,9 +6,13 @@ import numpy as np
 import optax
 import pytest
 
+from trm_train.config.optim import AdamWConfig
+from trm_train.config.run import DataConfig, RunConfig
+from trm_train.config.scheduled import Linear
 from trm_train.optim.adam_atan2 import adam_atan2
+from trm_train.optim.build import make_optimizer
 from trm_train.optim.ema import update_ema
-from trm_train.optim.schedule import rate_factor
+from trm_train.optim.schedule import rate_factor, value_at
 from trm_train.optim.sign_sgd import sign_sgd
 
 
@@ -47,6 +51,37 @@ def test_adam_atan2_does_not_clip() -> None:
 def test_schedule_warms_up_then_follows_a_cosine(step: int, factor: float) -> None:
     got = rate_factor(jnp.int32(step), warmup_steps=4, total_steps=12, min_ratio=0.1)
     assert got == pytest.approx(factor, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("step", "factor"), [(1, 0.25), (4, 1.0), (6, 0.775), (8, 0.55), (10, 0.325), (12, 0.1), (99, 0.1)]
+)
+def test_the_linear_schedule(step: int, factor: float) -> None:
+    got = rate_factor(jnp.int32(step), warmup_steps=4, total_steps=12, min_ratio=0.1, schedule="linear")
+    assert got == pytest.approx(factor, abs=1e-6)
+
+
+def test_values_over_training_reach_both_ends() -> None:
+    got = [float(value_at(Linear(0.3, 0.1), jnp.int32(step), 5)) for step in range(1, 7)]
+    assert got == pytest.approx([0.3, 0.25, 0.2, 0.15, 0.1, 0.1])
+    assert value_at(0.25, jnp.int32(3), 5) == 0.25
+
+
+def test_adamw_by_hand() -> None:
+    optim = AdamWConfig(lr=0.1, lr_warmup_steps=2, beta1=0.8, beta2=0.9, weight_decay=0.5, epsilon=1e-3)
+    optimizer = make_optimizer(RunConfig(data=DataConfig(dataset="x"), optim=optim, total_steps=9))
+    params = {"w": jnp.asarray([2.0, -1.0])}
+    state = optimizer.init(params)
+    wanted = np.array([2.0, -1.0])
+    m = v = np.zeros(2)
+    for t, gradient in enumerate(([1.0, -3.0], [-2.0, 0.5], [0.1, 0.2]), start=1):
+        gradient, rate = np.array(gradient), 0.1 * min(t / 2, 1.0)
+        changes, state = optimizer.update({"w": jnp.asarray(gradient, jnp.float32)}, state, params)
+        params = optax.apply_updates(params, changes)
+        m, v = 0.8 * m + 0.2 * gradient, 0.9 * v + 0.1 * gradient**2
+        direction = m / (1 - 0.8**t) / (np.sqrt(v / (1 - 0.9**t)) + 1e-3)
+        wanted = wanted - rate * (direction + 0.5 * wanted)
+    assert np.allclose(params["w"], wanted, atol=1e-6)
 
 
 def test_schedule_is_constant_by_default_and_without_warm_up() -> None:

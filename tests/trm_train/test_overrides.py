@@ -1,0 +1,183 @@
+"""Overrides on the command line: today's spellings in any order, forms by a flag, values that change over training."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from pathlib import Path
+
+import pytest
+import tyro
+
+from trm_train.cli import RunOptions, main
+from trm_train.config.model import ModelConfig
+from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
+from trm_train.config.overrides import choose_forms, spelled_values
+from trm_train.config.run import RunConfig, effective_identity
+from trm_train.config.scheduled import Linear, parse_scheduled
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import find_experiment
+
+QUICKSTART = find_experiment("quickstart").make()
+
+
+def parse(*arguments: str, config: RunConfig = QUICKSTART) -> RunConfig:
+    """As `trm-train run quickstart ...` does it."""
+    config, others = choose_forms(config, arguments)
+    with spelled_values():
+        return tyro.cli(
+            RunOptions,
+            args=others,
+            default=RunOptions(config=config),
+            config=(tyro.conf.FlagCreatePairsOff,),
+        ).config
+
+
+OF_TODAY = [
+    ("--optim.lr", "3e-4"),
+    ("--optim.lr-warmup-steps", "7"),
+    ("--model.mixer", "attention"),
+    ("--model.num-heads", "2"),
+    ("--model.halt-exploration-prob", "0.2"),
+    ("--data.dataset", "other"),
+    ("--total-steps", "99"),
+    ("--seed", "3"),
+    ("--execution.log-every", "5"),
+]
+
+
+def test_overrides_of_today_in_any_order() -> None:
+    forwards = parse(*itertools.chain(*OF_TODAY))
+    backwards = parse(*itertools.chain(*reversed(OF_TODAY)))
+    equals = parse(*(f"{option}={value}" for option, value in OF_TODAY))
+    assert forwards == backwards == equals
+    assert forwards == dataclasses.replace(
+        QUICKSTART,
+        data=dataclasses.replace(QUICKSTART.data, dataset="other"),
+        model=dataclasses.replace(
+            QUICKSTART.model, mixer="attention", num_heads=2, halt_exploration_prob=0.2
+        ),
+        optim=dataclasses.replace(QUICKSTART.optim, lr=3e-4, lr_warmup_steps=7),
+        total_steps=99,
+        seed=3,
+        execution=dataclasses.replace(QUICKSTART.execution, log_every=5),
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--optim.name", "adamw", "--optim.epsilon", "1e-6", "--optim.lr", "1e-3"),
+        ("--optim.lr", "1e-3", "--optim.epsilon", "1e-6", "--optim.name", "adamw"),
+        ("--optim.epsilon=1e-6", "--optim.name=adam_atan2", "--optim.lr=1e-3", "--optim.name=adamw"),
+    ],
+)
+def test_a_form_is_chosen_by_a_flag_anywhere(arguments: tuple[str, ...]) -> None:
+    optim = parse(*arguments).optim
+    assert isinstance(optim, AdamWConfig)
+    assert (optim.lr, optim.epsilon) == (1e-3, 1e-6)
+    assert (optim.lr_warmup_steps, optim.weight_decay) == (
+        50,
+        0.1,
+    )  # what the experiment says holds in any form
+
+
+def test_a_form_takes_its_own_defaults_for_what_was_not_said() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Other(AdamWConfig):
+        beta2: float = 0.99
+
+    forms = dataclasses.replace(OPTIMIZERS, forms={**OPTIMIZERS.forms, "other": Other})
+    assert forms.choose(OptimConfig(lr=3.0), "other") == Other(lr=3.0)
+    assert forms.choose(OptimConfig(beta2=0.5), "other") == Other(beta2=0.5)
+
+
+def test_the_form_there_is_already_may_be_named() -> None:
+    assert parse("--model.architecture", "trm", "--optim.name", "adam_atan2") == QUICKSTART
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1", 0.1),
+        ("1", 1.0),
+        ("linear(0.3, 0.05)", Linear(0.3, 0.05)),
+        (" linear( 1,0 ) ", Linear(1.0, 0.0)),
+    ],
+)
+def test_values_that_may_change_over_training(text: str, value: object) -> None:
+    assert parse_scheduled(text) == value
+    assert parse_scheduled(str(value)) == value
+    model = parse("--model.halt-exploration-prob", text).model
+    assert model.halt_exploration_prob == value
+    assert type(model.halt_exploration_prob) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["linear", "linear(1)", "linear(1, 2, 3)", "linear(a, b)", "cubic(1, 2)", ""]
+)
+def test_other_spellings_are_errors(text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape("a number or linear(start, end), got")):
+        parse_scheduled(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--optim.name", "sgd"), "optim.name: one of adam_atan2, adamw, got 'sgd'"),
+        (("--model.architecture", "cnn"), "model.architecture: one of trm, got 'cnn'"),
+        (("--optim.epsilon", "1"), "optim.name adam_atan2 has no such option; --optim.name adamw has"),
+        (("--optim.lrr", "1"), "Unrecognized options: --optim.lrr"),
+        (("--optim.name",), "optim.name"),
+        (("--model.halt-exploration-prob", "often"), "a number or linear(start, end), got 'often'"),
+        (("--model.halt-exploration-prob", "linear(0.3, 1.5)"), "from 0 to 1, got linear(0.3, 1.5)"),
+        (("--model.num-heads", "many"), "many"),
+        (("--model.mixer", "conv"), "conv"),
+        (("--optim.lr-schedule", "linear", "--optim.lr-min-ratio", "1"), "a constant rate; set optim.lr_min"),
+        (("--data.dataset", "a,b"), "training on a mixture is not available"),
+        (("--data.dataset", "../a"), "data.dataset: dataset name '../a'"),
+        (("--extend", "2000"), "lr_min_ratio 0.1 (cosine), which ends at step 1500"),
+        (("--extend", "1500", "--optim.lr-min-ratio", "1"), "extend: above total_steps (1500), got 1500"),
+        (
+            (
+                "--extend",
+                "1600",
+                "--optim.lr-min-ratio",
+                "1",
+                "--model.halt-exploration-prob",
+                "linear(0.3, 0)",
+            ),
+            "not with model.halt_exploration_prob linear(0.3, 0.0)",
+        ),
+    ],
+)
+def test_overrides_that_cannot_be(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "quickstart", *arguments, "--root", str(tmp_path)])
+    assert ended.value.code == 2
+    shown = re.sub(r"[\s│]+", " ", capsys.readouterr().err)
+    assert message in shown
+
+
+def test_help_shows_the_options_of_the_chosen_form(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for arguments in ([], ["--optim.name", "adamw"]):
+        with pytest.raises(SystemExit):
+            main(["run", "quickstart", *arguments, "--help"])
+        shown.append(capsys.readouterr().out)
+    assert "--optim.epsilon" not in shown[0]
+    assert "--optim.epsilon" in shown[1]
+    for tag in OPTIMIZERS.forms:
+        assert tag in shown[0]
+
+
+def test_variants_are_in_the_identity_by_their_spelling() -> None:
+    config = parse("--optim.name", "adamw", "--model.halt-exploration-prob", "linear(0.3, 0.05)")
+    added = effective_identity(config).items() - effective_identity(QUICKSTART).items()
+    assert dict(added) == {"optim.name": "adamw", "model.halt_exploration_prob": "linear(0.3, 0.05)"}
+    json.dumps(effective_identity(config))
+    assert isinstance(config.model, ModelConfig)

@@ -1,0 +1,126 @@
+"""States and weights as nested dictionaries, whose keys are the names of the leaves in a checkpoint, and back.
+
+Names follow from where a leaf lies in the state, whatever the network and the optimizer are:
+
+    carry.<state>, carry.steps, carry.halted, carry.current.<column>     the network's states stand beside the rest
+    optimizer.<path>       fields of named tuples by name, elements of tuples by number
+    params, ema, fixed     by module
+    puzzle_table.rows      missing without puzzle positions
+    step, key
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import jax
+
+from trm_train.errors import CheckpointError
+from trm_train.model.act import Carry
+from trm_train.state import TrainState, Weights
+
+CARRY_NAMES = ("steps", "halted", "current")
+"""What a carry holds besides the network's states, which must have other names."""
+
+
+def state_tree(state: TrainState) -> dict[str, Any]:
+    """A training state as nested dictionaries of arrays.
+
+    Raises:
+        CheckpointError: A state of the network is called like something else in the carry.
+    """
+    carry = state.carry
+    taken = sorted(set(CARRY_NAMES) & set(carry.states))
+    if taken:
+        raise CheckpointError(
+            f"a state of the network cannot be called {taken[0]}: the carry has that itself"
+        )
+    return {
+        "params": _nested(state.params),
+        "optimizer": _nested(state.opt_state),
+        "ema": _nested(state.ema),
+        "puzzle_table": _optional(state.puzzle_table),
+        "fixed": _nested(state.fixed),
+        "carry": {
+            **_nested(carry.states),
+            "steps": carry.steps,
+            "halted": carry.halted,
+            "current": carry.current,
+        },
+        "step": state.step,
+        "key": state.key,
+    }
+
+
+def state_from_tree(tree: dict[str, Any], like: TrainState) -> TrainState:
+    """Inverse of `state_tree`, for a state of the same structure as `like` (arrays or their shapes)."""
+    carry = tree["carry"]
+    return TrainState(
+        params=_as(like.params, tree["params"]),
+        opt_state=_as(like.opt_state, tree["optimizer"]),
+        ema=_as(like.ema, tree["ema"]),
+        puzzle_table=tree["puzzle_table"].get("rows"),
+        fixed=_as(like.fixed, tree["fixed"]),
+        carry=Carry(
+            states=_as(like.carry.states, carry),
+            steps=carry["steps"],
+            halted=carry["halted"],
+            current=carry["current"],
+        ),
+        step=tree["step"],
+        key=tree["key"],
+    )
+
+
+def weights_tree(state: TrainState | Weights) -> dict[str, Any]:
+    """What evaluation may need of a state: raw and averaged parameters, puzzle table, latents.
+
+    Of `Weights`, as `abstract_weights` gives them, both sets of parameters look the same.
+    """
+    ema = state.ema if isinstance(state, TrainState) else state.params
+    return {
+        "params": _nested(state.params),
+        "ema": _nested(ema),
+        "puzzle_table": _optional(state.puzzle_table),
+        "fixed": _nested(state.fixed),
+    }
+
+
+def choose_weights(tree: dict[str, Any], which: str) -> Weights:
+    """The weights to evaluate from a `weights_tree`: `ema` or `raw` parameters."""
+    params = tree["ema"] if which == "ema" else tree["params"]
+    return Weights(params=params, fixed=tree["fixed"], puzzle_table=tree["puzzle_table"].get("rows"))
+
+
+def _nested(tree: Any) -> dict[str, Any]:
+    """Any pytree of arrays as nested dictionaries; what holds no array leaves no trace."""
+    nested: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        node = nested
+        *parents, name = _names(path)
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[name] = leaf
+    return nested
+
+
+def _as(like: Any, nested: dict[str, Any]) -> Any:
+    """Inverse of `_nested`: the leaves at the places of `like`."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    leaves: list[Any] = []
+    for path, _ in paths:
+        node: Any = nested
+        for name in _names(path):
+            node = cast("dict[str, Any]", node)[name]
+        leaves.append(node)
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _names(path: tuple[Any, ...]) -> list[str]:
+    """Names of the steps to a leaf: keys, fields, numbers."""
+    return [jax.tree_util.keystr((step,), simple=True) for step in path]
+
+
+def _optional(value: Any) -> dict[str, Any]:
+    """An array that may be missing, as a dictionary that may be empty."""
+    return {} if value is None else {"rows": value}

@@ -1,0 +1,84 @@
+"""Parts of a configuration that come in several forms, each a dataclass of its own, told apart by a tag.
+
+A form declares its tag as a field with one value (`name: Literal["adamw"] = "adamw"`), so a value can never say that
+it is another form than it is. What all forms share stands in a common base. The first form is the default: a stored
+part without a tag is of it, and its tag is not part of a run's identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from trm_train.errors import ConfigError
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Alternatives(Generic[Part]):
+    """The forms of one part of a configuration.
+
+    Attributes:
+        key: Key of the part in `RunConfig`.
+        tag: Field that tells the forms apart.
+        forms: Their classes by the value of the tag, the default first. All derive from one base.
+    """
+
+    key: str
+    tag: str
+    forms: dict[str, type[Part]]
+
+    @property
+    def default(self) -> str:
+        """Tag of the form that is meant where nothing is said."""
+        return next(iter(self.forms))
+
+    def form(self, tag: str) -> type[Part]:
+        """The class of a tag.
+
+        Raises:
+            ConfigError: There is no such form.
+        """
+        if tag not in self.forms:
+            raise ConfigError(f"{self.key}.{self.tag}: one of {', '.join(self.forms)}, got {tag!r}")
+        return self.forms[tag]
+
+    def choose(self, part: Part, tag: str) -> Part:
+        """The same part in another form.
+
+        Fields that both forms have keep what was set; those that were at the default of their form take the
+        default of the new one, which may be another.
+
+        Raises:
+            ConfigError: There is no such form.
+        """
+        new = self.form(tag)
+        if type(part) is new:
+            return part
+        there = {field.name for field in dataclasses.fields(new)} - {self.tag}  # pyright: ignore[reportArgumentType]
+        return new(**{name: value for name, value in changed_fields(part).items() if name in there})
+
+    def of_json(self, value: Mapping[str, Any]) -> type[Part]:
+        """The form of a stored part.
+
+        Raises:
+            ConfigError: This version does not know it.
+        """
+        return self.form(value.get(self.tag, self.default))
+
+
+def changed_fields(part: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are not at their defaults; those that have none are always among them."""
+    return {
+        field.name: getattr(part, field.name)
+        for field in dataclasses.fields(part)
+        if getattr(part, field.name) != default_of(field)
+    }
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """The default of a field, or `MISSING`."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()

@@ -1,0 +1,55 @@
+"""What numbers of a configuration may be; every refusal names the key, what it got and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from trm_train.config.scheduled import Linear, Scheduled
+from trm_train.errors import ConfigError
+
+
+def check_positive(values: Mapping[str, float]) -> None:
+    """Refuse what is below 1.
+
+    Raises:
+        ConfigError: Names the first key.
+    """
+    for key, value in values.items():
+        if value < 1:
+            raise ConfigError(f"{key}: at least 1, got {value}")
+
+
+def check_not_negative(values: Mapping[str, float]) -> None:
+    """Refuse what is below 0 or no finite number.
+
+    Raises:
+        ConfigError: Names the first key.
+    """
+    for key, value in values.items():
+        if not 0 <= value < math.inf:
+            raise ConfigError(f"{key}: a number of at least 0, got {value:g}")
+
+
+def check_decays(values: Mapping[str, float]) -> None:
+    """Refuse decay rates of moments outside [0, 1).
+
+    Raises:
+        ConfigError: Names the first key.
+    """
+    for key, value in values.items():
+        if not 0 <= value < 1:
+            raise ConfigError(f"{key}: at least 0 and below 1, got {value:g}")
+
+
+def check_shares(values: Mapping[str, Scheduled]) -> None:
+    """Refuse shares and probabilities that leave [0, 1] at any step.
+
+    Raises:
+        ConfigError: Names the first key.
+    """
+    for key, value in values.items():
+        ends = (value.start, value.end) if isinstance(value, Linear) else (value,)
+        if not all(0 <= end <= 1 for end in ends):
+            shown = str(value) if isinstance(value, Linear) else f"{value:g}"
+            raise ConfigError(f"{key}: from 0 to 1, got {shown}")

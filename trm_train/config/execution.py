@@ -1,0 +1,45 @@
+"""How a run is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trm_train.config.bounds import check_not_negative, check_positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionConfig:
+    """How a run is carried out; nothing here changes its numbers."""
+
+    log_every: int = 20
+    """Steps between two lines on the console; every step is in the metric tables."""
+    validate_every: int = 1_000
+    """Steps between two evaluations on the validation split; 0 never."""
+    validation_examples: int = 0
+    """Validation examples at most per evaluation; 0 means all."""
+    checkpoint_every: int = 1_000
+    keep_weights: int = 0
+    """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
+    model_parallel: int = 1
+    """Devices along the mesh axis `model`; the others lie along `data`."""
+
+    def check(self) -> None:
+        """Refuse intervals and counts that cannot be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        check_positive(
+            {
+                "execution.checkpoint_every": self.checkpoint_every,
+                "execution.log_every": self.log_every,
+                "execution.model_parallel": self.model_parallel,
+            }
+        )
+        check_not_negative(
+            {
+                "execution.keep_weights": self.keep_weights,
+                "execution.validate_every": self.validate_every,
+                "execution.validation_examples": self.validation_examples,
+            }
+        )

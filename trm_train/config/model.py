@@ -1,0 +1,125 @@
+"""The network: what every architecture has, and the options of each. Source: the TRM paper and its published code."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from trm_train.config.alternatives import Alternatives
+from trm_train.config.bounds import check_not_negative, check_positive, check_shares
+from trm_train.config.scheduled import Scheduled
+from trm_train.errors import ConfigError
+
+Mixer = Literal["mlp_t", "attention"]
+PosEncodings = Literal["none", "rope", "learned"]
+Dtype = Literal["bfloat16", "float32"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """What every architecture has: a width, halting, and the puzzle embedding."""
+
+    architecture: ClassVar[str]
+    """A form declares it as a field with one value."""
+
+    hidden_size: int = 512
+    """Width D."""
+    halt_max_steps: int = 16
+    """Supervision steps at most per example in training, and always in evaluation."""
+    halt_exploration_prob: Scheduled = 0.1
+    """Probability that a slot may not halt early; linear(START, END) changes it over training."""
+    puzzle_emb_ndim: int | None = None
+    """Width of a puzzle-embedding row; None follows `hidden_size`, 0 removes the puzzle positions."""
+    puzzle_emb_len: int = 16
+    """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
+    forward_dtype: Dtype = "bfloat16"
+    """Compute dtype; parameters are always float32."""
+
+    @property
+    def puzzle_width(self) -> int:
+        """N: width of a puzzle-embedding row."""
+        return self.hidden_size if self.puzzle_emb_ndim is None else self.puzzle_emb_ndim
+
+    @property
+    def puzzle_positions(self) -> int:
+        """P: positions that the puzzle embedding takes in front of the cells."""
+        if self.puzzle_width == 0:
+            return 0
+        return self.puzzle_emb_len or math.ceil(self.puzzle_width / self.hidden_size)
+
+    def check(self) -> None:
+        """Refuse what no architecture can be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        check_positive(
+            {"model.hidden_size": self.hidden_size, "model.halt_max_steps": self.halt_max_steps},
+        )
+        check_not_negative(
+            {
+                "model.puzzle_emb_len": self.puzzle_emb_len,
+                "model.puzzle_emb_ndim": self.puzzle_emb_ndim or 0,
+            }
+        )
+        check_shares({"model.halt_exploration_prob": self.halt_exploration_prob})
+        room = self.puzzle_positions * self.hidden_size
+        if self.puzzle_width > room:
+            raise ConfigError(
+                f"model.puzzle_emb_ndim: at most puzzle_emb_len * hidden_size = {room}, got {self.puzzle_width}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(NetworkConfig):
+    """The Tiny Recursive Model and its recursion."""
+
+    architecture: Literal["trm"] = "trm"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Architecture of the network; the other options of the model are its own."""
+    num_heads: int = 8
+    expansion: float = 4.0
+    """SwiGLU expansion; the inner width is rounded up to a multiple of 256."""
+    num_layers: int = 2
+    mixer: Mixer = "mlp_t"
+    """How positions mix: `mlp_t` (SwiGLU over the token axis) or bidirectional `attention`."""
+    pos_encodings: PosEncodings = "none"
+    h_cycles: int = 3
+    """Updates of z_H in one supervision step (T in the paper); only the last carries gradient."""
+    l_cycles: int = 6
+    """Updates of z_L for each update of z_H (n in the paper)."""
+    no_act_continue: bool = True
+    """True: halt when q_halt > 0. False: when q_halt > q_continue, which then has a loss (one forward pass more)."""
+
+    def check(self) -> None:
+        """Refuse what this network cannot be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        check_positive(
+            {
+                "model.num_layers": self.num_layers,
+                "model.num_heads": self.num_heads,
+                "model.h_cycles": self.h_cycles,
+                "model.l_cycles": self.l_cycles,
+            }
+        )
+        check_not_negative({"model.expansion": self.expansion})
+        super().check()
+        if self.mixer == "attention":
+            self._check_attention()
+
+    def _check_attention(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise ConfigError(
+                f"model.num_heads: a divisor of hidden_size {self.hidden_size}, got {self.num_heads}"
+            )
+        if self.pos_encodings == "rope" and (self.hidden_size // self.num_heads) % 2:
+            raise ConfigError(
+                "model.pos_encodings: rope needs an even width per head (hidden_size / num_heads)"
+            )
+
+
+ARCHITECTURES: Alternatives[NetworkConfig] = Alternatives("model", "architecture", {"trm": ModelConfig})
+"""Every architecture; `model/networks.py` has the network of each."""

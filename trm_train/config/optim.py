@@ -1,0 +1,109 @@
+"""The optimizers: what all of them have, and the options of each. Source: the TRM paper and its published code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from trm_train.config.alternatives import Alternatives
+from trm_train.config.bounds import check_decays, check_not_negative, check_shares
+from trm_train.errors import ConfigError
+
+LrSchedule = Literal["cosine", "linear"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """What is the same whichever optimizer moves the network: rates, their schedule, the puzzle embedding, the EMA."""
+
+    name: ClassVar[str]
+    """A form declares it as a field with one value."""
+
+    lr: float = 1e-4
+    lr_warmup_steps: int = 2_000
+    lr_schedule: LrSchedule = "cosine"
+    """Shape of the decay after the warm-up."""
+    lr_min_ratio: float = 1.0
+    """The decay ends at `lr_min_ratio * lr`; 1.0 keeps the rate constant after the warm-up."""
+    puzzle_emb_lr: float = 1e-4
+    puzzle_emb_weight_decay: float = 1.0
+    ema_rate: float = 0.999
+    """Rate of the exponential moving average of the trained parameters; 0 copies them (no averaging)."""
+    freeze_weights: bool = False
+    """Only the puzzle embedding learns."""
+
+    @property
+    def lr_decays(self) -> bool:
+        """Whether the rate after the warm-up depends on how many steps there are in all."""
+        return self.lr_min_ratio != 1.0
+
+    def check(self) -> None:
+        """Refuse what no optimizer can be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        check_not_negative(
+            {
+                "optim.lr": self.lr,
+                "optim.puzzle_emb_lr": self.puzzle_emb_lr,
+                "optim.puzzle_emb_weight_decay": self.puzzle_emb_weight_decay,
+                "optim.lr_warmup_steps": self.lr_warmup_steps,
+            }
+        )
+        check_shares({"optim.lr_min_ratio": self.lr_min_ratio, "optim.ema_rate": self.ema_rate})
+        if self.lr_schedule != "cosine" and not self.lr_decays:
+            raise ConfigError(
+                f"optim.lr_schedule: {self.lr_schedule} decays to lr_min_ratio * lr, and lr_min_ratio 1 is a constant "
+                "rate; set optim.lr_min_ratio below 1"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig(OptimizerConfig):
+    """AdamATan2 for the network, sign-SGD for the puzzle embedding: the published recipe."""
+
+    name: Literal["adam_atan2"] = "adam_atan2"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Optimizer of the network: adam_atan2 or adamw; some options are its own."""
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 1.0
+
+    def check(self) -> None:
+        """Refuse what AdamATan2 cannot be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        super().check()
+        check_not_negative({"optim.weight_decay": self.weight_decay})
+        check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamWConfig(OptimizerConfig):
+    """AdamW for the network, sign-SGD for the puzzle embedding; decay acts on every parameter, as in AdamATan2."""
+
+    name: Literal["adamw"] = "adamw"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Optimizer of the network: adam_atan2 or adamw; some options are its own."""
+    beta1: float = 0.9
+    beta2: float = 0.95
+    epsilon: float = 1e-8
+    """Added to the root of the second moment."""
+    weight_decay: float = 1.0
+
+    def check(self) -> None:
+        """Refuse what AdamW cannot be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        super().check()
+        check_not_negative({"optim.weight_decay": self.weight_decay, "optim.epsilon": self.epsilon})
+        check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
+
+
+OPTIMIZERS: Alternatives[OptimizerConfig] = Alternatives(
+    "optim", "name", {"adam_atan2": OptimConfig, "adamw": AdamWConfig}
+)
+"""Every optimizer; `optim/build.py` makes each."""

@@ -1,0 +1,105 @@
+"""A configuration from the command line: forms are chosen first, so that tyro sees one dataclass for every part.
+
+A union of dataclasses would be a subcommand to tyro, with an order that a user has to keep. Here `--optim.name adamw`
+stands anywhere among the other options; it is taken out, the part takes that form, and the rest is parsed by the
+fields of the forms that are left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+
+from trm_train.config.run import ALTERNATIVES, RunConfig
+from trm_train.config.scheduled import Linear, Scheduled, parse_scheduled, spellings
+from trm_train.errors import ConfigError
+
+
+def choose_forms(config: RunConfig, arguments: Sequence[str]) -> tuple[RunConfig, list[str]]:
+    """The configuration with its parts in the forms that the arguments name, and the other arguments.
+
+    Args:
+        config: What is changed.
+        arguments: As a user typed them; where a form is named twice, the last counts.
+
+    Raises:
+        ConfigError: A form does not exist, or an option belongs to another form than the chosen one.
+    """
+    rest = list(arguments)
+    for alternatives in ALTERNATIVES:
+        option = f"--{alternatives.key}.{alternatives.tag}"
+        tag, rest = _take(option, rest)
+        part = getattr(config, alternatives.key)
+        if tag is not None:
+            part = alternatives.choose(part, tag)
+            config = dataclasses.replace(config, **{alternatives.key: part})
+        _refuse_other_forms(alternatives.key, alternatives.tag, alternatives.forms, part, rest)
+    return config, rest
+
+
+def spelled_values() -> tyro.constructors.ConstructorRegistry:
+    """What tyro must know to read values that may change over training; used as a context."""
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def _scheduled(
+        info: tyro.constructors.PrimitiveTypeInfo,
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        kind: Any = info.type
+        if kind != Scheduled:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar=f"FLOAT|{spellings()}",
+            instance_from_str=_parse,
+            is_instance=lambda value: isinstance(value, int | float | Linear),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    return registry
+
+
+def _parse(words: list[str]) -> Scheduled:
+    try:
+        return parse_scheduled(words[0])
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
+    """The last value of an option, and the arguments without it."""
+    value, rest, position = None, list[str](), 0
+    while position < len(arguments):
+        word = arguments[position]
+        if word == option and position + 1 < len(arguments):
+            value = arguments[position + 1]
+            position += 1
+        elif word.startswith(f"{option}="):
+            value = word.removeprefix(f"{option}=")
+        else:
+            rest.append(word)
+        position += 1
+    return value, rest
+
+
+def _refuse_other_forms(
+    key: str, tag: str, forms: dict[str, type[Any]], part: Any, arguments: list[str]
+) -> None:
+    """An option of another form is named with the form that has it."""
+    own = {field.name for field in dataclasses.fields(part)}
+    for word in arguments:
+        if not word.startswith(f"--{key}."):
+            continue
+        name = word.partition("=")[0].removeprefix(f"--{key}.").replace("-", "_")
+        having = [
+            other
+            for other, form in forms.items()
+            if name in {field.name for field in dataclasses.fields(form)}
+        ]
+        if name not in own and having:
+            raise ConfigError(
+                f"{word}: {key}.{tag} {getattr(part, tag)} has no such option; --{key}.{tag} {having[0]} has"
+            )

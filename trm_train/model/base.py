@@ -1,0 +1,110 @@
+"""What a network offers to the training and evaluation steps, and its split into a definition and trees of arrays.
+
+A network has states (a dict of arrays by name, each starting with the slot axis B) that live across supervision
+steps, and answers from them. The steps, the carry and the checkpoint take any network that derives from `Network`;
+`networks.py` names them all.
+
+The variables of a network are of three kinds, and the kind alone decides what happens to them:
+
+    nnx.Param     trained by the optimizer, decayed, averaged
+    FixedLatent   initial states: never trained, decayed or averaged, but part of every checkpoint
+    PuzzleTable   the puzzle embedding: rows learn by sign-SGD, never averaged
+
+Source: the TRM paper and its published code.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+TABLE_ROWS_MULTIPLE = 128
+"""Rows of the puzzle-embedding table are padded to a multiple of this, whatever the mesh is."""
+
+Tree = dict[str, Any]
+States = dict[str, Any]
+"""Arrays by name, each with the slot axis B first. Their names are those of the leaves in a checkpoint."""
+
+
+class FixedLatent(nnx.Variable):
+    """An initial state of the recursion: drawn once, never trained."""
+
+
+class PuzzleTable(nnx.Variable):
+    """The puzzle-embedding table [R, N]."""
+
+
+class Outputs(NamedTuple):
+    """What one supervision step of a network returns."""
+
+    states: States
+    logits: Float[Array, "B S V"]
+    q_logits: Float[Array, "B 2"]
+    """Float32; entry 0 is halt, entry 1 is continue (used with the continue loss only)."""
+
+
+class Network(nnx.Module):
+    """One supervision step as `think`, and answers read from the states after it.
+
+    A network is made from its configuration, an `InputSpec` and `rngs` with the streams `params` and `latents`. It
+    holds a `PuzzleTable` under the name `puzzle_table` if it has puzzle positions.
+    """
+
+    continue_loss: bool = False
+    """Whether training needs a target for the continue logit: the logits one supervision step further on."""
+    halts_against_continue: bool = False
+    """Whether a slot halts when its halting logit is above the continue logit, instead of above 0."""
+
+    def initial_states(self, slots: int) -> States:
+        """States of slots that begin with an example."""
+        raise NotImplementedError
+
+    def think(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> States:
+        """The states after one supervision step; its gradient is what the published network of this kind lets flow.
+
+        Args:
+            states: before it.
+            inputs: tokens of the slots' current examples.
+            puzzle_rows: row of the puzzle-embedding table for each slot, None without puzzle positions.
+        """
+        raise NotImplementedError
+
+    def logits(self, states: States) -> Float[Array, "B S V"]:
+        """Of the cells, in the compute dtype."""
+        raise NotImplementedError
+
+    def q_logits(self, states: States) -> Float[Array, "B 2"]:
+        """Halt and continue, float32."""
+        raise NotImplementedError
+
+    def halt_margin(self, q_logits: Float[Array, "B 2"]) -> Float[Array, " B"]:
+        """Above 0 where a slot is sure of its answer."""
+        return q_logits[:, 0] - q_logits[:, 1] if self.halts_against_continue else q_logits[:, 0]
+
+    def __call__(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> Outputs:
+        """One supervision step and its answers."""
+        states = self.think(states, inputs, puzzle_rows)
+        return Outputs(states=states, logits=self.logits(states), q_logits=self.q_logits(states))
+
+
+def table_rows(num_identifiers: int) -> int:
+    """R: rows of the puzzle-embedding table for this many identifiers, padding included."""
+    return -(-num_identifiers // TABLE_ROWS_MULTIPLE) * TABLE_ROWS_MULTIPLE
+
+
+def split(network: Network) -> tuple[nnx.GraphDef, Tree, Tree, Any]:
+    """A network's definition, trained parameters, fixed latents and puzzle table (or None)."""
+    definition, params, fixed, table = nnx.split(network, nnx.Param, FixedLatent, PuzzleTable)
+    table = nnx.to_pure_dict(table).get("puzzle_table")
+    return definition, nnx.to_pure_dict(params), nnx.to_pure_dict(fixed), table
+
+
+def merge(definition: nnx.GraphDef, params: Tree, fixed: Tree, table: Array | None) -> Network:
+    """Inverse of `split`."""
+    return nnx.merge(definition, params, fixed, {} if table is None else {"puzzle_table": table})

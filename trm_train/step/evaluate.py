@@ -1,0 +1,92 @@
+"""One evaluation of a batch, as a pure function of weights and batch: every row, a fixed number of steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import lax
+from jaxtyping import Array
+
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.metrics.sums import metric_sums
+from trm_train.model.base import States, merge
+from trm_train.objective import slot_losses
+from trm_train.state import Weights
+from trm_train.step.batch import Batch, look_up
+
+EvalStep = Callable[[Weights, Batch], "EvalOutputs"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class EvalOutputs:
+    """What an evaluation of a batch returns; all of the last supervision step unless said otherwise."""
+
+    predictions: Any
+    """int32 [B, S]."""
+    q_halt_logits: Any
+    """float32 [B]."""
+    q_halt_by_step: Any
+    """float32 [steps, B]: how sure of its answer a row is after every supervision step, as training would halt above
+    0: the halting logit, less the continue logit where the network compares them."""
+    metrics: Any
+    """Sums and counts over the rows that are no padding."""
+    logits: Any
+    """float [B, S, V], or None where not asked for."""
+
+
+def make_eval_step(
+    config: RunConfig,
+    spec: InputSpec,
+    model: nnx.GraphDef,
+    *,
+    steps: int | None = None,
+    return_logits: bool = False,
+) -> EvalStep:
+    """Makes `eval_step(weights, batch) -> EvalOutputs`: every row, a fixed number of steps, no halting.
+
+    Args:
+        config: of the run.
+        spec: of the dataset.
+        model: definition from `init_state`.
+        steps: supervision steps; None for `halt_max_steps`.
+        return_logits: whether the outputs hold the logits of the last step.
+    """
+    num_steps = config.model.halt_max_steps if steps is None else steps
+
+    def eval_step(weights: Weights, batch: Batch) -> EvalOutputs:
+        network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+        inputs, labels = (batch[name].astype(jnp.int32) for name in ("inputs", "labels"))
+        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32))
+        rows_count = inputs.shape[0]
+
+        def supervision_step(states: States, _: None) -> tuple[States, tuple[Array, Array]]:
+            states = network.think(states, inputs, rows)
+            q_logits = network.q_logits(states)
+            return states, (q_logits[:, 0], network.halt_margin(q_logits))
+
+        initial = network.initial_states(rows_count)
+        states, (q_halt_by_step, margin_by_step) = lax.scan(supervision_step, initial, length=num_steps)
+        logits, q_halt = network.logits(states), q_halt_by_step[-1]
+        losses = slot_losses(logits, q_halt, labels, spec.ignore_label)
+        metrics = metric_sums(
+            losses,
+            q_halt,
+            jnp.full((rows_count,), num_steps, jnp.int32),
+            jnp.ones((rows_count,), bool),
+            batch.get("weight"),
+        )
+        return EvalOutputs(
+            predictions=losses.predictions,
+            q_halt_logits=q_halt,
+            q_halt_by_step=margin_by_step,
+            metrics=metrics,
+            logits=logits if return_logits else None,
+        )
+
+    return eval_step
