@@ -25,7 +25,7 @@ from trm_data.named import (
     names_of,
     studies,
 )
-from trm_data.removal import remove
+from trm_data.removal import remove, size_to_remove
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
 from trm_data.specs import check_name
@@ -141,6 +141,18 @@ def test_a_dataset_named_before_names_said_the_seed_is_found(tmp_path: Path) -> 
     assert (other.unchanged, other.manifest.name) == (False, f"{old}-seed-2")
     with pytest.raises(SpecError, match=f"{old}' is taken by another dataset .*seed: 1 there, 0 asked"):
         build_dataset(request(seed=0), layout)
+
+
+def test_what_a_killed_build_left_is_removed_and_not_its_other_name(tmp_path: Path) -> None:
+    layout = resolve_root(tmp_path)
+    build_dataset(request(name="mine-1k-aug-0"), layout)
+    left = layout.dataset("mine-1000-aug-0").here
+    left.mkdir(parents=True)
+    (left / "train-00000-of-00001.array_record").write_bytes(b"x" * 100)
+    assert size_to_remove(layout, "mine-1000-aug-0") == 100
+    remove(layout, "mine-1000-aug-0")
+    assert not left.exists()
+    assert layout.dataset_names() == ["mine-1k-aug-0"]
 
 
 def test_a_name_of_the_study_means_its_specification(tmp_path: Path) -> None:

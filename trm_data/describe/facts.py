@@ -92,7 +92,7 @@ def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "kind": manifest.kind,
-        "folder": layout.dataset(name).place,
+        "folder": layout.dataset(manifest.name).place,
         "content_digest": manifest.content_digest,
         "spec_digest": manifest.spec_digest,
         "spec": manifest.spec.to_json(),
