@@ -21,9 +21,10 @@ from report import Report
 
 import trm_data
 from trm_data.build.flow import build_dataset
+from trm_data.kinds.arc.options import ArcOptions
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import ArcOptions, SudokuOptions
 from trm_data.storage.root import resolve_root
 
 PUZZLES = 1_000
@@ -60,6 +61,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         request = BuildRequest(
+            kind="sudoku",
             source=parse_source("generated"),
             size=PUZZLES,
             aug=AUGMENTATIONS,

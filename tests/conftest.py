@@ -16,9 +16,9 @@ from jaxtyping import install_import_hook
 
 from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -76,6 +76,7 @@ def small_layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 def small_request(**changes: Any) -> BuildRequest:
     """6x6 puzzles: 24 training groups of 1 + 9, 8 validation, 12 test."""
     request = BuildRequest(
+        kind="sudoku",
         source=parse_source("generated"),
         size=24,
         aug=9,

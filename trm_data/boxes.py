@@ -14,7 +14,7 @@ MAX_SIDE = 16
 
 
 def check_boxes(box_rows: int, box_columns: int) -> int:
-    """Returns the side n of grids with these boxes.
+    """Return the side n of grids with these boxes.
 
     Raises:
         ValueError: a box side is below 2, or n is above 16.
@@ -28,7 +28,7 @@ def check_boxes(box_rows: int, box_columns: int) -> int:
 
 
 def check_grids(name: str, grids: ArrayLike, box_rows: int, box_columns: int) -> NDArray[np.uint8]:
-    """Returns `grids` as a contiguous uint8 [N, S] array.
+    """Return `grids` as a contiguous uint8 [N, S] array.
 
     Raises:
         ValueError: another shape, a type that is not integer, or a value above n.

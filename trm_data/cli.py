@@ -6,21 +6,20 @@ Heavy imports happen inside the commands, so that `--help` stays fast.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from tyro.conf import subcommand
 
 from trm_data.command import PARSING, answer_version, errors_end
-from trm_data.commands.build import Build, name_subcommand
+from trm_data.commands.build import build_command, name_subcommand
 from trm_data.commands.care import Export, Import, Remove, Verify
 from trm_data.commands.look import Describe, List, Show, Sql
 from trm_data.commands.sync import Catalog, Sync
 from trm_data.errors import DataError
 
-Command = (
-    Annotated[Build, subcommand("build")]
-    | Annotated[List, subcommand("list")]
+OtherCommands = (
+    Annotated[List, subcommand("list")]
     | Annotated[Describe, subcommand("describe")]
     | Annotated[Verify, subcommand("verify")]
     | Annotated[Sql, subcommand("sql")]
@@ -38,8 +37,10 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-data", DataError):
         answer_version("trm-data", given)
+        build = Annotated[build_command(given), subcommand("build")]
+        commands: Any = build | OtherCommands
         command = tyro.cli(
-            Command,
+            commands,
             prog="trm-data",
             description="Build and read puzzle datasets.",
             args=name_subcommand(given),

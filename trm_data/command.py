@@ -44,6 +44,8 @@ Root = Annotated[
     ),
 ]
 
+Json = Annotated[bool, arg(help="Print JSON for machines.")]
+
 PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
 """Options without the names of the dataclasses they are in; a flag has no negative twin."""
 

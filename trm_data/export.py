@@ -1,4 +1,4 @@
-"""Writes a dataset in the forms of others: the published code's npy layout, Parquet, a Hugging Face dataset folder.
+"""Write a dataset in the forms of others: the published code's npy layout, Parquet, a Hugging Face dataset folder.
 
 `sources.published` reads all three back; round trips give the same rows.
 """
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import ArcSymmetry
 from trm_data.card import dataset_card
 from trm_data.catalog.read import read_identifier_names, read_split_catalog
-from trm_data.encode.arc import decode_row
 from trm_data.errors import BuildError, SpecError
+from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.progress import NoProgress, Progress
@@ -185,49 +184,40 @@ def _write_names(layout: Layout, manifest: Manifest, folder: Path, *, puzzles: b
     """identifiers.json, and with the npy layout test_puzzles.json."""
     names = identifier_names(layout, manifest)
     (folder / "identifiers.json").write_text(json.dumps(names), "utf-8")
-    kept = [file for file in manifest.catalog if file.file == "catalog/test_puzzles.json"]
-    if kept:
-        shutil.copyfile(layout.dataset(manifest.name).open(kept[0]), folder / "test_puzzles.json")
-    elif puzzles and manifest.kind == "arc" and "test" in manifest.splits:
-        tasks = json.dumps(_test_puzzles(layout, manifest))
-        (folder / "test_puzzles.json").write_text(tasks, "utf-8")
+    attached = [file for file in manifest.catalog if file.file == "catalog/test_puzzles.json"]
+    if attached:
+        shutil.copyfile(layout.dataset(manifest.name).open(attached[0]), folder / "test_puzzles.json")
+    elif puzzles and (found := _test_puzzles(layout, manifest)):
+        (folder / "test_puzzles.json").write_text(json.dumps(found), "utf-8")
 
 
 def identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
     """The name of every identifier, as the published code writes them."""
-    if manifest.num_identifiers == 1:
+    count = manifest.num_identifiers
+    if count == 1:
         return ["<blank>"]
-    if manifest.kind != "arc":
-        return read_identifier_names(layout, manifest) or [
-            f"<{identifier}>" for identifier in range(manifest.num_identifiers)
-        ]
-    catalog = read_split_catalog(layout, manifest, "train")
-    names = ["<blank>"] * manifest.num_identifiers
-    groups, positions = catalog.groups.augmentations.numbered(np.arange(len(catalog.groups)))
-    tasks = np.array(catalog.facts["task"])[groups].tolist()
-    identifiers = (catalog.groups.first_identifiers[groups] + positions).tolist()
-    for task, identifier, element in zip(tasks, identifiers, catalog.elements.tolist(), strict=True):
-        names[identifier] = ArcSymmetry.from_index(element).published_name(task)
-    return names
+    names = read_identifier_names(layout, manifest)
+    if not names:
+        catalog = read_split_catalog(layout, manifest, "train")
+        kind = load_kind(manifest.kind)
+        names = kind.identifier_names(catalog.groups, catalog.facts, catalog.elements, count)
+    return names or [f"<{identifier}>" for identifier in range(count)]
 
 
 def _test_puzzles(layout: Layout, manifest: Manifest) -> dict[str, Any]:
-    """Test pairs of every task, from the originals of the test split."""
-    dataset = open_dataset(manifest.name, layout, "test")
-    tasks: dict[str, Any] = {}
+    """What the kind says of the originals of the test split."""
+    if "test" not in manifest.splits:
+        return {}
     catalog = read_split_catalog(layout, manifest, "test")
-    for group, task in enumerate(catalog.facts["task"]):
-        first = int(dataset.groups.first_rows[group])
-        rows = np.arange(first, first + int(dataset.groups.num_examples[group]))
-        batch = dataset.read(rows)
-        pairs: list[dict[str, Any]] = []
-        for inputs, labels in zip(batch["inputs"], batch["labels"], strict=True):
-            pair = {"input": decode_row(inputs.astype(np.uint8)).tolist()}
-            if labels.any():
-                pair["output"] = decode_row(labels.astype(np.uint8)).tolist()
-            pairs.append(pair)
-        tasks[task] = {"test": pairs}
-    return tasks
+
+    def originals() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        dataset = open_dataset(manifest.name, layout, "test")
+        groups = dataset.groups
+        for first, count in zip(groups.first_rows.tolist(), groups.num_examples.tolist(), strict=True):
+            batch = dataset.read(np.arange(first, first + count))
+            yield batch["inputs"], batch["labels"]
+
+    return load_kind(manifest.kind).test_puzzles(catalog.facts, originals())
 
 
 def _hub_card(manifest: Manifest) -> str:

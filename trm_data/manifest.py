@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
-from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
+from trm_data.kinds.registry import spec_from_json
+from trm_data.named import is_meant, names_of
+from trm_data.specs import SPLITS, DatasetSpec, canonical_json
 from trm_data.storage.datasets import MANIFEST, DatasetFolder, check_entry
 from trm_data.storage.root import Layout
 
@@ -138,18 +140,26 @@ def _split_entry(value: dict[str, Any]) -> SplitEntry:
 
 
 def read_manifest(layout: Layout, name: str) -> Manifest:
-    """The manifest of a dataset.
+    """The manifest of a dataset, which may be there under another of its names (`names_of`).
 
     Raises:
         DatasetNotFoundError: There is none; the message says which datasets there are.
         CorruptDatasetError: It cannot be read, or was edited.
     """
-    found = find_manifest(layout.dataset(name))
+    found = find_manifest(layout.dataset(name)) or _find_by_other_name(layout, name)
     if found is None:
         known = layout.dataset_names()
         have = f"there are: {', '.join(known)}" if known else "there are none yet: trm-data build sudoku"
         raise DatasetNotFoundError(f"no dataset {name!r} under {layout.place} ({have})")
     return found
+
+
+def _find_by_other_name(layout: Layout, name: str) -> Manifest | None:
+    for spelling in names_of(name)[1:]:
+        found = find_manifest(layout.dataset(spelling))
+        if found is not None and is_meant(name, found.spec):
+            return found
+    return None
 
 
 def find_manifest(folder: DatasetFolder) -> Manifest | None:

@@ -1,25 +1,39 @@
-"""The named datasets of the research: a file each in `catalogs/datasets`, with specification and expected digest.
+"""The named datasets of the research, a file each in `catalogs/datasets`, and the names that one dataset may have.
 
 kind = "sudoku"
 about = "what it is"
-used_by = ["exp04a"]
 digest = "content digest, or empty where it was not built by anyone yet"
+aliases = ["names that it had before"]
 [options]            # as `trm-data build KIND` takes them
 size = 1000
+
+A file is called as a build without `--name` would call the dataset (docs/decisions/0016-names-of-datasets.md).
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import cache
+from importlib.metadata import entry_points
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trm_data.errors import BuildError, SpecError
-from trm_data.manifest import Manifest
-from trm_data.specs import check_name
+from trm_data.kinds.registry import built_in, kind_names, make_fields
+from trm_data.specs import DatasetSpec, check_name
+
+if TYPE_CHECKING:
+    from trm_data.manifest import Manifest
+    from trm_data.request import BuildRequest
+
+STUDIES = "trm_data.studies"
+"""Entry-point group of functions that return which dataset each experiment learns from, by name."""
+
+_VIRTUAL = "-virtual"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +43,19 @@ class NamedDataset:
     name: str
     kind: str
     about: str
-    used_by: tuple[str, ...]
-    """Studies that use it."""
     digest: str
     """Content digest that its rows must have; empty if it is not recorded."""
+    aliases: tuple[str, ...] = ()
+    """Names that it had before, or has in the study."""
     options: dict[str, object]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return asdict(self)
+
+    def request(self) -> BuildRequest:
+        """What to build for it."""
+        return make_fields(self.kind, {**self.options, "name": self.name}).request()
 
     def check_digest(self, manifest: Manifest, *, other_source: bool = False) -> None:
         """Compare what was built with what is recorded.
@@ -67,40 +85,101 @@ def named_datasets() -> dict[str, NamedDataset]:
 def _read(name: str, text: str) -> NamedDataset:
     try:
         value = tomllib.loads(text)
-        value["used_by"] = tuple(value["used_by"])
+        value["aliases"] = tuple(map(check_name, value.get("aliases", ())))
         return NamedDataset(name=name, **value)
-    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+    except (tomllib.TOMLDecodeError, TypeError) as error:
         raise SpecError(f"catalogs/datasets/{name}.toml: {error}") from error
 
 
 def named_dataset(name: str) -> NamedDataset:
-    """The dataset of that name.
+    """The dataset of that name, in any spelling.
 
     Raises:
         SpecError: There is none; the message names similar ones.
     """
     known = named_datasets()
-    if name not in known:
-        close = difflib.get_close_matches(name, [*known, "sudoku", "maze", "arc"], n=3)
-        hint = f"; similar: {', '.join(close)}" if close else ""
-        raise SpecError(
-            f"no named dataset {name!r}{hint} (trm-data build named lists them; trm-data build --help the kinds)"
-        )
-    return known[name]
+    for spelling in names_of(name):
+        if spelling in known:
+            return known[spelling]
+    aliases = [alias for dataset in known.values() for alias in dataset.aliases]
+    close = difflib.get_close_matches(name, [*known, *aliases, *kind_names()], n=3)
+    hint = f"; similar: {', '.join(close)}" if close else ""
+    raise SpecError(
+        f"no named dataset {name!r}{hint} (trm-data build named lists them; trm-data build --help the kinds)"
+    )
+
+
+def names_of(name: str) -> tuple[str, ...]:
+    """Every name that a dataset of this name may have, the given one first, then that of default names.
+
+    `1k` and `1000` are the same size, a kind knows its spellings (`aug-8` of a square maze is `aug-7`), and a named
+    dataset its aliases.
+    """
+    stem = name.removesuffix(_VIRTUAL)
+    found, new = [stem], [stem]
+    while new:
+        spellings = [other for known in new for other in _other_spellings(known)]
+        new = [other for other in dict.fromkeys(spellings) if other not in found]
+        found += new
+    return tuple(f"{other}{name[len(stem) :]}" for other in found)
+
+
+def _other_spellings(name: str) -> Iterator[str]:
+    yield re.sub(r"(?<=-)(\d+)k(?=-|$)", r"\g<1>000", name)
+    for dataset in named_datasets().values():
+        if name in (dataset.name, *dataset.aliases):
+            yield from (dataset.name, *dataset.aliases)
+    for parts in built_in().values():
+        yield from parts.spellings(name)
+    yield re.sub(r"(?<=-)(\d+)000(?=-aug-)", r"\g<1>k", name)
+
+
+def is_meant(name: str, spec: DatasetSpec) -> bool:
+    """Whether a dataset that is there under another name is what this name means.
+
+    Default names do not say the sizes of validation and test; where the name is a named dataset's, they must fit too.
+    """
+    try:
+        request = replace(named_dataset(name.removesuffix(_VIRTUAL)).request(), augment=spec.augment)
+    except SpecError:
+        return True
+    return spec == request.spec(spec.source, spec.test_source)
+
+
+def studies() -> dict[str, str]:
+    """The dataset of every experiment, from the packages that have experiments; empty where none is installed."""
+    found: dict[str, str] = {}
+    for entry in entry_points(group=STUDIES):
+        found |= entry.load()()
+    return found
 
 
 def datasets_of_study(study: str) -> list[NamedDataset]:
-    """The datasets that a study uses, or all studies whose names begin so.
+    """The named datasets that an experiment learns from, or all experiments whose names begin so.
 
     Raises:
-        SpecError: None does.
+        SpecError: None does, no experiments are installed, or a dataset is none of the named ones.
     """
-    found = [
-        dataset
-        for dataset in named_datasets().values()
-        if any(used_by.startswith(study) for used_by in dataset.used_by)
-    ]
-    if not study or not found:
-        studies = sorted({used_by for dataset in named_datasets().values() for used_by in dataset.used_by})
-        raise SpecError(f"--all-for {study}: no named dataset is for it; studies are {', '.join(studies)}")
-    return found
+    known = studies()
+    if not known:
+        raise SpecError(
+            f"--all-for {study}: no installed package names its experiments (entry points of the group {STUDIES}); "
+            "install trm-lab again, or build datasets by name: trm-data build named lists them"
+        )
+    found = [dataset for experiment, dataset in known.items() if study and experiment.startswith(study)]
+    if not found:
+        raise SpecError(
+            f"--all-for {study}: there is no such experiment; there are {', '.join(sorted(known))}"
+        )
+    return list({dataset.name: dataset for dataset in map(named_dataset, found)}.values())
+
+
+def experiments_of(datasets: Iterable[NamedDataset]) -> dict[str, list[str]]:
+    """Names of the experiments that learn from each dataset, by its name."""
+    known = studies()
+    return {
+        dataset.name: sorted(
+            experiment for experiment, name in known.items() if name in names_of(dataset.name)
+        )
+        for dataset in datasets
+    }

@@ -64,10 +64,10 @@ class Augmentations:
     listed: NDArray[np.int32]
 
     @staticmethod
-    def regular(groups: int, aug: int) -> Augmentations:
+    def regular(num_groups: int, aug: int) -> Augmentations:
         """`aug` augmentations of every group besides the original."""
-        counts = np.full(groups, aug + 1, np.int32)
-        return Augmentations(counts, np.full(groups, -1, np.int64), np.empty(0, np.int32))
+        counts = np.full(num_groups, aug + 1, np.int32)
+        return Augmentations(counts, np.full(num_groups, -1, np.int64), np.empty(0, np.int32))
 
     @staticmethod
     def of_lists(lists: Sequence[NDArray[np.int32]]) -> Augmentations:
@@ -126,7 +126,7 @@ class Groups:
         source_files: Name of each puzzle's source.
         source_rows: Line in the file (from 1), or index in the generator's stream (from 0), int64 [G].
         facts: What else the catalog's table `puzzles` says, by column (rating, clues, path length, task).
-        given: All rows, where they were made elsewhere and are only stored; None where an augmenter makes them.
+        imported: All rows, where they were made elsewhere and are only stored; None where an augmenter makes them.
     """
 
     inputs: NDArray[np.uint8]
@@ -139,7 +139,7 @@ class Groups:
     source_files: list[str]
     source_rows: NDArray[np.int64]
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    given: Rows | None = None
+    imported: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -183,7 +183,7 @@ class Groups:
             canonical_hashes=self.canonical_hashes[start:stop],
             source_files=self.source_files[start:stop],
             source_rows=self.source_rows[start:stop],
-            given=None if self.given is None else self.given.slice(*self._row_range(start, stop)),
+            imported=None if self.imported is None else self.imported.slice(*self._row_range(start, stop)),
         )
 
     def _row_range(self, start: int, stop: int) -> tuple[int, int]:
@@ -237,7 +237,7 @@ class Selection:
     identifier_names: tuple[str, ...] = ()
     """Name of each identifier, where rows were named elsewhere."""
     attachments: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """Files that are kept beside the catalog as they came."""
+    """Files that lie beside the catalog as they came."""
     warnings: list[str] = field(default_factory=list[str])
     """What the user should know of this choice of puzzles."""
 

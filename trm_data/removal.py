@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trm_data.catalog.write import refresh_catalog
-from trm_data.errors import CorruptDatasetError, DatasetNotFoundError
-from trm_data.manifest import read_manifest
+from trm_data.errors import CorruptDatasetError
+from trm_data.manifest import find_manifest, read_manifest
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 from trm_data.storage.turn import turn_to_write, writing
@@ -16,15 +16,30 @@ def size_to_remove(layout: Layout, name: str) -> int:
     Raises:
         DatasetNotFoundError: There is no such dataset.
     """
+    folder = _folder(layout, name)
+    try:
+        manifest = find_manifest(folder)
+    except CorruptDatasetError:
+        manifest = None
+    if manifest is not None:
+        return manifest.size_bytes
+    return sum(path.stat().st_size for path in folder.here.rglob("*") if path.is_file())
+
+
+def _folder(layout: Layout, name: str) -> DatasetFolder:
+    """The dataset's folder, which may have another of its names; what a killed build left has the very name.
+
+    Raises:
+        DatasetNotFoundError: There is neither.
+        CorruptDatasetError: It has another of its names, and its manifest cannot be read.
+    """
     folder = layout.dataset(name)
     try:
-        return read_manifest(layout, name).size_bytes
-    except DatasetNotFoundError:
-        if not _unfinished(folder):
-            raise
+        if _unfinished(folder) or find_manifest(folder) is not None:
+            return folder
     except CorruptDatasetError:
-        pass
-    return sum(path.stat().st_size for path in folder.here.rglob("*") if path.is_file())
+        return folder
+    return layout.dataset(read_manifest(layout, name).name)
 
 
 def _unfinished(folder: DatasetFolder) -> bool:
@@ -40,16 +55,13 @@ def remove(layout: Layout, name: str) -> None:
         BuildError: A build of it is running.
         BucketError: The bucket of the root cannot be reached, or refuses.
     """
-    folder = layout.dataset(name)
+    folder = _folder(layout, name)
     with writing(folder), turn_to_write(folder):
         try:
-            files = read_manifest(layout, name).files
+            manifest = find_manifest(folder)
         except CorruptDatasetError:
-            files = []
-        except DatasetNotFoundError:
-            if not _unfinished(folder):
-                raise
-            files = []
+            manifest = None
+        files = [] if manifest is None else manifest.files
         folder.remove(files)
     if layout.dataset_names():
         refresh_catalog(layout)

@@ -5,23 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trm_data.sources.base import SourceRef
-from trm_data.specs import (
-    ArcOptions,
-    Augment,
-    DatasetSpec,
-    MazeOptions,
-    OnBadRow,
-    Options,
-    SourceSpec,
-    SudokuOptions,
-)
+from trm_data.specs import Augment, DatasetSpec, OnBadRow, Options, SourceSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest:
     """What to build; the digests of its sources are not known yet."""
 
-    kind: str = "sudoku"
+    kind: str
     source: SourceRef
     test_source: SourceRef | None = None
     size: int | None = None
@@ -35,16 +26,24 @@ class BuildRequest:
     name: str | None = None
 
     def dataset_name(self) -> str:
-        """The name given, or one that says kind, source, size and augmentation."""
+        """The name given, or one that says kind, source, size, augmentation and what else is not as usual."""
+        unusual = self.options.choice_words()
+        if self.seed:
+            unusual += ["seed", str(self.seed)]
+        return self._name(unusual)
+
+    def names(self) -> tuple[str, ...]:
+        """The dataset's name, and the one that it had when names did not say seed and choice."""
+        return tuple(dict.fromkeys((self.dataset_name(), self._name([]))))
+
+    def _name(self, unusual: list[str]) -> str:
         if self.name is not None:
             return self.name
-        parts = [*_stem(self)]
+        words = self.options.name_words(self.kind, self.source)
         if self.size is not None:
-            parts.append(str(self.size))
-        parts += ["aug", str(self.aug)]
-        if self.augment == "virtual":
-            parts.append("virtual")
-        return "-".join(parts)
+            words.append(str(self.size))
+        words += ["aug", str(self.aug), *unusual]
+        return "-".join([*words, "virtual"] if self.augment == "virtual" else words)
 
     def spec(self, source: SourceSpec, test_source: SourceSpec | None) -> DatasetSpec:
         """The specification, now that the digests of the sources are known."""
@@ -61,25 +60,3 @@ class BuildRequest:
             augment=self.augment,
             options=self.options,
         )
-
-
-def _stem(request: BuildRequest) -> list[str]:
-    """Kind, shape and source."""
-    options, source = request.options, request.source
-    if isinstance(options, ArcOptions):
-        concept = "concept" if "concept" in options.subsets else ""
-        dropped = ["distinct"] if options.drop_duplicates else []
-        return [f"arc{options.version}{concept}", *dropped]
-    parts = [request.kind]
-    if isinstance(options, SudokuOptions) and options.box != (3, 3):
-        parts.append(f"{options.box_rows}x{options.box_columns}")
-    if isinstance(options, MazeOptions):
-        parts.append(f"{options.rows}x{options.columns}")
-    if isinstance(options, SudokuOptions) and options.difficulty == "extreme":
-        return [*parts, "generated", "extreme"]
-    if source.kind == "generated":
-        return [*parts, "generated"]
-    if source.kind == "hf":
-        return [*parts, "extreme" if request.kind == "sudoku" else "hard"]
-    stem = source.stem.removeprefix(f"{request.kind}-")
-    return [*parts, stem.removeprefix(f"{parts[-1]}-")]

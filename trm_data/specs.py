@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from trm_data.errors import SpecError
 
@@ -54,96 +54,105 @@ class SourceSpec:
     """Digest of the file's bytes as stored, of a folder's files and their names; empty for `generated`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SudokuOptions:
-    """What only Sudoku has."""
-
-    box_rows: int = 3
-    box_columns: int = 3
-    min_rating: float | None = None
-    max_rating: float | None = None
-    rating_bins: tuple[float, ...] = ()
-    """Lower ends of rating intervals; every split takes its puzzles from them in turn."""
-    difficulty: Literal["random", "extreme"] = "random"
-    """Whether generated puzzles are random minimal ones, or searched for hardness."""
+class Origin(Protocol):
+    """What a dataset's name says of its source."""
 
     @property
-    def box(self) -> tuple[int, int]:
-        """Rows and columns of a box."""
-        return self.box_rows, self.box_columns
+    def kind(self) -> str:
+        """Kind of source: `generated`, `csv`, `hf` and so on."""
+        ...
 
     @property
-    def side(self) -> int:
-        """Cells in a row of the grid, n = box rows * box columns."""
-        return self.box_rows * self.box_columns
+    def stem(self) -> str:
+        """Name of the file or folder without its endings."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class MazeOptions:
-    """What only mazes have."""
+class Options:
+    """What only one kind of puzzle has: its part of a specification, and of names and commands.
 
-    rows: int = 30
-    columns: int = 30
-    min_path: int = 0
-    """Steps from S to G at least, for generated mazes; 0 for mazes that are read."""
-    wall_low: float = 0.3
-    """Least share of cells that are walls, for generated mazes."""
-    wall_high: float = 0.5
+    Every kind derives its own, with only the standard library imported (`kinds/<kind>/options.py`). A field at its
+    default is left out of the specification's digest.
+    """
+
+    hub_word: ClassVar[str] = "hard"
+    """What a dataset's name says of the published set on the Hugging Face hub."""
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Inverse of `dataclasses.asdict` after a way through JSON, which has lists where options have tuples."""
+        return cls(**{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()})
+
+    def shape_words(self) -> list[str]:
+        """Words of a dataset's name that say its shape, where it is not the usual one."""
+        return []
+
+    def name_words(self, kind: str, source: Origin) -> list[str]:
+        """Words that a dataset's name begins with: kind, shape and source."""
+        words = [kind, *self.shape_words()]
+        if source.kind == "generated":
+            return [*words, "generated"]
+        if source.kind == "hf":
+            return [*words, self.hub_word]
+        return [*words, source.stem.removeprefix(f"{kind}-").removeprefix(f"{words[-1]}-")]
+
+    def choice_words(self) -> list[str]:
+        """Words of a dataset's name that say which puzzles are chosen, where not all are."""
+        return []
+
+    def source_arguments(self, spec: DatasetSpec) -> list[str]:
+        """Arguments of `trm-data build` for the sources; folders of files are for the reader to fill in."""
+        source, test_source = spec.source, spec.test_source
+        if source.kind == "generated":
+            return []
+        file, at, revision = source.name.rpartition("@")
+        if at:
+            return [f"--source hf:{file.rpartition('/')[0]}@{revision}"]
+        arguments = [f"--source {source.kind}:{source.name}"]
+        if test_source is not None:
+            arguments.append(f"--test-source {test_source.kind}:{test_source.name}")
+        return arguments
+
+    def arguments(self, spec: DatasetSpec) -> list[str]:
+        """Arguments of `trm-data build` for these options."""
+        return []
+
+    def build_command(self, name: str, spec: DatasetSpec) -> str:
+        """The command that builds a specification."""
+        parts = ["trm-data build", spec.kind, *self.source_arguments(spec), *self.arguments(spec)]
+        if spec.size is not None:
+            parts.append(f"--size {spec.size}")
+        parts += [f"--aug {spec.aug}", f"--val-size {spec.val_size}"]
+        if spec.test_size is not None:
+            parts.append(f"--test-size {spec.test_size}")
+        parts.append(f"--seed {spec.seed}")
+        if spec.on_bad_row == "skip":
+            parts.append("--on-bad-row skip")
+        if spec.augment == "virtual":
+            parts.append("--augment virtual")
+        return " ".join([*parts, f"--name {name}"])
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArcOptions:
-    """What only ARC has."""
-
-    version: int = 1
-    subsets: tuple[str, ...] = ()
-    """Subsets that are trained on, the evaluation set's demonstrations among them."""
-    evaluation: str = "evaluation"
-    """Subset whose test pairs are the test split."""
-    drop_duplicates: bool = False
-    """Leave out training tasks that are known duplicates of evaluation tasks."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """What only a user's own tables of puzzles have."""
-
-    rows: int
-    columns: int
-    vocabulary_size: int
-    dihedral: bool = False
-    """Whether the images under the symmetries of the grid are augmentations."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinishedOptions:
-    """What only imported rows have."""
-
-    rows: int
-    columns: int
-    vocabulary_size: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class OtherOptions:
-    """Options of a kind that comes from another package: names and values as text, sorted by name."""
+class OwnOptions(Options):
+    """Options of an own kind that declares none: names and values as text, sorted by name."""
 
     values: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Pairs of texts."""
+        values = tuple((str(name), str(text)) for name, text in value["values"])
+        return cls(**{**value, "values": values})
 
     def get(self, name: str, default: str = "") -> str:
         """The value of an option."""
         return dict(self.values).get(name, default)
 
-
-Options = SudokuOptions | MazeOptions | ArcOptions | TableOptions | FinishedOptions | OtherOptions
-OPTIONS: dict[str, type[Options]] = {
-    "sudoku": SudokuOptions,
-    "maze": MazeOptions,
-    "arc": ArcOptions,
-    "table": TableOptions,
-    "finished": FinishedOptions,
-}
-"""The options of each kind of this package; all others have `OtherOptions`."""
+    def arguments(self, spec: DatasetSpec) -> list[str]:
+        """All of them behind one `--option`."""
+        return ["--option", *(f"{name}={value}" for name, value in self.values)] if self.values else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +176,7 @@ class DatasetSpec:
     options: Options
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, readable back by `spec_from_json`."""
+        """Plain JSON values, read back by `kinds.registry.spec_from_json`."""
         return dataclasses.asdict(self)
 
     def digest(self) -> str:
@@ -193,29 +202,3 @@ def _without_defaults(value: Any) -> Any:
 def canonical_json(value: object) -> bytes:
     """The one byte string that stands for a JSON value: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def spec_from_json(value: dict[str, Any]) -> DatasetSpec:
-    """Inverse of `DatasetSpec.to_json`.
-
-    Raises:
-        SpecError: Keys that this version does not know, or keys that are missing.
-    """
-    try:
-        fields = dict(value)
-        fields["source"] = SourceSpec(**fields["source"])
-        test_source = fields.get("test_source")
-        fields["test_source"] = None if test_source is None else SourceSpec(**test_source)
-        fields["options"] = _options_from_json(fields["kind"], fields["options"])
-        return DatasetSpec(**fields)
-    except (TypeError, KeyError, ValueError) as error:
-        raise SpecError(f"not a dataset specification that this version knows: {error}") from error
-
-
-def _options_from_json(kind: str, value: dict[str, Any]) -> Options:
-    """JSON has lists where the options have tuples."""
-    made = OPTIONS.get(kind, OtherOptions)
-    value = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
-    if made is OtherOptions:
-        value = {"values": tuple((str(name), str(text)) for name, text in value["values"])}
-    return made(**value)

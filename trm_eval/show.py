@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kinds.base import load_kind
+from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError

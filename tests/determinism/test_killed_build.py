@@ -25,7 +25,7 @@ from trm_data.storage.root import Layout, resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 sizes.BRIEF_ROWS = 0  # so that worker processes write the shards
 engine = LocalEngine(2)
-engine.prepare("sudoku")
+engine.prepare("trm_data.kinds.sudoku.warm")
 print("ready", flush=True)
 sys.stdin.readline()
 begun = time.perf_counter()

@@ -23,7 +23,8 @@ def run(tmp_path: Path):
     (info / "entry_points.txt").write_text("[trm_data.kinds]\nnqueens = nqueens:NQueens\n")
 
     def trm_data(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(site), "TRM_ROOT": str(tmp_path / "root")}
+        path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "TRM_ROOT": str(tmp_path / "root")}
         return subprocess.run(
             [TRM_DATA, *arguments], env=environment, capture_output=True, text=True, timeout=120
         )

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trm_data.augment.sudoku import SudokuSymmetry, index_count
+from trm_data.augment.sudoku import SudokuSymmetry, num_elements
 from trm_data.canonical.sudoku import canonicalize
 from trm_data.generate.sudoku import generate
 from trm_data.solve.sudoku import solve
@@ -14,7 +14,7 @@ SHAPES = st.sampled_from([(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 4), (3, 5)
 
 @st.composite
 def elements(draw, boxes):
-    return SudokuSymmetry.from_index(draw(st.integers(0, index_count(*boxes) - 1)), *boxes)
+    return SudokuSymmetry.from_index(draw(st.integers(0, num_elements(*boxes) - 1)), *boxes)
 
 
 def grid(draw, boxes):

@@ -10,11 +10,11 @@ import pytest
 from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BadRowError, BuildError, SourceError, SpecError
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
@@ -39,7 +39,7 @@ def from_csv(tmp_path: Path) -> Callable[..., BuildRequest]:
         path = tmp_path / "puzzles.csv"
         path.write_text("\n".join([header, *rows]) + "\n")
         fields = {"size": len(rows), "options": SudokuOptions(), "name": "read", **changes}
-        return BuildRequest(source=parse_source(f"csv:{path}"), **fields)
+        return BuildRequest(kind="sudoku", source=parse_source(f"csv:{path}"), **fields)
 
     return make
 
@@ -250,7 +250,7 @@ def test_published_multi_solution_puzzles_are_refused(
     several = tmp_path / "several.txt"
     several.write_text("\n".join(published[:50]) + "\n")
     request = BuildRequest(
-        source=parse_source(f"txt:{several}"), size=5, options=SudokuOptions(), name="multi"
+        kind="sudoku", source=parse_source(f"txt:{several}"), size=5, options=SudokuOptions(), name="multi"
     )
     with pytest.raises(BadRowError, match=r"several.txt:\d+: the puzzle has several solutions"):
         build_dataset(request, layout)
@@ -260,7 +260,14 @@ def test_published_multi_solution_puzzles_are_refused(
 def test_real_puzzles_split_without_shared_symmetry_classes(layout: Layout, shared_data: Path) -> None:
     source = parse_source(f"csv:{shared_data / 'sudoku' / 'sudoku_extreme_1k.csv'}")
     request = BuildRequest(
-        source=source, size=700, aug=3, val_size=100, test_size=200, options=SudokuOptions(), name="real"
+        kind="sudoku",
+        source=source,
+        size=700,
+        aug=3,
+        val_size=100,
+        test_size=200,
+        options=SudokuOptions(),
+        name="real",
     )
     build_dataset(request, layout)
     assert verify_dataset(layout, "real").problems == []
@@ -268,7 +275,7 @@ def test_real_puzzles_split_without_shared_symmetry_classes(layout: Layout, shar
 
 def test_a_source_that_disappears(layout: Layout, tmp_path: Path) -> None:
     request = BuildRequest(
-        source=parse_source(f"csv:{tmp_path / 'gone.csv'}"), size=1, options=SudokuOptions()
+        kind="sudoku", source=parse_source(f"csv:{tmp_path / 'gone.csv'}"), size=1, options=SudokuOptions()
     )
     with pytest.raises(SourceError, match="no such file"):
         build_dataset(request, layout)

@@ -18,7 +18,7 @@ from trm_data.records import Rows
 from trm_data.sources.arc import read_tasks
 from trm_data.sources.base import LocalSource
 from trm_data.sources.maze import read_mazes
-from trm_data.sources.published import read_finished
+from trm_data.sources.published import read_imported
 from trm_data.sources.sudoku import read_puzzles
 from trm_data.sources.table import read_table
 from trm_data.specs import SourceSpec
@@ -107,7 +107,7 @@ def seeds(tmp_path: Path) -> dict[str, tuple[list[Path], Callable[[], object]]]:
         "table npz": ([npz], lambda: read_table(source(npz, "table"))),
         "published npy": (
             [path for path in sorted(published.rglob("*")) if path.is_file()],
-            lambda: read_finished(published),
+            lambda: read_imported(published),
         ),
         "arc kaggle": (
             [kaggle, tmp_path / "arc-agi_training_solutions.json"],

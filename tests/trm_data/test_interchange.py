@@ -13,7 +13,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SourceError, SpecError
 from trm_data.export import export_dataset
-from trm_data.kinds.finished.kind import finished_options
+from trm_data.kinds.imported.options import imported_options
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest
@@ -34,7 +34,7 @@ def import_folder(folder: Path, layout: Layout, name: str) -> Manifest:
         kind="finished",
         source=SourceRef("published", str(folder)),
         test_size=None,
-        options=finished_options(folder),
+        options=imported_options(folder),
         name=name,
     )
     return build_dataset(request, layout).manifest
@@ -131,7 +131,7 @@ def set_at(values: np.ndarray, place, value) -> np.ndarray:
 def test_arrays_that_do_not_fit(published: Path, name: str, change, message: str) -> None:
     replace_array(published, name, change)
     with pytest.raises(SourceError, match=message):
-        finished_options(published)
+        imported_options(published)
 
 
 def test_puzzles_of_a_group_with_other_numbers_of_rows(published: Path) -> None:
@@ -140,7 +140,7 @@ def test_puzzles_of_a_group_with_other_numbers_of_rows(published: Path) -> None:
     bounds[1] += 1
     np.save(path, bounds)
     with pytest.raises(SourceError, match="the augmentations of a group must have equally many"):
-        finished_options(published)
+        imported_options(published)
 
 
 @pytest.mark.parametrize(
@@ -160,18 +160,18 @@ def test_puzzles_of_a_group_with_other_numbers_of_rows(published: Path) -> None:
 def test_files_that_do_not_fit(published: Path, file: str, content: str, message: str) -> None:
     (published / file).write_text(content)
     with pytest.raises(SourceError, match=message):
-        finished_options(published)
+        imported_options(published)
 
 
 def test_a_missing_array_and_an_empty_folder(published: Path, tmp_path) -> None:
     (published / "train" / "all__labels.npy").unlink()
     with pytest.raises(SourceError, match=r"all__labels\.npy: no such file"):
-        finished_options(published)
+        imported_options(published)
     with pytest.raises(SourceError, match="no such folder"):
-        finished_options(tmp_path / "gone")
+        imported_options(tmp_path / "gone")
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match=r"has neither train/dataset\.json"):
-        finished_options(tmp_path / "empty")
+        imported_options(tmp_path / "empty")
 
 
 def test_an_export_never_overwrites(layout: Layout, request_small, tmp_path) -> None:
@@ -187,7 +187,7 @@ def test_imported_rows_cannot_be_augmented(published: Path, layout: Layout) -> N
         kind="finished",
         source=SourceRef("published", str(published)),
         aug=3,
-        options=finished_options(published),
+        options=imported_options(published),
         name="x",
     )
     with pytest.raises(SpecError, match="cannot be augmented"):

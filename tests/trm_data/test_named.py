@@ -4,56 +4,222 @@ import dataclasses
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from trm_data.commands.kinds import make_options
-from trm_data.errors import BuildError, SpecError
-from trm_data.named import datasets_of_study, named_dataset, named_datasets
-from trm_data.storage.root import Layout
+import trm_data
+from trm_data import named
+from trm_data.build.estimate import estimate_build
+from trm_data.build.flow import build_dataset
+from trm_data.describe.facts import describe_dataset
+from trm_data.errors import BuildError, DatasetNotFoundError, SpecError
+from trm_data.kinds.registry import make_fields
+from trm_data.kinds.sudoku.options import SudokuOptions
+from trm_data.manifest import read_manifest
+from trm_data.named import (
+    datasets_of_study,
+    experiments_of,
+    named_dataset,
+    named_datasets,
+    names_of,
+    studies,
+)
+from trm_data.removal import remove, size_to_remove
+from trm_data.request import BuildRequest
+from trm_data.sources.base import SourceRef
+from trm_data.specs import check_name
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.verify.flow import verify_dataset
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 
 
 @pytest.mark.parametrize("name", sorted(named_datasets()))
-def test_every_file_is_a_request(name: str) -> None:
-    named = named_datasets()[name]
-    request = make_options(named.kind, {**named.options, "name": name}).request()
-    assert request.dataset_name() == name
-    assert named.used_by
-    assert named.about
-    assert len(named.digest) in (0, 64)
+def test_every_file_is_called_as_a_build_calls_it(name: str) -> None:
+    dataset = named_datasets()[name]
+    assert dataset.request().dataset_name() == name
+    assert make_fields(dataset.kind, dataset.options).request().dataset_name() == name
+    assert names_of(name)[0] == name
+    assert dataset.about
+    assert len(dataset.digest) in (0, 64)
+    assert all(named_dataset(alias) is dataset for alias in dataset.aliases)
 
 
-def test_what_the_study_needs_is_there() -> None:
-    names = set(named_datasets())
-    sizes = ("100", "250", "500", "1k", "2k", "5k")
-    assert {f"sudoku-extreme-{size}-aug-1000" for size in sizes} <= names
-    assert {f"sudoku-extreme-1k-aug-{aug}" for aug in (10, 100, 500, 1000, 2000)} <= names
-    assert {"maze-30x30-hard-1k", "maze-30x30-hard-1k-aug-8", "maze-50x50-generated-1k-aug-8"} <= names
-    assert {"arc1concept-aug-1000", "arc2concept-aug-1000"} <= names
-    assert {dataset.name for dataset in datasets_of_study("exp04a")} == {
-        f"sudoku-extreme-{size}-aug-1000" for size in sizes
-    }
-    assert len(datasets_of_study("exp04")) > len(datasets_of_study("exp04a"))
+def test_no_two_datasets_have_a_name_in_common() -> None:
+    names = [name for entry in named_datasets().values() for name in (entry.name, *entry.aliases)]
+    assert len(names) == len(set(names))
 
 
-def test_unknown_names_and_studies() -> None:
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("sudoku-extreme-1k-aug-1000", "sudoku-extreme-1000-aug-1000"),
+        ("sudoku-generated-extreme-5k-aug-1000", "sudoku-generated-extreme-5000-aug-1000"),
+        ("sudoku-6x6-generated-500-aug-200", "sudoku-2x3-generated-500-aug-200"),
+        ("sudoku-4x4-generated-10-aug-100", "sudoku-2x2-generated-10-aug-100"),
+        ("maze-30x30-hard-1k", "maze-30x30-hard-1000-aug-0"),
+        ("maze-30x30-hard-1k-aug-8", "maze-30x30-hard-1000-aug-7"),
+        ("maze-30x30-hard-1000-aug-8", "maze-30x30-hard-1000-aug-7"),
+        ("maze-50x50-generated-1k-aug-7", "maze-50x50-generated-1000-aug-7"),
+    ],
+)
+def test_names_of_the_study_are_available(given: str, canonical: str) -> None:
+    assert named_dataset(given).name == canonical
+    assert canonical in names_of(given)
+    assert given in names_of(canonical)
+    assert f"{canonical}-virtual" in names_of(f"{given}-virtual")
+
+
+@pytest.mark.parametrize(
+    ("given", "others"),
+    [
+        ("maze-9x9-generated-20-aug-8", ["maze-9x9-generated-20-aug-7"]),
+        ("maze-5x6-generated-20-aug-4", ["maze-5x6-generated-20-aug-3"]),
+        ("maze-5x6-generated-20-aug-8", []),
+        ("maze-9x9-generated-20-aug-6", []),
+        ("sudoku-generated-20-aug-8", []),
+        ("mine-2k-aug-5", ["mine-2000-aug-5"]),
+        ("mine-2000-aug-5", ["mine-2k-aug-5"]),
+        ("mine-aug-1000", []),
+        ("mine-1500-aug-3", []),
+        ("mine", []),
+    ],
+)
+def test_spellings_of_a_users_own_names(given: str, others: list[str]) -> None:
+    assert list(names_of(given)) == [given, *others]
+
+
+def request(**changes: Any) -> BuildRequest:
+    fields = {"size": 3, "test_size": 0, "options": SudokuOptions(box_rows=2, box_columns=2), **changes}
+    return BuildRequest(kind="sudoku", source=SourceRef("generated"), **fields)
+
+
+def test_names_say_what_is_not_as_usual() -> None:
+    stem = "sudoku-2x2-generated-3-aug-0"
+    bins = SudokuOptions(box_rows=2, box_columns=2, rating_bins=(0.0, 0.5, 10.0))
+    rated = SudokuOptions(box_rows=2, box_columns=2, min_rating=2.0, max_rating=100.0)
+    assert request().names() == (stem,)
+    assert request(seed=1).names() == (f"{stem}-seed-1", stem)
+    assert request(seed=1, augment="virtual").dataset_name() == f"{stem}-seed-1-virtual"
+    assert request(options=bins).dataset_name() == f"{stem}-bins-0-0.5-10"
+    assert request(options=rated).names() == (f"{stem}-min-rating-2-max-rating-100", stem)
+    assert request(seed=1, name="mine").names() == ("mine",)
+    assert check_name(request(options=bins, seed=7).dataset_name())
+
+
+def test_a_dataset_opens_under_all_its_names(tmp_path: Path) -> None:
+    layout = resolve_root(tmp_path)
+    built = build_dataset(request(name="mine-1k-aug-0"), layout).manifest
+    assert trm_data.open_dataset("mine-1000-aug-0", layout).content_digest == built.content_digest
+    assert read_manifest(layout, "mine-1000-aug-0").name == "mine-1k-aug-0"
+    assert verify_dataset(layout, "mine-1000-aug-0").problems == []
+    assert describe_dataset(layout, "mine-1000-aug-0")["name"] == "mine-1k-aug-0"
+    again = build_dataset(request(name="mine-1000-aug-0"), layout)
+    assert again.unchanged
+    assert again.manifest.name == "mine-1k-aug-0"
+    assert layout.dataset_names() == ["mine-1k-aug-0"]
+    other = build_dataset(request(size=4, name="mine-1000-aug-0"), layout).manifest
+    assert other.name == "mine-1000-aug-0"
+    assert read_manifest(layout, "mine-1000-aug-0") == other
+    remove(layout, "mine-1000-aug-0")
+    remove(layout, "mine-1000-aug-0")
+    assert layout.dataset_names() == []
+    with pytest.raises(DatasetNotFoundError, match="no dataset 'mine-1000-aug-0'"):
+        read_manifest(layout, "mine-1000-aug-0")
+
+
+def test_a_dataset_named_before_names_said_the_seed_is_found(tmp_path: Path) -> None:
+    layout = resolve_root(tmp_path)
+    old = "sudoku-2x2-generated-3-aug-0"
+    build_dataset(request(seed=1, name=old), layout)
+    found = build_dataset(request(seed=1), layout)
+    assert (found.unchanged, found.manifest.name) == (True, old)
+    assert estimate_build(request(seed=1), layout).built
+    assert not estimate_build(request(seed=2), layout).built
+    other = build_dataset(request(seed=2), layout)
+    assert (other.unchanged, other.manifest.name) == (False, f"{old}-seed-2")
+    with pytest.raises(SpecError, match=f"{old}' is taken by another dataset .*seed: 1 there, 0 asked"):
+        build_dataset(request(seed=0), layout)
+
+
+def test_what_a_killed_build_left_is_removed_and_not_its_other_name(tmp_path: Path) -> None:
+    layout = resolve_root(tmp_path)
+    build_dataset(request(name="mine-1k-aug-0"), layout)
+    left = layout.dataset("mine-1000-aug-0").here
+    left.mkdir(parents=True)
+    (left / "train-00000-of-00001.array_record").write_bytes(b"x" * 100)
+    assert size_to_remove(layout, "mine-1000-aug-0") == 100
+    remove(layout, "mine-1000-aug-0")
+    assert not left.exists()
+    assert layout.dataset_names() == ["mine-1k-aug-0"]
+
+
+def test_a_name_of_the_study_means_its_specification(tmp_path: Path) -> None:
+    """A default name does not say how many puzzles are held out, so what is found elsewhere is compared."""
+    layout = resolve_root(tmp_path)
+    canonical, alias = "sudoku-2x2-generated-10-aug-100", "sudoku-4x4-generated-10-aug-100"
+    build_dataset(request(size=10, aug=100, test_size=1), layout)
+    assert layout.dataset_names() == [canonical]
+    with pytest.raises(DatasetNotFoundError, match=alias):
+        read_manifest(layout, alias)
+    remove(layout, canonical)
+    build_dataset(named_dataset(alias).request(), layout)
+    assert read_manifest(layout, alias).name == canonical
+
+
+class Entry:
+    """An entry point of a package with experiments."""
+
+    def load(self) -> Any:
+        return lambda: {"exp04a": "sudoku-extreme-1k-aug-1000", "exp04b": "sudoku-extreme-250-aug-1000"}
+
+
+@pytest.fixture
+def experiments(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {"trm_data.studies": [Entry()]}
+    monkeypatch.setattr(named, "entry_points", lambda group: entries.get(group, []))
+
+
+def test_a_study_knows_its_datasets(experiments: None) -> None:
+    names = [dataset.name for dataset in datasets_of_study("exp04")]
+    assert names == ["sudoku-extreme-1000-aug-1000", "sudoku-extreme-250-aug-1000"]
+    assert [dataset.name for dataset in datasets_of_study("exp04a")] == ["sudoku-extreme-1000-aug-1000"]
+    users = experiments_of(named_datasets().values())
+    assert users["sudoku-extreme-1000-aug-1000"] == ["exp04a"]
+    assert users["sudoku-2x2-generated-10-aug-100"] == []
+    for study in ("exp99", ""):
+        with pytest.raises(SpecError, match="there are exp04a, exp04b"):
+            datasets_of_study(study)
+
+
+def test_without_experiments_a_study_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named, "entry_points", lambda group: [])
+    with pytest.raises(SpecError, match=r"--all-for exp04a: no installed package names its experiments"):
+        datasets_of_study("exp04a")
+    assert studies() == {}
+
+
+def test_the_trainers_experiments_learn_from_named_datasets() -> None:
+    from trm_train.experiments.registry import datasets_by_experiment
+
+    assert datasets_by_experiment()["quickstart"] == "sudoku-2x3-generated-500-aug-1000"
+    for name in datasets_by_experiment().values():
+        assert named_dataset(name)
+
+
+def test_unknown_names() -> None:
     with pytest.raises(SpecError, match=r"similar: .*sudoku-extreme-1k-aug-1000"):
         named_dataset("sudoku-extreme-1k-aug-100O")
-    with pytest.raises(SpecError, match="studies are"):
-        datasets_of_study("exp99")
 
 
 def test_a_digest_that_does_not_match_is_an_error(small_layout: Layout) -> None:
-    from trm_data.manifest import read_manifest
-
     manifest = read_manifest(small_layout, "small")
-    named = named_dataset("sudoku-4x4-generated-10-aug-100")
-    dataclasses.replace(named, digest=manifest.content_digest).check_digest(manifest)
-    dataclasses.replace(named, digest="").check_digest(manifest)
+    dataset = named_dataset("sudoku-4x4-generated-10-aug-100")
+    dataclasses.replace(dataset, digest=manifest.content_digest).check_digest(manifest)
+    dataclasses.replace(dataset, digest="").check_digest(manifest)
     with pytest.raises(BuildError, match="these are not the rows of the research"):
-        dataclasses.replace(named, digest="0" * 64).check_digest(manifest)
+        dataclasses.replace(dataset, digest="0" * 64).check_digest(manifest)
 
 
 def test_a_recorded_digest_is_what_a_build_gives(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ import dataclasses
 import pytest
 
 from trm_data.errors import SpecError
-from trm_data.specs import DatasetSpec, SourceSpec, SudokuOptions, check_name, spec_from_json
+from trm_data.kinds.registry import spec_from_json
+from trm_data.kinds.sudoku.options import SudokuOptions
+from trm_data.specs import DatasetSpec, SourceSpec, check_name
 from trm_data.storage.root import require_local, resolve_root
 
 SPEC = DatasetSpec(

@@ -33,7 +33,7 @@ from trm_data.augment.dihedral import DIHEDRAL_COUNT, Dihedral
 from trm_data.encode.arc import ARC_CELLS, ARC_SIDE, COLOURS, Pair, encode_pairs
 from trm_data.seeds.draws import FEISTEL_ROUNDS, Purpose, check_word, feistel, feistel_keys
 
-GROUP_ORDER = DIHEDRAL_COUNT * math.factorial(COLOURS - 1)
+NUM_SYMMETRIES = DIHEDRAL_COUNT * math.factorial(COLOURS - 1)
 RETRIES = 5
 """Attempts to find new images, as a multiple of the augmentations asked for."""
 
@@ -62,11 +62,11 @@ class ArcSymmetry:
         """The element of an index.
 
         Raises:
-            ValueError: The index is not in 0..GROUP_ORDER - 1.
+            ValueError: The index is not in 0..NUM_SYMMETRIES - 1.
         """
         index = int(index)
-        if not 0 <= index < GROUP_ORDER:
-            raise ValueError(f"index: got {index}, allowed is 0 to {GROUP_ORDER - 1}")
+        if not 0 <= index < NUM_SYMMETRIES:
+            raise ValueError(f"index: got {index}, allowed is 0 to {NUM_SYMMETRIES - 1}")
         rank, dihedral = divmod(index, DIHEDRAL_COUNT)
         left = list(range(1, COLOURS))
         colours = [0]
@@ -136,13 +136,13 @@ def element_index(seed: int, puzzle_key: int, k: int) -> int:
     """The index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct.
 
     Raises:
-        ValueError: k is not in 0..GROUP_ORDER - 1.
+        ValueError: k is not in 0..NUM_SYMMETRIES - 1.
     """
-    if not 0 <= k < GROUP_ORDER:
-        raise ValueError(f"k: got {k}, allowed is 0 to {GROUP_ORDER - 1}")
+    if not 0 <= k < NUM_SYMMETRIES:
+        raise ValueError(f"k: got {k}, allowed is 0 to {NUM_SYMMETRIES - 1}")
     if k == 0:
         return 0
-    return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle_key), int(k) - 1, GROUP_ORDER - 1)
+    return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle_key), int(k) - 1, NUM_SYMMETRIES - 1)
 
 
 def distinct_augmentations(
@@ -169,18 +169,18 @@ def distinct_augmentations(
         raise ValueError(f"got {len(tasks)} tasks and {len(puzzle_keys)} keys: not the same")
     if aug < 0:
         raise ValueError(f"aug: got {aug}, allowed is 0 and above")
-    attempts = min(RETRIES * aug, GROUP_ORDER - 1)
+    attempts = min(RETRIES * aug, NUM_SYMMETRIES - 1)
     found = np.empty(1 + min(aug, attempts), np.int32)
     table = np.empty(1 << (4 * len(found)).bit_length(), np.uint64)
-    kept: list[NDArray[np.int32]] = []
+    lists: list[NDArray[np.int32]] = []
     for i, (pairs, key) in enumerate(zip(tasks, puzzle_keys, strict=True)):
         if not pairs:
             raise ValueError(f"tasks: task {i} has no pairs")
         sums = arc_kernels.colour_words(*encode_pairs(pairs))
         keys = feistel_keys(seed, Purpose.AUGMENT, int(key))
         count = arc_kernels.distinct(sums, keys, attempts, table, found)
-        kept.append(found[:count].copy())
-    return kept
+        lists.append(found[:count].copy())
+    return lists
 
 
 class ArcAugmenter:
@@ -248,7 +248,7 @@ class ArcAugmenter:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """Writes one row for each slot: example `examples[n]` of group `groups[n]` in its augmentation `ks[n]`.
+        """Write one row for each slot: example `examples[n]` of group `groups[n]` in its augmentation `ks[n]`.
 
         Args:
             groups: [N], contiguous.
@@ -271,7 +271,7 @@ class ArcAugmenter:
         _check_array("inputs", inputs, (count, ARC_CELLS), np.uint8)
         _check_array("labels", labels, (count, ARC_CELLS), np.uint8)
         _check_range("groups", groups, len(self._puzzle_keys))
-        _check_range("ks", ks, GROUP_ORDER)
+        _check_range("ks", ks, NUM_SYMMETRIES)
         lengths = np.diff(self._first_examples)[groups]
         if ((examples < 0) | (examples >= lengths)).any():
             n = int(((examples < 0) | (examples >= lengths)).argmax())

@@ -59,7 +59,7 @@ def turns(dihedral: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _decode_colours(rank: np.uint64, places: NDArray[np.uint64], tokens: NDArray[np.uint8]) -> None:
-    """Fills the table from token to token for the colour permutation of this rank.
+    """Fill the table from token to token for the colour permutation of this rank.
 
     The digits of the rank in the factorial base pick from the colours that are left, kept as nibbles.
     """
@@ -89,7 +89,7 @@ def _write_grid(
     column_offset: int,
     target: NDArray[np.uint8],
 ) -> None:
-    """Writes a whole row: a grid of `rows` x `columns` read from `source`, its end marks, PAD elsewhere."""
+    """Write a whole row: a grid of `rows` x `columns` read from `source`, its end marks, PAD elsewhere."""
     target[:] = 0
     for i in range(rows):
         at = np.uint64((row_offset + i) * ARC_SIDE + column_offset)
@@ -142,7 +142,7 @@ def fill(
     elements: NDArray[np.int64],
     offsets: NDArray[np.uint8],
 ) -> None:
-    """See `augment.arc.ArcAugmenter.fill`."""
+    """Write the rows of `augment.arc.ArcAugmenter.fill`, which has checked its arguments."""
     stream = np.empty(STREAM_WORDS, np.uint64)
     places = np.empty(COLOURS - 1, np.uint64)
     tokens = np.empty(ARC_VOCABULARY, np.uint8)
@@ -179,7 +179,7 @@ def fill(
 def untranslate(
     rows: NDArray[np.uint8], offsets: NDArray[np.uint8], may_be_empty: bool, out: NDArray[np.uint8]
 ) -> int:
-    """Writes each row with its grid moved to the corner.
+    """Write each row with its grid moved to the corner.
 
     Returns:
         The first row that is not the encoding of a grid at its offset, -1 if there is none.
@@ -252,7 +252,7 @@ def colour_words(
 
 @njit(cache=True, nogil=True)
 def _insert(table: NDArray[np.uint64], word: np.uint64) -> bool:
-    """Adds a word to a hash table of 2**b places, 0 for a free one; returns whether it was new."""
+    """Add a word to a hash table of 2**b places, 0 for a free one; return whether it was new."""
     word |= U1
     mask = np.uint64(table.shape[0] - 1)
     place = (word >> U1) & mask
@@ -272,7 +272,7 @@ def distinct(
     table: NDArray[np.uint64],
     ks: NDArray[np.int32],
 ) -> int:
-    """Writes the augmentations of one task whose set of images is new, in order, until `ks` is full.
+    """Write the augmentations of one task whose set of images is new, in order, until `ks` is full.
 
     Args:
         sums: `colour_words` of the task's examples, [E, 8, 10].

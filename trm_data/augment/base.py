@@ -26,7 +26,7 @@ class Made:
 
 
 class Augmenter(Protocol):
-    """Makes any rows of one split from its base puzzles. Pure, and safe to call from several threads."""
+    """Rows of one split, made from its base puzzles in any order. Pure, and safe to call from several threads."""
 
     def fill(
         self,
@@ -70,7 +70,7 @@ class Unchanged:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """See `Augmenter.fill`; every k is 0."""
+        """Write one row for each slot: its example as it is; every k is 0."""
         rows = self._first[groups] + examples
         np.take(self._inputs, rows, axis=0, out=inputs)
         np.take(self._labels, rows, axis=0, out=labels)

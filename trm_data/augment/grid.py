@@ -36,7 +36,7 @@ def grid_elements(
 
 
 class GridAugmenter:
-    """Makes rows of single grids.
+    """Rows of single grids under the symmetries of the rectangle.
 
     Args:
         inputs: Tokens, uint8 [G, S].
@@ -70,7 +70,7 @@ class GridAugmenter:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """See `Augmenter.fill`."""
+        """Write one row for each slot: its group under the symmetry of its k."""
         elements = grid_elements(self._seed, self._keys, groups, ks, *self._shape)
         _fill(self._inputs, self._labels, self._cells, groups, elements, inputs, labels)
         return Made(elements)
@@ -114,12 +114,12 @@ def distinct_dihedral_ks(
     lists: list[NDArray[np.int32]] = []
     for group in range(count):
         seen: set[bytes] = set()
-        kept: list[int] = []
+        distinct: list[int] = []
         for k in range(order):
             row = group * order + k
             image = images[0, row].tobytes() + images[1, row].tobytes()
-            if image not in seen and len(kept) <= aug:
+            if image not in seen and len(distinct) <= aug:
                 seen.add(image)
-                kept.append(k)
-        lists.append(np.array(kept, np.int32))
+                distinct.append(k)
+        lists.append(np.array(distinct, np.int32))
     return lists

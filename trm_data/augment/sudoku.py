@@ -1,11 +1,11 @@
 """The symmetries of Sudoku as values, and their numbering; rows of a dataset are made by `SudokuAugmenter`.
 
 Input: grids uint8, 0 for blank. Output: transformed grids, or encoded rows for the shard writer.
-Neighbours: `augment.kernels` makes the same rows in bulk; `kinds.sudoku` uses `SudokuAugmenter`. A row's
+Neighbours: `augment.sudoku_kernels` makes the same rows in bulk; `kinds.sudoku` uses `SudokuAugmenter`. A row's
 symmetry is undone from its catalog row with `SudokuSymmetry.from_index(element, R, C).inverse()`, which applies
 to cell values (token - 1).
 
-The group of boxes R x C: transpose (only where R == C), permute the C bands, the R rows in each, the R
+The symmetries of boxes R x C: transpose (only where R == C), permute the C bands, the R rows in each, the R
 stacks, the C columns in each, and the n digits (blank stays). An element has an index:
 
     index = transpose + T * (rows + ROWS * (columns + COLUMNS * digits)),  T = 2 if R == C, else 1
@@ -16,7 +16,7 @@ band, `columns` likewise. Index 0 is the identity.
 
 Above 2**62 elements (16x16 and some others) the indices stop at Q * STRUCTURE <= 2**62, with STRUCTURE =
 T * ROWS * COLUMNS: all structures, and for each of them Q digit permutations of ranks (q * (n! // Q) +
-mix(structure)) mod n!, so elements are distinct, spread over the whole group, and index 0 is the identity.
+mix(structure)) mod n!, so elements are distinct, spread over all of them, and index 0 is the identity.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Radices(NamedTuple):
 
 @functools.cache
 def radices(box_rows: int, box_columns: int) -> Radices:
-    """Returns the radices for a box shape."""
+    """Return the radices for a box shape."""
     side = check_boxes(box_rows, box_columns)
     transpose = 2 if box_rows == box_columns else 1
     rows = math.factorial(box_columns) * math.factorial(box_rows) ** box_columns
@@ -66,14 +66,14 @@ def radices(box_rows: int, box_columns: int) -> Radices:
     return Radices(transpose, rows, columns, digits, math.factorial(side) // digits)
 
 
-def group_order(box_rows: int, box_columns: int) -> int:
-    """Returns the number of symmetries: 1,218,998,108,160 for 9x9."""
+def num_symmetries(box_rows: int, box_columns: int) -> int:
+    """Return the number of symmetries: 1,218,998,108,160 for 9x9."""
     shape = radices(box_rows, box_columns)
     return shape.structure * math.factorial(box_rows * box_columns)
 
 
-def index_count(box_rows: int, box_columns: int) -> int:
-    """Returns the number of elements that have an index: the whole group, or at most 2**62 of it."""
+def num_elements(box_rows: int, box_columns: int) -> int:
+    """Return the number of elements that have an index: all symmetries, or at most 2**62 of it."""
     shape = radices(box_rows, box_columns)
     return shape.structure * shape.digits
 
@@ -103,22 +103,22 @@ class SudokuSymmetry:
 
     @classmethod
     def identity(cls, box_rows: int, box_columns: int) -> Self:
-        """Returns the symmetry that changes nothing."""
+        """Return the symmetry that changes nothing."""
         side = check_boxes(box_rows, box_columns)
         lines = tuple(range(side))
         return cls(box_rows, box_columns, False, lines, lines, tuple(range(1, side + 1)))
 
     @classmethod
     def from_index(cls, index: int, box_rows: int, box_columns: int) -> Self:
-        """Returns the element of an index.
+        """Return the element of an index.
 
         Raises:
-            ValueError: the index is not in 0..index_count - 1.
+            ValueError: the index is not in 0..num_elements - 1.
         """
         shape = radices(box_rows, box_columns)
         index = int(index)
-        if not 0 <= index < index_count(box_rows, box_columns):
-            raise ValueError(f"index: got {index}, allowed is 0 to {index_count(box_rows, box_columns) - 1}")
+        if not 0 <= index < num_elements(box_rows, box_columns):
+            raise ValueError(f"index: got {index}, allowed is 0 to {num_elements(box_rows, box_columns) - 1}")
         side = box_rows * box_columns
         q, structure = divmod(index, shape.structure)
         rest, transpose = divmod(structure, shape.transpose)
@@ -138,7 +138,7 @@ class SudokuSymmetry:
         """The index of this element.
 
         Raises:
-            ValueError: the group is larger than the indices and this element has none.
+            ValueError: there are more symmetries than indices and this element has none.
         """
         shape = radices(self.box_rows, self.box_columns)
         side = self.box_rows * self.box_columns
@@ -150,12 +150,12 @@ class SudokuSymmetry:
         q, rest = divmod(rank, shape.digit_stride)
         if rest or q >= shape.digits:
             raise ValueError(
-                f"index: {self} is beyond the {index_count(self.box_rows, self.box_columns)} indices"
+                f"index: {self} is beyond the {num_elements(self.box_rows, self.box_columns)} indices"
             )
         return structure + shape.structure * q
 
     def apply(self, grids: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns the images of one flat grid [S] or several [N, S], 0 for blank."""
+        """Return the images of one flat grid [S] or several [N, S], 0 for blank."""
         side = self.box_rows * self.box_columns
         single = np.ndim(grids) == 1
         checked = check_grids("grids", np.atleast_2d(grids), self.box_rows, self.box_columns)
@@ -167,7 +167,7 @@ class SudokuSymmetry:
         return image[0] if single else image
 
     def inverse(self) -> Self:
-        """Returns the symmetry that undoes this one."""
+        """Return the symmetry that undoes this one."""
         rows, columns = _inverted(self.rows), _inverted(self.columns)
         if self.transpose:
             rows, columns = columns, rows
@@ -175,7 +175,7 @@ class SudokuSymmetry:
         return type(self)(self.box_rows, self.box_columns, self.transpose, rows, columns, digits)
 
     def compose(self, other: Self) -> Self:
-        """Returns the symmetry that applies `other` first, then this one.
+        """Return the symmetry that applies `other` first, then this one.
 
         Raises:
             ValueError: the two are for different boxes.
@@ -196,14 +196,14 @@ class SudokuSymmetry:
 
 
 def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: int) -> int:
-    """Returns the index of the k-th augmentation of a puzzle; k = 0 is the original.
+    """Return the index of the k-th augmentation of a puzzle; k = 0 is the original.
 
     The others are a keyed permutation of all indices but 0, so distinct by construction.
 
     Raises:
-        ValueError: k is not in 0..index_count - 1.
+        ValueError: k is not in 0..num_elements - 1.
     """
-    count = index_count(box_rows, box_columns)
+    count = num_elements(box_rows, box_columns)
     if not 0 <= k < count:
         raise ValueError(f"k: got {k}, allowed is 0 to {count - 1}")
     if k == 0:
@@ -212,7 +212,7 @@ def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: in
 
 
 class SudokuAugmenter:
-    """Makes rows of Sudoku puzzles: tokens value + 1, blank 1, digits from 2.
+    """Rows of Sudoku puzzles: tokens value + 1, blank 1, digits from 2.
 
     Row n is the image of puzzle `groups[n]` and its solution under the element
     `element_index(seed, keys[groups[n]], ks[n])`. Each puzzle is held as its S packed cells.
@@ -238,7 +238,7 @@ class SudokuAugmenter:
         box_rows: int,
         box_columns: int,
     ) -> None:
-        from trm_data.augment import kernels  # imports numba, which a symmetry does not need
+        from trm_data.augment import sudoku_kernels  # imports numba, which a symmetry does not need
         from trm_data.seeds.kernels import feistel_keys as keys_of_all
 
         puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
@@ -251,7 +251,7 @@ class SudokuAugmenter:
             raise ValueError("solutions: a cell is blank, or differs from the puzzle's clue")
         self._box = box_rows, box_columns
         self._packed = np.empty_like(puzzles)
-        kernels.pack(puzzles, solutions, self._packed)
+        sudoku_kernels.pack(puzzles, solutions, self._packed)
         self._keys = keys_of_all(seed, Purpose.AUGMENT, keys)
         self._radices = np.array(radices(box_rows, box_columns), np.int64)
         self._tables = _line_tables(box_rows, box_columns)
@@ -264,12 +264,12 @@ class SudokuAugmenter:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """See `Augmenter.fill`.
+        """Write one row for each slot: its group under the symmetry of its k.
 
         Raises:
             ValueError: shapes or indices that do not fit.
         """
-        from trm_data.augment import kernels
+        from trm_data.augment import sudoku_kernels
 
         groups = np.ascontiguousarray(groups, np.int64)
         ks = np.ascontiguousarray(ks, np.int64)
@@ -282,13 +282,13 @@ class SudokuAugmenter:
         elements = np.empty(len(groups), np.int64)
         if not len(groups):
             return Made(elements)
-        count = index_count(*self._box)
+        count = num_elements(*self._box)
         for name, values, allowed in (("groups", groups, len(self._packed)), ("ks", ks, count)):
             if int(values.min()) < 0 or int(values.max()) >= allowed:
                 raise ValueError(
                     f"{name}: got {values.min()} to {values.max()}, allowed is 0 to {allowed - 1}"
                 )
-        kernels.augment_rows(
+        sudoku_kernels.augment_rows(
             self._packed, self._keys, groups, ks, self._radices, *self._tables, *self._box, inputs, labels, elements
         )  # fmt: skip
         return Made(elements)
@@ -299,16 +299,16 @@ def _line_tables(
     box_rows: int, box_columns: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
     """Tables for the kernel: permutations of R and of C in order, and, if small, all rows and columns."""
-    from trm_data.augment import kernels
+    from trm_data.augment import sudoku_kernels
 
     shape = radices(box_rows, box_columns)
     of_rows = np.array(list(itertools.permutations(range(box_rows))), np.uint8)
     of_columns = np.array(list(itertools.permutations(range(box_columns))), np.uint8)
     side = box_rows * box_columns
     rows = np.empty((shape.rows if shape.rows <= _LARGEST_TABLE else 0, side), np.uint8)
-    kernels.fill_lines(rows, of_rows, of_columns)
+    sudoku_kernels.fill_lines(rows, of_rows, of_columns)
     columns = np.empty((shape.columns if shape.columns <= _LARGEST_TABLE else 0, side), np.uint8)
-    kernels.fill_lines(columns, of_columns, of_rows)
+    sudoku_kernels.fill_lines(columns, of_columns, of_rows)
     return of_rows, of_columns, rows, columns
 
 
@@ -323,27 +323,27 @@ def _check_lines(name: str, lines: tuple[int, ...], side: int, size: int) -> Non
     if any(
         len({line // size for line in lines[start : start + size]}) != 1 for start in range(0, side, size)
     ):
-        raise ValueError(f"{name}: got {lines}, which tears a group of {size} apart")
+        raise ValueError(f"{name}: got {lines}, which tears a band of {size} apart")
 
 
-def _lines_from_rank(rank: int, size: int, groups: int) -> tuple[int, ...]:
-    """The order of `groups` groups of `size` lines each."""
-    rank, outer = divmod(rank, math.factorial(groups))
+def _lines_from_rank(rank: int, size: int, bands: int) -> tuple[int, ...]:
+    """The order of `bands` bands (or stacks) of `size` lines each."""
+    rank, outer = divmod(rank, math.factorial(bands))
     lines: list[int] = []
-    for group in _permutation_from_rank(outer, groups):
+    for band in _permutation_from_rank(outer, bands):
         rank, inner = divmod(rank, math.factorial(size))
-        lines += [group * size + line for line in _permutation_from_rank(inner, size)]
+        lines += [band * size + line for line in _permutation_from_rank(inner, size)]
     return tuple(lines)
 
 
 def _rank_of_lines(lines: tuple[int, ...], size: int) -> int:
-    groups = len(lines) // size
+    bands = len(lines) // size
     rank = 0
-    for group in range(groups - 1, -1, -1):
-        inner = tuple(line % size for line in lines[group * size : (group + 1) * size])
+    for band in range(bands - 1, -1, -1):
+        inner = tuple(line % size for line in lines[band * size : (band + 1) * size])
         rank = rank * math.factorial(size) + _rank_of_permutation(inner)
-    outer = tuple(lines[group * size] // size for group in range(groups))
-    return rank * math.factorial(groups) + _rank_of_permutation(outer)
+    outer = tuple(lines[band * size] // size for band in range(bands))
+    return rank * math.factorial(bands) + _rank_of_permutation(outer)
 
 
 def _permutation_from_rank(rank: int, size: int) -> tuple[int, ...]:

@@ -13,19 +13,20 @@ from pathlib import Path
 
 from trm_data.build.finish import finish_build
 from trm_data.build.shard_job import ShardJob, WrittenShard, write_job
-from trm_data.build.there import already_built
+from trm_data.build.there import already_built, find_folder
 from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import QueryError, SpecError
 from trm_data.kinds import sizes
-from trm_data.kinds.base import Kind, load_kind
+from trm_data.kinds.base import Kind
+from trm_data.kinds.registry import load_kind, warm_module
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
 from trm_data.request import BuildRequest
 from trm_data.shards.naming import shard_name
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.specs import DatasetSpec
+from trm_data.specs import DatasetSpec, check_name
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 from trm_data.storage.turn import turn_to_write, writing
@@ -80,14 +81,14 @@ def build_dataset(
     if shard_examples < 1:
         raise SpecError(f"--shard-examples {shard_examples}: at least 1")
     kind = load_kind(request.kind)
-    name = request.dataset_name()
-    folder = layout.dataset(name)
+    check_name(request.dataset_name())
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))
-        engine.prepare(request.kind)
+        engine.prepare(warm_module(request.kind))
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
+        folder = find_folder(layout, request, spec)
         stack.enter_context(writing(folder))
         found, turn = already_built(folder, spec), None
         if found is None:
@@ -99,12 +100,12 @@ def build_dataset(
             return BuildResult(found, folder.here, folder.place, unchanged=True, seconds=seconds)
         folder.withdraw_manifest()
         folder.remove_temporary()
-        selection = kind.select(spec, sources, engine=engine, progress=progress, kept=layout.generated)
+        selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, progress)
         engine.close()  # the catalog needs the memory
         manifest = finish_build(kind, folder, turn, spec, selection, jobs, written, progress)
-    warnings = [*selection.warnings, *_refresh_index(layout, name)]
+    warnings = [*selection.warnings, *_refresh_index(layout, folder.name)]
     kept = sum(shard.kept for shard in written)
     return BuildResult(
         manifest,

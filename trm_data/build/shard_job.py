@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trm_data.kinds.base import load_kind
+from trm_data.kinds.registry import load_kind
 from trm_data.kinds.rows import MadeRows, base_rows, make_rows
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests
@@ -68,14 +68,14 @@ def write_job(job: ShardJob) -> WrittenShard:
     groups = job.groups
     virtual = job.spec.augment == "virtual"
     counts = groups.examples_per_augmentation if virtual else groups.rows_per_group
-    made_here = not virtual and groups.given is None
+    made_here = not virtual and groups.imported is None
     augmenter = kind.augmenter(job.spec, job.split, groups) if made_here else None
     made_parts: list[MadeRows] = []
 
     def parts() -> Iterator[Rows]:
         for start, stop in group_ranges(counts, part_examples(groups.inputs.shape[1])):
-            if groups.given is not None:
-                part = groups.slice(start, stop).given
+            if groups.imported is not None:
+                part = groups.slice(start, stop).imported
                 assert part is not None
                 yield part
                 continue

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from trm_data.errors import BuildError, CorruptDatasetError, SpecError
 from trm_data.manifest import Manifest, find_manifest
+from trm_data.named import names_of
+from trm_data.request import BuildRequest
 from trm_data.specs import BUILDER_VERSION, DatasetSpec
 from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.root import Layout
+
+
+def find_folder(layout: Layout, request: BuildRequest, spec: DatasetSpec) -> DatasetFolder:
+    """The folder in which this very dataset is, under whichever of its names, else the one that it is to have."""
+    digest = spec.digest()
+    for name in request.names():
+        for spelling in names_of(name):
+            with contextlib.suppress(
+                CorruptDatasetError
+            ):  # of the name that it is to have, said when it is built
+                manifest = find_manifest(layout.dataset(spelling))
+                if manifest is not None and manifest.spec_digest == digest:
+                    return layout.dataset(spelling)
+    return layout.dataset(request.dataset_name())
 
 
 def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:

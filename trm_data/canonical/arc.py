@@ -17,7 +17,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from trm_data.encode.arc import ARC_CELLS, Pair, encode_pairs
-from trm_data.sources.arc import Task
 
 _HEAD = 4
 _HASH_BYTES = 16
@@ -41,17 +40,3 @@ def pair_hashes(pairs: Iterable[Pair]) -> list[str]:
         hashlib.blake2b(form[:length].tobytes(), digest_size=_HASH_BYTES).hexdigest()
         for form, length in zip(forms, lengths.tolist(), strict=True)
     ]
-
-
-def task_hash(task: Task) -> str:
-    """A name for a task, the same for its images under one symmetry and any order of its pairs.
-
-    It is made from the sorted `pair_hashes` of its training pairs, then of its test pairs. So it is also the same
-    for tasks whose pairs are images of one another by different symmetries: two tasks with different hashes are
-    surely inequivalent, two with the same hash almost surely equivalent. An unknown test output makes another
-    hash than a known one.
-    """
-    hashes = pair_hashes([*task.train, *task.test])
-    train, test = sorted(hashes[: len(task.train)]), sorted(hashes[len(task.train) :])
-    text = " ".join(train) + "|" + " ".join(test)
-    return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).hexdigest()

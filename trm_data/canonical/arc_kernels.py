@@ -29,7 +29,7 @@ def _write_image(
     form: NDArray[np.uint8],
     length: int,
 ) -> tuple[int, int]:
-    """Appends the cells of one image to a form, naming colours as they come.
+    """Append the cells of one image to a form, naming colours as they come.
 
     Args:
         source: tokens of a grid.
@@ -65,7 +65,7 @@ def canonicalize_many(
     sizes: NDArray[np.uint8],
     forms: NDArray[np.uint8],
 ) -> None:
-    """Fills forms[e] with the smallest of the eight images of example e: four sizes, then the cells."""
+    """Fill forms[e] with the smallest of the eight images of example e: four sizes, then the cells."""
     form = np.empty(forms.shape[1], np.uint8)
     names = np.empty(COLOURS, np.uint8)
     for e in range(sizes.shape[0]):

@@ -19,7 +19,7 @@ from trm_data.encode.vocab import MAZE_FREE, MAZE_WALL
 
 
 def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
-    """Returns a name for each maze's class: blake2b of 16 bytes over R, C and the smallest image, hexadecimal.
+    """Return a name for each maze's class: blake2b of 16 bytes over R, C and the smallest image, hexadecimal.
 
     Raises:
         ValueError: sizes, shapes or tokens that are not allowed.
@@ -34,7 +34,7 @@ def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]
 
 
 def layout_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
-    """Returns `maze_hashes` of the walls alone: equal for mazes that differ in S and G only.
+    """Return `maze_hashes` of the walls alone: equal for mazes that differ in S and G only.
 
     Raises:
         ValueError: as `maze_hashes`.

@@ -1,7 +1,7 @@
 """Canonical forms of Sudoku puzzles: equal if and only if the puzzles are images of one another.
 
 Input: puzzles with their only solutions, uint8 [N, S]. Output: `Canonical`, and hashes for the catalog.
-Neighbours: `canonical.kernels` has the algorithm; `kinds.sudoku.choose` keeps splits disjoint by
+Neighbours: `canonical.sudoku_kernels` has the algorithm; `kinds.sudoku.choose` keeps splits disjoint by
 these hashes, `verify` checks them. The group is that of `augment.sudoku`.
 
 A form is an image of the puzzle under the group, chosen by a rule that does not depend on which image was
@@ -32,7 +32,7 @@ class Canonical:
 def canonicalize(
     puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], box_rows: int, box_columns: int
 ) -> Canonical:
-    """Returns the canonical form of each puzzle under transposition, line and digit permutations.
+    """Return the canonical form of each puzzle under transposition, line and digit permutations.
 
     Args:
         puzzles: [N, S]; each has one solution only, otherwise forms of equivalent puzzles may differ.
@@ -43,7 +43,7 @@ def canonicalize(
     Raises:
         ValueError: shapes or values that do not fit, or a solution that does not extend its puzzle.
     """
-    from trm_data.canonical import kernels  # imports numba
+    from trm_data.canonical import sudoku_kernels  # imports numba
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
     solutions = check_grids("solutions", solutions, box_rows, box_columns)
@@ -54,12 +54,12 @@ def canonicalize(
         raise ValueError(f"solutions: row {int(wrong.any(axis=1).argmax())} is not a solution of its puzzle")
     forms = np.empty_like(puzzles)
     automorphisms = np.empty(len(puzzles), np.int64)
-    kernels.canonicalize_many(puzzles, solutions, box_rows, box_columns, forms, automorphisms)
+    sudoku_kernels.canonicalize_many(puzzles, solutions, box_rows, box_columns, forms, automorphisms)
     return Canonical(forms=forms, automorphisms=automorphisms)
 
 
 def canonical_hashes(forms: NDArray[np.uint8], box_rows: int, box_columns: int) -> list[str]:
-    """Returns a name for each form: blake2b of 16 bytes over R, C and the form's bytes, in hexadecimal."""
+    """Return a name for each form: blake2b of 16 bytes over R, C and the form's bytes, in hexadecimal."""
     forms = check_grids("forms", forms, box_rows, box_columns)
     start = hashlib.blake2b(bytes((box_rows, box_columns)), digest_size=16)
     names: list[str] = []

@@ -87,8 +87,8 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     import polars
 
     try:
-        relation = connection.sql(_statement(connection, sql))
-        if relation is None:
+        relation: duckdb.DuckDBPyRelation | None = connection.sql(_statement(connection, sql))
+        if relation is None:  # pyright: ignore[reportUnnecessaryComparison]  # as for DROP, whatever its type says
             raise QueryError("expected a query, got a statement that has no rows")
         table = relation.to_arrow_table()
     except duckdb.Error as error:

@@ -195,8 +195,8 @@ def _augmentations(
     known = [shard.elements for shard in made if shard is not None]
     elements = np.concatenate(known) if known else kind.elements(manifest.spec, groups, puzzle_groups, ks)
     identifiers = groups.first_identifiers[puzzle_groups]
-    if groups.given is not None:
-        identifiers = groups.given.puzzle_identifiers[groups.given.examples == 0]
+    if groups.imported is not None:
+        identifiers = groups.imported.puzzle_identifiers[groups.imported.examples == 0]
     elif identifier_each:
         identifiers = identifiers + positions.astype(np.int32)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, QueryError
-from trm_data.manifest import FileEntry, Manifest, read_manifest, read_manifests
+from trm_data.manifest import FileEntry, Manifest, find_manifest, read_manifests
 from trm_data.storage.atomic import file_sha256, sync_file, temporary_path, write_bytes
 from trm_data.storage.root import Layout
 
@@ -174,7 +174,9 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
 def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: str) -> None:
     import duckdb
 
-    manifest = read_manifest(layout, name)
+    manifest = find_manifest(layout.dataset(name))
+    if manifest is None:
+        raise DatasetNotFoundError(f"no dataset {name!r} under {layout.place}")
     connection.begin()
     try:
         for table in TABLES:

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from contextlib import closing
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from tyro.conf import Positional, arg, subcommand
 
-from trm_data.command import Root
+from trm_data.command import Json, Root
 from trm_data.commands.built import print_built, print_estimate
-from trm_data.commands.common import Json
-from trm_data.commands.kinds import (
-    BuildArc,
-    BuildMaze,
-    BuildOther,
-    BuildSudoku,
-    BuildTable,
-    make_options,
-)
-from trm_data.commands.options import NO_DEFAULT_SHOWN
 from trm_data.errors import SpecError
-from trm_data.storage.root import resolve_root
+from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
+from trm_data.kinds.registry import ENTRY_POINTS, built_in, make_fields, own_kind, warm_module
+from trm_data.storage.root import Layout, resolve_root
+
+if TYPE_CHECKING:
+    from trm_data.build.flow import BuildResult
+    from trm_data.engine.base import Engine
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildNamed:
-    """Build a named dataset of the research, or all that a study uses.
+    """Build a named dataset of the research, or those of a study's experiments.
 
     Without a name, lists them. A recorded digest that the built rows do not have is an error.
 
     For example:
 
-      trm-data build sudoku-extreme-1k-aug-1000
-      trm-data build --all-for exp04a
-      trm-data build maze-30x30-hard-1k --source csv:train.csv --test-source csv:test.csv
+      trm-data build sudoku-extreme-1000-aug-1000
+      trm-data build --all-for quickstart
+      trm-data build maze-30x30-hard-1000-aug-0 --source csv:train.csv --test-source csv:test.csv
     """
 
     dataset: Annotated[Positional[str | None], arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
     all_for: Annotated[str | None, arg(metavar="STUDY", **NO_DEFAULT_SHOWN)] = None
-    """Build every dataset that this study uses, or all studies whose names begin so."""
+    """Build the dataset of every experiment whose name begins so."""
     source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """The same puzzles from elsewhere, as a local copy of the published files."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
@@ -76,11 +73,11 @@ class BuildNamed:
         for number, named in enumerate(wanted, start=1):
             if len(wanted) > 1 and not self.json:
                 print(f"[{number}/{len(wanted)}] {named.name}: {named.about}")
-            options = make_options(named.kind, {**named.options, **self._changes(named.name)})
+            fields = make_fields(named.kind, {**named.options, **self._changes(named.name)})
             if self.dry_run:
-                facts.append(print_estimate(options.request(), layout, silent=self.json))
+                facts.append(print_estimate(fields.request(), layout, silent=self.json))
                 continue
-            result = options.build(layout)
+            result = build_fields(fields, layout)
             if self.augment != "virtual":
                 named.check_digest(result.manifest, other_source=self.source is not None)
             facts.append(print_built(result, silent=self.json))
@@ -102,54 +99,118 @@ class BuildNamed:
         return changes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Build:
     """Build a dataset: `trm-data build sudoku --size 500 --aug 1000`, or a named one: `trm-data build NAME`."""
 
-    kind: (
-        Annotated[BuildSudoku, subcommand("sudoku")]
-        | Annotated[BuildMaze, subcommand("maze")]
-        | Annotated[BuildArc, subcommand("arc")]
-        | Annotated[BuildTable, subcommand("table")]
-        | Annotated[BuildOther, subcommand("other")]
-        | Annotated[BuildNamed, subcommand("named")]
-    )
-
     def run(self) -> int:
         """Build it."""
-        return self.kind.run()
+        kind: BuildFields | BuildNamed = self.kind  # pyright: ignore[reportAttributeAccessIssue]
+        return kind.run() if isinstance(kind, BuildNamed) else run_fields(kind)
 
 
-SUBCOMMANDS = ("sudoku", "maze", "arc", "table", "other", "named")
+def build_command(arguments: list[str]) -> type[Build]:
+    """The command `build` with a subcommand for each kind: those of this package, and the one that is typed.
+
+    Args:
+        arguments: What the user typed; subcommands are made only for a build, and a kind of another package is not
+            imported unless it stands there.
+    """
+    if arguments[:1] != ["build"]:
+        return Build
+    fields = {name: parts.fields for name, parts in built_in().items() if parts.fields is not None}
+    named = arguments[1] if len(arguments) > 1 else ""
+    if named not in fields and _is_own_kind(named):
+        parts = own_kind(named)
+        if parts is not None and parts.fields is not None:
+            fields[named] = parts.fields
+    commands = {**fields, OWN: BuildOwn, NAMED: BuildNamed}
+    kinds: Any = Union[tuple(Annotated[made, subcommand(name)] for name, made in commands.items())]  # noqa: UP007
+    return make_dataclass(
+        "Build",
+        [("kind", kinds)],
+        bases=(Build,),
+        frozen=True,
+        kw_only=True,
+        namespace={"__doc__": Build.__doc__},
+    )
+
+
+OWN, NAMED = "own", "named"
 
 
 def name_subcommand(arguments: list[str]) -> list[str]:
-    """`build NAME` and `build --all-for STUDY` mean `build named ...`; `build KIND` of a package, `build other`."""
+    """`build NAME` and `build --all-for STUDY` mean `build named ...`; `build KIND` of a package, `build own KIND`."""
     if arguments[:1] != ["build"] or len(arguments) < 2:
         return arguments
     first = arguments[1]
-    if first in SUBCOMMANDS or first in ("-h", "--help"):
+    if first == "other":  # what `own` was called before
+        return ["build", OWN, *arguments[2:]]
+    known = {name for name, parts in built_in().items() if parts.fields is not None} | {OWN, NAMED}
+    if first in known or first in ("-h", "--help"):
         return arguments
-    return ["build", "other" if _is_own_kind(first) else "named", *arguments[1:]]
+    if not _is_own_kind(first):
+        return ["build", NAMED, *arguments[1:]]
+    parts = own_kind(first)
+    return arguments if parts is not None and parts.fields is not None else ["build", OWN, *arguments[1:]]
 
 
 def _is_own_kind(name: str) -> bool:
     """Whether another package provides a kind of this name."""
     from importlib.metadata import entry_points
 
-    return bool(entry_points(group="trm_data.kinds", name=name))
+    return bool(name) and bool(entry_points(group=ENTRY_POINTS, name=name))
+
+
+def run_fields(fields: BuildFields) -> int:
+    """Build what a command line asks for, and say what was built."""
+    layout = resolve_root(fields.root)
+    if fields.dry_run:
+        print_estimate(fields.request(), layout, as_json=fields.json)
+        return 0
+    print_built(build_fields(fields, layout), as_json=fields.json)
+    return 0
+
+
+def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:
+    """Build what a command line asks for."""
+    with closing(_engine(fields)) as engine:
+        from trm_data.build.flow import build_dataset
+        from trm_data.show.progress import terminal_progress
+
+        request = fields.request()
+        with terminal_progress(quiet=fields.quiet or fields.json) as progress:
+            return build_dataset(
+                request, layout, engine=engine, shard_examples=fields.shard_examples, progress=progress
+            )
+
+
+def _engine(fields: BuildFields) -> Engine:
+    """What runs the tasks; local workers get ready while this process reads its sources."""
+    if fields.engine == "ray":
+        from trm_data.engine.ray import RayEngine
+
+        return RayEngine(fields.workers)
+    from trm_data.engine.local import LocalEngine
+
+    engine = LocalEngine(fields.workers)
+    if fields.kind_name:
+        engine.prepare(warm_module(fields.kind_name))
+    return engine
 
 
 def _print_named(*, as_json: bool) -> None:
-    from trm_data.named import named_datasets
+    from trm_data.named import experiments_of, named_datasets
     from trm_data.show.render import print_table
 
     named = named_datasets()
+    users = experiments_of(named.values())
     if as_json:
-        print(json.dumps([dataset.to_json() for dataset in named.values()], indent=1))
+        facts = [{**dataset.to_json(), "used_by": users[name]} for name, dataset in named.items()]
+        print(json.dumps(facts, indent=1))
         return
     rows = [
-        (name, ", ".join(dataset.used_by), dataset.digest[:12] or "-", dataset.about)
+        (name, ", ".join(users[name]), dataset.digest[:12] or "-", dataset.about)
         for name, dataset in named.items()
     ]
     print_table(["named dataset", "used by", "digest", "what"], rows)

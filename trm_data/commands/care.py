@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
-from trm_data.commands.common import Json, Name, megabytes
+from trm_data.command import Json, Root
+from trm_data.commands.common import Name, megabytes
 from trm_data.storage.root import resolve_root
 
 
@@ -53,7 +53,7 @@ class Verify:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Import finished rows: the layout of the published code, or a folder that `export` wrote.
+    """Import rows: the layout of the published code, or a folder that `export` wrote.
 
     The rows are stored as they are; groups, puzzles and identifiers are kept.
 
@@ -75,24 +75,13 @@ class Import:
 
     def run(self) -> int:
         """Import them and say what came."""
-        from pathlib import Path
-
         from trm_data.build.flow import build_dataset
         from trm_data.commands.built import print_built
         from trm_data.engine.local import LocalEngine
-        from trm_data.kinds.finished.kind import finished_options
-        from trm_data.request import BuildRequest
+        from trm_data.kinds.registry import import_request
         from trm_data.show.progress import terminal_progress
-        from trm_data.sources.base import SourceRef
 
-        folder = Path(self.folder).expanduser()
-        request = BuildRequest(
-            kind="finished",
-            source=SourceRef("published", self.folder),
-            test_size=None,
-            options=finished_options(folder),
-            name=self.name or folder.resolve().name,
-        )
+        request = import_request(self.folder, self.name)
         with (
             closing(LocalEngine(self.workers)) as engine,
             terminal_progress(quiet=self.quiet or self.json) as progress,

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-Json = Annotated[bool, arg(help="Print JSON for machines.")]
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 SplitName = Literal["train", "validation", "test"]
 

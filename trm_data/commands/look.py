@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
-from trm_data.commands.common import Json, Name, SplitName, megabytes
+from trm_data.command import Json, Root
+from trm_data.commands.common import Name, SplitName, megabytes
 from trm_data.show.render import print_drawings, print_result, print_table
 from trm_data.storage.root import resolve_root
 

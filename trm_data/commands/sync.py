@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
-from trm_data.commands.common import Json, megabytes
+from trm_data.command import Json, Root
+from trm_data.commands.common import megabytes
 from trm_data.storage.root import resolve_root
 
 
@@ -23,7 +23,7 @@ class Sync:
 
     For example:
 
-      trm-data sync ./trm gs://my-bucket/trm sudoku-extreme-1k-aug-1000
+      trm-data sync ./trm gs://my-bucket/trm sudoku-extreme-1000-aug-1000
       trm-data sync gs://my-bucket/trm /local/ssd/trm
     """
 

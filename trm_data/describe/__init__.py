@@ -1,1 +1,1 @@
-"""Describes datasets: `facts` gathers the numbers, `page` draws them as one HTML page."""
+"""Describe datasets: `facts` gathers the numbers, `page` draws them as one HTML page."""

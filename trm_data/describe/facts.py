@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trm_data.errors import CorruptDatasetError, SpecError
-from trm_data.kinds.base import load_kind
+from trm_data.kinds.registry import load_kind
 from trm_data.loader.virtual import open_virtual
 from trm_data.manifest import Manifest, read_manifest, read_manifests
 from trm_data.records import Rows
@@ -92,7 +92,7 @@ def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "kind": manifest.kind,
-        "folder": layout.dataset(name).place,
+        "folder": layout.dataset(manifest.name).place,
         "content_digest": manifest.content_digest,
         "spec_digest": manifest.spec_digest,
         "spec": manifest.spec.to_json(),

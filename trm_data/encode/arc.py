@@ -122,7 +122,7 @@ def find_offset(tokens: NDArray[np.uint8]) -> tuple[int, int]:
 
 
 def check_grid(name: str, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns `grid` if it is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9.
+    """Return `grid` if it is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9.
 
     Raises:
         ValueError: It is none.
@@ -139,7 +139,7 @@ def check_grid(name: str, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _encode_grid(
     name: str, grid: NDArray[np.uint8], row_offset: int, column_offset: int, canvas: NDArray[np.uint8]
 ) -> None:
-    """Writes a grid and its end marks onto a canvas [30, 30] of PAD."""
+    """Write a grid and its end marks onto a canvas [30, 30] of PAD."""
     height, width = check_grid(name, grid).shape
     below, right = row_offset + height, column_offset + width
     if row_offset < 0 or column_offset < 0 or below > ARC_SIDE or right > ARC_SIDE:

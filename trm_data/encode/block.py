@@ -68,7 +68,7 @@ def encode_block(batch: pa.RecordBatch) -> bytes:
 
 
 class BlockEncoder:
-    """Encodes rows as the bytes of `encode_block`, full blocks by copying their columns once.
+    """An encoder of rows to the bytes of `encode_block`, which copies the columns of full blocks once.
 
     The metadata of a full block is always the same, and its columns need no padding; so what pyarrow writes before
     and after the columns is taken from one block that it wrote, if it wrote a second one in just this way.

@@ -19,7 +19,7 @@ _OTHER = 255
 
 
 def check_maze_size(rows: int, columns: int) -> None:
-    """Raises a ValueError unless both sides are 3 to 64."""
+    """Raise a ValueError unless both sides are 3 to 64."""
     if not (MIN_SIDE <= rows <= MAX_SIDE and MIN_SIDE <= columns <= MAX_SIDE):
         raise ValueError(
             f"maze of {rows}x{columns} cells: allowed are {MIN_SIDE} to {MAX_SIDE} rows and columns"
@@ -27,7 +27,7 @@ def check_maze_size(rows: int, columns: int) -> None:
 
 
 def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Returns tokens [N, S] of mazes, contiguous.
+    """Return tokens [N, S] of mazes, contiguous.
 
     Raises:
         ValueError: a size that is not allowed, another shape or dtype, or a value that is no token of a cell.
@@ -45,7 +45,7 @@ def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) 
 
 
 def check_inputs(inputs: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Returns inputs [N, S], contiguous, each with one start, one goal and no path.
+    """Return inputs [N, S], contiguous, each with one start, one goal and no path.
 
     Raises:
         ValueError: as `check_tokens`, or a row with another number of them.

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """Runs tasks."""
+    """Processes or machines that run tasks."""
 
     workers: int
     """Tasks that run at a time."""
@@ -34,8 +34,12 @@ class Engine(Protocol):
         """
         ...
 
-    def prepare(self, kind: str) -> None:
-        """Get ready to run the tasks of a kind, while the caller does other things."""
+    def prepare(self, warm: str) -> None:
+        """Get ready to run tasks, while the caller does other things.
+
+        Args:
+            warm: Module that runs the kernels which the tasks need; empty if there is none.
+        """
         ...
 
     def close(self) -> None:

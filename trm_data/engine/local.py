@@ -1,4 +1,4 @@
-"""Runs the tasks of a build on processes of this machine.
+"""Run the tasks of a build on processes of this machine.
 
 Workers are forked from a server process (`multiprocessing`'s forkserver) that has no threads and, once `prepare` was
 called, has imported what tasks need, kernels included: so one starts safely, in some hundredths of a second.
@@ -71,13 +71,13 @@ class LocalEngine:
     def _alone(self) -> bool:
         return self.workers == 1 or multiprocessing.current_process().daemon
 
-    def prepare(self, kind: str) -> None:
-        """Start the server of the workers, which gets ready for a kind while this process does other things.
+    def prepare(self, warm: str) -> None:
+        """Start the server of the workers, which imports the module `warm` while this process does other things.
 
         There is one for the life of this process: where it runs already, nothing changes.
         """
         if not self._alone:
-            multiprocessing.set_forkserver_preload([*IMPORTED_BY_WORKERS, f"trm_data.kinds.{kind}.warm"])
+            multiprocessing.set_forkserver_preload([*IMPORTED_BY_WORKERS, *([warm] if warm else [])])
             _start_server()
 
     def run(
@@ -88,7 +88,9 @@ class LocalEngine:
         *,
         brief: bool = False,
     ) -> list[R]:
-        """See `Engine.run`. What is brief runs in this process until there are workers; an error ends them at once.
+        """Run tasks on worker processes.
+
+        What is brief runs in this process until there are workers; an error ends them at once.
 
         Raises:
             BuildError: A worker was ended from outside, for instance because memory ran out.

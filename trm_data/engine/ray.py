@@ -1,4 +1,4 @@
-"""Runs the tasks of a build on a Ray cluster (the extra `ray`): every node must reach the root.
+"""Run the tasks of a build on a Ray cluster (the extra `ray`): every node must reach the root.
 
 Joins the cluster at `RAY_ADDRESS`, or starts one on this machine. A task that a lost node had is run again
 elsewhere; tasks write whole files under final names or nothing, so running one twice does no harm.
@@ -58,7 +58,7 @@ class RayEngine:
         *,
         brief: bool = False,
     ) -> list[R]:
-        """See `Engine.run`."""
+        """Run tasks on the cluster, some more at a time than there are cores; how brief they are changes nothing."""
         from ray import exceptions
 
         ray = self._ray
@@ -90,7 +90,7 @@ class RayEngine:
                 ray.cancel(reference, force=False)
         return [cast(R, results[position]) for position in range(len(items))]
 
-    def prepare(self, kind: str) -> None:
+    def prepare(self, warm: str) -> None:
         """Nodes import what a task needs when they run it."""
 
     def close(self) -> None:

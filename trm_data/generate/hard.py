@@ -1,4 +1,4 @@
-"""Generates 9x9 Sudoku puzzles as hard as those of Sudoku-Extreme: `--difficulty extreme`.
+"""Generate 9x9 Sudoku puzzles as hard as those of Sudoku-Extreme: `--difficulty extreme`.
 
 Input: seed, stream, a range of puzzle numbers. Output: puzzles and solutions uint8 [N, 81].
 Neighbours: `generate.hard_kernels` has the algorithm, `generate.sudoku` makes puzzles of no wanted rating;
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import SudokuSymmetry, index_count
+from trm_data.augment.sudoku import SudokuSymmetry, num_elements
 from trm_data.seeds.draws import Purpose, bounded, check_word
 from trm_data.solve.sudoku import RATE_GUESSES, RATE_IMAGES
 from trm_data.solve.tables import make_tables
@@ -42,7 +42,7 @@ RATING_QUANTILES = (
 def generate_hard(
     seed: int, stream: int, start: int, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Returns puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, 81].
+    """Return puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, 81].
 
     Args:
         seed: unsigned 64-bit.
@@ -80,7 +80,7 @@ def _make_images() -> Images:
     """The images that `solve.sudoku.rate` counts over."""
     from trm_data.generate.hard_kernels import Images
 
-    indices = bounded(0, Purpose.RATE, 3, 3, index_count(3, 3), RATE_IMAGES)
+    indices = bounded(0, Purpose.RATE, 3, 3, num_elements(3, 3), RATE_IMAGES)
     symmetries = [SudokuSymmetry.from_index(int(index), 3, 3) for index in indices]
     square = np.arange(81).reshape(9, 9)
     cells = [(square.T if s.transpose else square)[np.ix_(s.rows, s.columns)].ravel() for s in symmetries]

@@ -2,8 +2,8 @@
 
 Input: seed, stream, puzzle numbers, quantiles of the wanted ratings, the images that a rating counts over.
 Output: puzzles, solutions and guess counts, written in place.
-Neighbours: wrapped by `generate.hard`; starts from puzzles of `generate.kernels`, searches with
-`solve.kernels`.
+Neighbours: wrapped by `generate.hard`; starts from puzzles of `generate.sudoku_kernels`, searches with
+`solve.sudoku_kernels`.
 
 A walk stays on one solution. The cells in which any other grid differs from it must hold a clue. Every search
 that shows a clue to be needed finds such a grid; its cells are kept, so most later tests need no search.
@@ -20,12 +20,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.generate.kernels import generate_many
+from trm_data.generate.sudoku_kernels import generate_many
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, U0, U1, next_bounded, next_word, open_stream, shuffle
 from trm_data.solve.branching import PLANES
-from trm_data.solve.kernels import FIRST_CELL, FOUND, GUESSES, PAIR, search, store_solution
 from trm_data.solve.propagation import load_clues
+from trm_data.solve.sudoku_kernels import FIRST_CELL, FOUND, GUESSES, PAIR, search, store_solution
 from trm_data.solve.tables import Tables
 
 _HARDEN = int(Purpose.HARDEN)
@@ -78,7 +78,7 @@ class Work(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) -> None:
-    """Searches one solution of the state work.stack[0]."""
+    """Search one solution of the state work.stack[0]."""
     search(
         work.stack, _ALL_DIGITS, tables.shrink, tables.row_cells, tables.column_pairs, tables.row_matchings,
         tables.column_matchings, work.scratch, _R, _R, 1, guess_limit, branching, work.stream, work.first,
@@ -143,7 +143,7 @@ def _is_needed(
 
 @njit(cache=True, nogil=True)
 def _exchange(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work, tables: Tables) -> None:
-    """Adds random clues to a minimal puzzle, then removes clues in random order, the added ones last.
+    """Add random clues to a minimal puzzle, then remove clues in random order, the added ones last.
 
     Each is removed if the solution stays the only one, so the puzzle is minimal again.
     """
@@ -186,7 +186,7 @@ def _walk(
     work: Work,
     tables: Tables,
 ) -> int:
-    """Changes a minimal puzzle in place until it has about `wanted` guesses; returns how many it has.
+    """Change a minimal puzzle in place until it has about `wanted` guesses; return how many it has.
 
     A step that leads away from `wanted` is taken if it gives up no more than a share of what was reached; the
     share is drawn for each step.
@@ -226,7 +226,7 @@ def harden_many(
     solutions: NDArray[np.uint8],
     guesses: NDArray[np.int64],
 ) -> None:
-    """Fills puzzles and solutions [N, 81] with those numbered from `start`, and guesses [N] over all images.
+    """Fill puzzles and solutions [N, 81] with those numbered from `start`, and guesses [N] over all images.
 
     `quantiles` are of the wanted guesses over all images, at P + 1 equidistant probabilities from 0 to 1. In
     a block of P puzzles (from a multiple of P on) one is drawn from each part, in random order. If `_STEPS`

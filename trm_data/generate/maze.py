@@ -1,4 +1,4 @@
-"""Generates mazes whose shortest path is long.
+"""Generate mazes whose shortest path is long.
 
 Input: seed, stream, a range of maze numbers, size, least path, range of wall shares. Output: inputs
 uint8 [N, S] as tokens, without labels (`solve.maze` makes them).
@@ -33,8 +33,6 @@ from trm_data.encode.maze import check_maze_size
 from trm_data.errors import SpecError
 from trm_data.seeds.draws import check_word
 
-PUBLISHED_MIN_PATH = 109
-PUBLISHED_WALLS = (0.3, 0.5)
 MOST_LAYOUTS = 4_000_000
 """Layouts tried for one maze before an error: with published options a few thousand are enough."""
 
@@ -45,7 +43,7 @@ _LARGEST_SCALE = 20
 
 
 def default_min_path(rows: int, columns: int) -> int:
-    """Returns the least path that makes mazes of a size about as rare as 109 steps makes those of 30x30.
+    """Return the least path that makes mazes of a size about as rare as 109 steps makes those of 30x30.
 
     About 2e-5 of random pairs are as far apart, at the published wall shares: 12 steps for 5x5, 27 for 9x9,
     70 for 20x20, 109 for 30x30, 187 for 50x50, 242 for 64x64; sides of 3 to 64 measured, linear in the root of
@@ -56,7 +54,7 @@ def default_min_path(rows: int, columns: int) -> int:
 
 
 def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tuple[int, int]:
-    """Returns the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5.
+    """Return the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5.
 
     Raises:
         SpecError: shares that are not allowed, or no whole number of walls between them.
@@ -75,7 +73,7 @@ def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tu
 
 @functools.lru_cache(maxsize=64)
 def choose_scale(rows: int, columns: int, min_path: int, low: int, high: int) -> int:
-    """Returns the scale of the generator: how many times its share of long pairs a layout is accepted.
+    """Return the scale of the generator: how many times its share of long pairs a layout is accepted.
 
     A pilot finds the largest share among 100,000 layouts, the same ones for the same options whatever the
     seed. Twice that, at least 1/20 and at most 1, is taken to be beyond the shares that matter.
@@ -109,7 +107,7 @@ def generate_mazes(
     *,
     most_layouts: int = MOST_LAYOUTS,
 ) -> NDArray[np.uint8]:
-    """Returns inputs number `start` to `start + count - 1`, uint8 [count, S].
+    """Return inputs number `start` to `start + count - 1`, uint8 [count, S].
 
     Args:
         seed: unsigned 64-bit.

@@ -37,7 +37,7 @@ FREE, REST, OPEN, FRONT, NEXT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
 
 @njit(cache=True, nogil=True)
 def _step(boards: NDArray[np.uint64], front: int, into: int, rows: int) -> np.uint64:
-    """Sets boards[into] to the open cells next to boards[front] and closes them; returns their number."""
+    """Set boards[into] to the open cells next to boards[front] and close them; return their number."""
     old, new, still = boards[front], boards[into], boards[OPEN]
     count = U0
     for above in range(rows):  # in this form the compiler works on several rows at once
@@ -51,7 +51,7 @@ def _step(boards: NDArray[np.uint64], front: int, into: int, rows: int) -> np.ui
 
 @njit(cache=True, nogil=True)
 def _place(boards: NDArray[np.uint64], source: int, row: int, bit: np.uint64, rows: int) -> None:
-    """Opens the cells of boards[source], with one cell as the front, closed."""
+    """Open the cells of boards[source], with one cell as the front, closed."""
     for r in range(1, rows + 1):
         boards[OPEN, r] = boards[source, r]
         boards[FRONT, r] = U0
@@ -72,7 +72,7 @@ def _size(boards: NDArray[np.uint64], board: int, rows: int) -> int:
 def _draw_layout(
     boards: NDArray[np.uint64], stream: NDArray[np.uint64], rows: int, columns: int, walls: int
 ) -> None:
-    """Sets FREE to the cells of a uniformly drawn layout with that number of walls.
+    """Set FREE to the cells of a uniformly drawn layout with that number of walls.
 
     Cells are first made walls independently, with a share in 32nds, which is whole words at a time; given
     their number, every set of walls is as likely. Then uniformly chosen cells are changed until it is right.
@@ -146,7 +146,7 @@ def _count_levels(
     bit: np.uint64,
     rows: int,
 ) -> tuple[int, int]:
-    """Sets sizes[d] to the number of cells d steps away, within a board; returns their last d and front."""
+    """Set sizes[d] to the number of cells d steps away, within a board; return their last d and front."""
     _place(boards, source, row, bit, rows)
     front, into, level = FRONT, NEXT, 0
     sizes[0] = 1
@@ -194,7 +194,7 @@ def _find_middle(
 
 @njit(cache=True, nogil=True)
 def _reach_far(boards: NDArray[np.uint64], row: int, bit: np.uint64, rows: int, min_path: int) -> int:
-    """Leaves in OPEN the cells of COMPONENT at least min_path steps away; returns whether there may be any."""
+    """Leave in OPEN the cells of COMPONENT at least min_path steps away; return whether there may be any."""
     _place(boards, COMPONENT, row, bit, rows)
     front, into = FRONT, NEXT
     for _ in range(min_path - 1):
@@ -217,7 +217,7 @@ def _weigh_component(
     bound: int,
     needed: int,
 ) -> tuple[int, int]:
-    """Counts the long pairs of COMPONENT exactly, unless the total falls short of what is needed.
+    """Count the long pairs of COMPONENT exactly, unless the total falls short of what is needed.
 
     `total` bounds the long pairs of all components, of which `bound` belong to this one. A long pair has at
     least one cell not less than half of min_path away from the centre, a rim cell: only these are sources. A
@@ -333,7 +333,7 @@ def _write_maze(
     total: int,
     maze: NDArray[np.uint8],
 ) -> None:
-    """Writes the layout in FREE with one of its long pairs, uniformly drawn."""
+    """Write the layout in FREE with one of its long pairs, uniformly drawn."""
     number = np.int64(next_bounded(stream, np.uint64(total)))
     source = 0
     while number >= sources[source, 2]:
@@ -416,7 +416,7 @@ def generate_many(
     mazes: NDArray[np.uint8],
     shares: NDArray[np.float64],
 ) -> int:
-    """Fills mazes [N, S] with those numbered from `start`, and shares [N] with the share of pairs that are long.
+    """Fill mazes [N, S] with those numbered from `start`, and shares [N] with the share of pairs that are long.
 
     A layout is accepted with probability min(1, scale * share). Returns how many mazes are written: less than
     N where one is not found within `most_layouts` layouts.

@@ -1,7 +1,7 @@
-"""Generates Sudoku puzzles with one solution.
+"""Generate Sudoku puzzles with one solution.
 
 Input: seed, stream, a range of puzzle numbers, box shape. Output: puzzles and solutions uint8 [N, S].
-Neighbours: `generate.kernels` has the algorithm; the build splits a range over processes: no state is
+Neighbours: `generate.sudoku_kernels` has the algorithm; the build splits a range over processes: no state is
 shared.
 
 Puzzle i depends on (seed, stream, i) alone. A grid is filled by a search in random order from random
@@ -26,7 +26,7 @@ NODE_LIMIT = 64
 def generate(
     seed: int, stream: int, start: int, count: int, box_rows: int, box_columns: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Returns puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, S].
+    """Return puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, S].
 
     Args:
         seed: unsigned 64-bit.
@@ -39,7 +39,7 @@ def generate(
     Raises:
         ValueError: a number or box shape that is not allowed.
     """
-    from trm_data.generate import kernels  # imports numba
+    from trm_data.generate import sudoku_kernels  # imports numba
 
     side = check_boxes(box_rows, box_columns)
     if count < 0 or start < 0 or start + count > 1 << 62:
@@ -47,7 +47,7 @@ def generate(
     puzzles = np.empty((count, side * side), np.uint8)
     solutions = np.empty_like(puzzles)
     low, high = sorted((box_rows, box_columns))  # the kernels want boxes that are at least as wide as high
-    kernels.generate_many(
+    sudoku_kernels.generate_many(
         np.uint64(check_word("seed", seed)), np.uint64(check_word("stream", stream)), start,
         *make_tables(low, high), low, high, 0 if side <= MINIMAL_SIDE else NODE_LIMIT, puzzles, solutions,
     )  # fmt: skip

@@ -6,27 +6,22 @@ A kind chooses base puzzles (`select`), says which augmenter makes rows of them,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter
 from trm_data.engine.base import Engine
-from trm_data.errors import SpecError
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, Split
-
-ENTRY_POINTS = "trm_data.kinds"
-"""Entry-point group in which other packages name their kinds."""
 
 PROBLEMS_SHOWN = 5
 
@@ -102,10 +97,33 @@ class Comparison:
     notes: list[str] = field(default_factory=list[str])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What building a specification takes, about; from figures measured in docs/benchmarks.md.
+
+    Attributes:
+        examples: Rows of each split.
+        stored_examples: Rows that are written, of all splits.
+        stored_share: Bytes on disk for each byte of cells.
+        cell_bytes_per_s: Bytes of cells that a core writes in a second.
+        choosing_s: Seconds of one core for making the puzzles, where they are generated.
+    """
+
+    examples: Mapping[Split, float]
+    stored_examples: float
+    stored_share: float
+    cell_bytes_per_s: float
+    choosing_s: float
+
+
 class Kind(Protocol):
     """One kind of puzzle."""
 
     name: str
+    about: str
+    """What the puzzles are, in a sentence for the dataset's card; empty if the name says enough."""
+    citation: str
+    """What to cite where they are not generated; empty if there is nothing."""
     derives_rows: bool
     """Whether rows are made from base puzzles, so that `verify` can make them again."""
 
@@ -132,7 +150,7 @@ class Kind(Protocol):
         ...
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the puzzles of every split: valid, and disjoint under the symmetries of the kind.
 
@@ -143,7 +161,7 @@ class Kind(Protocol):
             sources: Where puzzles come from.
             engine: Runs the tasks.
             progress: Told of every step.
-            kept: Folder for what takes long to make and may be needed again (`kinds.kept`).
+            cache: Folder for what takes long to make and may be needed again (`kinds.cached`).
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.
@@ -187,11 +205,74 @@ class Kind(Protocol):
         """A row as a drawing, for the terminal and for pictures."""
         ...
 
+    def cost(self, spec: DatasetSpec) -> Cost:
+        """What a build would take; sources may have placeholders for digests and names."""
+        ...
+
+    def identifier_names(
+        self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
+    ) -> list[str]:
+        """Name of every puzzle identifier in the published layout; empty where there are no names.
+
+        Args:
+            groups: Groups of the training split, without their cells.
+            facts: The other columns of the catalog's table `puzzles`.
+            elements: Symmetry of each augmentation of each group.
+            count: Identifiers of the dataset.
+        """
+        ...
+
+    def test_puzzles(
+        self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
+    ) -> dict[str, Any]:
+        """Content of the published layout's test_puzzles.json; empty where it has none.
+
+        Args:
+            facts: Columns of the catalog's table `puzzles` for the test split.
+            originals: Inputs and labels [E, S] of the examples of each group, read when they are asked for.
+        """
+        ...
+
 
 class KindDefaults:
     """What most kinds have in common; a kind derives from it and overrides what differs."""
 
     derives_rows = True
+    about = ""
+    citation = ""
+    stored_share = 0.54
+    cell_bytes_per_s = 70e6
+    generated_per_s = 1000.0
+    """Puzzles that a core generates in a second."""
+
+    def cost(self, spec: DatasetSpec) -> Cost:
+        """Of base puzzles with one example each, all training puzzles with as many augmentations."""
+        puzzles: dict[Split, int] = {
+            "train": spec.size or 0,
+            "validation": spec.val_size,
+            "test": spec.test_size or 0,
+        }
+        examples: dict[Split, int] = {**puzzles, "train": puzzles["train"] * (spec.aug + 1)}
+        generated = sum(puzzles.values()) if spec.source.kind == "generated" else 0
+        return Cost(
+            examples=examples,
+            stored_examples=sum((puzzles if spec.augment == "virtual" else examples).values()),
+            stored_share=self.stored_share,
+            cell_bytes_per_s=self.cell_bytes_per_s,
+            choosing_s=generated / self.generated_per_s,
+        )
+
+    def identifier_names(
+        self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
+    ) -> list[str]:
+        """Identifiers are numbers only."""
+        return []
+
+    def test_puzzles(
+        self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
+    ) -> dict[str, Any]:
+        """The published layout has no such file for this kind."""
+        return {}
 
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
@@ -208,7 +289,7 @@ class KindDefaults:
         return ks
 
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
-        """Nothing."""
+        """The index says it all."""
         return {}
 
     def recover(
@@ -231,52 +312,6 @@ class KindDefaults:
             if seen.setdefault(hash_, where) != where
         ]
         return Comparison(problems)
-
-
-def load_kind(name: str) -> Kind:
-    """The kind of that name, of this package or of another one that names it as an entry point.
-
-    Raises:
-        SpecError: There is none.
-    """
-    if name == "sudoku":
-        from trm_data.kinds.sudoku.kind import SudokuKind
-
-        return SudokuKind()
-    if name == "maze":
-        from trm_data.kinds.maze.kind import MazeKind
-
-        return MazeKind()
-    if name == "arc":
-        from trm_data.kinds.arc.kind import ArcKind
-
-        return ArcKind()
-    if name == "table":
-        from trm_data.kinds.table.kind import TableKind
-
-        return TableKind()
-    if name == "finished":
-        from trm_data.kinds.finished.kind import FinishedKind
-
-        return FinishedKind()
-    for entry in entry_points(group=ENTRY_POINTS):
-        if entry.name == name:
-            return cast(Kind, entry.load()())
-    raise SpecError(
-        f"unknown kind {name!r}: there are {', '.join(kind_names())}; a kind of another package needs that package "
-        "installed"
-    )
-
-
-def kind_names() -> list[str]:
-    """Every kind that can be built here."""
-    return [
-        "sudoku",
-        "maze",
-        "arc",
-        "table",
-        *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS)),
-    ]
 
 
 def named_problems(split: str, what: str, positions: NDArray[np.int64], problem: str) -> list[str]:

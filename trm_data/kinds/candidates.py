@@ -32,15 +32,15 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def take(self, keep: NDArray[np.int64] | list[int]) -> Candidates:
-        """Those at the positions `keep`."""
+    def take(self, positions: NDArray[np.int64] | list[int]) -> Candidates:
+        """Those at the positions `positions`."""
         return Candidates(
-            inputs=self.inputs[keep],
-            labels=self.labels[keep],
-            source_rows=self.source_rows[keep],
-            hashes=self.hashes[keep],
-            automorphisms=self.automorphisms[keep],
-            facts={name: values[keep] for name, values in self.facts.items()},
+            inputs=self.inputs[positions],
+            labels=self.labels[positions],
+            source_rows=self.source_rows[positions],
+            hashes=self.hashes[positions],
+            automorphisms=self.automorphisms[positions],
+            facts={name: values[positions] for name, values in self.facts.items()},
         )
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Chooses the puzzles of each split from streams of candidates, never two of one symmetry class.
+"""Choose the puzzles of each split from streams of candidates, never two of one symmetry class.
 
 Test puzzles are chosen first, then validation, then training. So nothing that is trained on is equivalent to
 anything held out, and for the same held-out sizes a smaller training set is the beginning of a larger one.
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
+from trm_data.kinds.cached import BLOCK_CANDIDATES, cached_block
 from trm_data.kinds.candidates import Candidates
-from trm_data.kinds.kept import BLOCK_CANDIDATES, kept_block
 from trm_data.kinds.sizes import is_brief
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
 from trm_data.seeds.draws import Purpose, shuffled
@@ -80,7 +80,7 @@ class GeneratedStream:
         make: `make(stream, (start, stop))` makes the puzzles of these numbers; picklable.
         engine: Runs it.
         smallest: Puzzles of one task at least.
-        kept: Folder for the candidates of a generator that is slow; None where they are made anew.
+        cache: Folder for the candidates of a generator that is slow; None where they are made anew.
     """
 
     name = "generated"
@@ -94,21 +94,21 @@ class GeneratedStream:
         engine: Engine,
         *,
         smallest: int = 512,
-        kept: Path | None = None,
+        cache: Path | None = None,
     ) -> None:
-        self._make, self._engine, self._smallest, self._kept = make, engine, smallest, kept
+        self._make, self._engine, self._smallest, self._cache = make, engine, smallest, cache
         self._next: dict[Split, int] = {}
 
     def next_chunk(
         self, split: Split, count: int, made: Callable[[int], None], *, brief: bool
     ) -> Checked | None:
-        """The next puzzles of the split's stream; of kept ones, whole blocks."""
+        """The next puzzles of the split's stream; of a slow generator, whole blocks."""
         first = self._next.get(split, 0)
 
         def done(candidates: Candidates) -> None:
             made(len(candidates))
 
-        if self._kept is None:
+        if self._cache is None:
             bounds = slices(count, self._engine.workers, smallest=self._smallest)
             make = partial(self._make, STREAMS[split])
             items = [(first + a, first + b) for a, b in bounds]
@@ -116,7 +116,7 @@ class GeneratedStream:
         else:
             block = first // BLOCK_CANDIDATES
             blocks = range(block, block - (-count // BLOCK_CANDIDATES))
-            make = partial(kept_block, self._make, self._kept, STREAMS[split])
+            make = partial(cached_block, self._make, self._cache, STREAMS[split])
             parts = self._engine.run(make, blocks, done)
         self._next[split] = first + sum(map(len, parts))
         return Candidates.concatenate(parts), []
@@ -185,7 +185,7 @@ def one_bucket(candidates: Candidates) -> NDArray[np.int64]:
 
 @dataclass
 class _Likely:
-    """Tells progress of candidates as they are made; most of them will be chosen, at most `left`."""
+    """Progress that is told of candidates as they are made; most of them will be chosen, at most `left`."""
 
     progress: Progress
     left: int
@@ -198,7 +198,7 @@ class _Likely:
 
 
 class Chooser:
-    """Takes puzzles from streams and remembers the symmetry classes that are taken.
+    """A choice of puzzles from streams, which remembers the symmetry classes that are taken.
 
     Args:
         spec: What is built.
@@ -243,14 +243,14 @@ class Chooser:
         self,
         main: Stream,
         test: Stream,
-        groups: Callable[[Split, Candidates], Groups],
+        make_groups: Callable[[Split, Candidates], Groups],
     ) -> Selection:
         """The puzzles of every split.
 
         Args:
             main: Where training and validation puzzles come from.
             test: Where test puzzles come from; it may be `main`.
-            groups: Makes the groups of a split from what was chosen for it.
+            make_groups: Makes the groups of a split from what was chosen for it.
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.
@@ -262,7 +262,7 @@ class Chooser:
             "test": (test, self._spec.test_size),
         }
         chosen = {
-            split: groups(split, self._take(*wanted[split], split))
+            split: make_groups(split, self._take(*wanted[split], split))
             for split in CHOOSING_ORDER
             if wanted[split][1] != 0
         }
@@ -275,7 +275,7 @@ class Chooser:
         if count is None:
             count = stream.left or 0
         quotas = [-(-(count - bucket) // self._num_buckets) for bucket in range(self._num_buckets)]
-        kept: list[list[Candidates]] = [[] for _ in quotas]
+        chosen: list[list[Candidates]] = [[] for _ in quotas]
         self._progress.start(f"choose {split} puzzles", count, "puzzles")
         brief = is_brief(self._spec, stream.left)
         misses = 0
@@ -293,13 +293,13 @@ class Chooser:
             usable = self._usable(candidates, stream, quotas)
             for bucket, positions in enumerate(usable):
                 if positions:
-                    kept[bucket].append(candidates.take(positions))
+                    chosen[bucket].append(candidates.take(positions))
             found = sum(map(len, usable))
             misses = 0 if found else misses + len(candidates)
             self._progress.advance(found - likely.told)
-        if not any(kept):
+        if not any(chosen):
             raise SpecError(f"{stream.shown} has no usable puzzle left for the {split} split")
-        return _interleaved([Candidates.concatenate(parts) for parts in kept if parts])
+        return _interleaved([Candidates.concatenate(parts) for parts in chosen if parts])
 
     def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> SpecError:
         found = count - sum(quotas)
@@ -316,7 +316,7 @@ class Chooser:
 
     def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:
         """Positions of the first candidates that fit and whose class is new, by bucket; lowers the quotas."""
-        keep: list[list[int]] = [[] for _ in quotas]
+        found: list[list[int]] = [[] for _ in quotas]
         buckets = self._bucket(chunk).tolist()
         for position, (bucket, row, hash_) in enumerate(
             zip(buckets, chunk.source_rows.tolist(), chunk.hashes.tolist(), strict=True)
@@ -325,12 +325,12 @@ class Chooser:
                 continue
             if hash_ not in self._taken:
                 self._taken[hash_] = f"{stream.shown}:{row}"
-                keep[bucket].append(position)
+                found[bucket].append(position)
                 quotas[bucket] -= 1
             elif stream.ends:
                 reason = f"equivalent under symmetry to {self._taken[hash_]}"
                 self.reject([Reject(stream.shown, row, reason)])
-        return keep
+        return found
 
 
 def _interleaved(buckets: list[Candidates]) -> Candidates:

@@ -28,21 +28,21 @@ class GridKind(KindDefaults):
         raise NotImplementedError
 
     def open_stream(
-        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, kept: Path
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
         """Candidates of a source; a file is read whole."""
         raise NotImplementedError
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the puzzles of every split."""
         chooser = Chooser(spec, progress)
-        open_stream = partial(self.open_stream, spec, chooser=chooser, engine=engine, kept=kept)
+        open_stream = partial(self.open_stream, spec, chooser=chooser, engine=engine, cache=cache)
         main = open_stream(sources.main)
         test = main if sources.test is None else open_stream(sources.test)
 
-        def groups(split: Split, chosen: Candidates) -> Groups:
+        def make_groups(split: Split, chosen: Candidates) -> Groups:
             aug = spec.aug if split == "train" else 0
             augmentations = Augmentations.regular(len(chosen), 0)
             if aug:
@@ -53,7 +53,7 @@ class GridKind(KindDefaults):
                 augmentations = Augmentations.of_lists(lists)
             return chosen_groups(chosen, test if split == "test" else main, augmentations, chosen.facts)
 
-        return chooser.choose(main, test, groups)
+        return chooser.choose(main, test, make_groups)
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Images under the symmetries of the grid."""

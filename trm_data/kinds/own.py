@@ -26,7 +26,7 @@ from trm_data.seeds.draws import WordStream
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import Sources
-from trm_data.specs import DatasetSpec, OtherOptions, Split
+from trm_data.specs import DatasetSpec, OwnOptions, Split
 
 GENERATE_OWN = 1 << 32
 """Purpose of the draws of other packages' generators, far above those of `seeds.Purpose`."""
@@ -47,7 +47,7 @@ class OwnKind(KindDefaults):
     symmetries = 1
     option_names: tuple[str, ...] = ()
 
-    def shape(self, options: OtherOptions) -> tuple[int, int, int]:
+    def shape(self, options: OwnOptions) -> tuple[int, int, int]:
         """Rows and columns of the grid and the number of tokens, PAD (0) included.
 
         Raises:
@@ -55,28 +55,26 @@ class OwnKind(KindDefaults):
         """
         raise NotImplementedError
 
-    def generate(
-        self, options: OtherOptions, draws: WordStream
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def generate(self, options: OwnOptions, draws: WordStream) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """One puzzle: tokens of the input and of its label, uint8 [S] each; all random draws from `draws`."""
         raise NotImplementedError
 
-    def right(self, options: OtherOptions, puzzle: NDArray[np.uint8], label: NDArray[np.uint8]) -> bool:
+    def right(self, options: OwnOptions, puzzle: NDArray[np.uint8], label: NDArray[np.uint8]) -> bool:
         """Whether a label is the answer of its puzzle."""
         raise NotImplementedError
 
-    def image(self, options: OtherOptions, grid: NDArray[np.uint8], element: int) -> NDArray[np.uint8]:
+    def image(self, options: OwnOptions, grid: NDArray[np.uint8], element: int) -> NDArray[np.uint8]:
         """Optional: the grid [S] under a symmetry, from 0 (which changes nothing) to `symmetries` - 1."""
         return grid
 
-    def canonical(self, options: OtherOptions, grid: NDArray[np.uint8]) -> bytes:
+    def canonical(self, options: OwnOptions, grid: NDArray[np.uint8]) -> bytes:
         """Optional: the same for all images of a grid, so that no two of them are in two splits.
 
         The smallest image; a kind with more than 64 symmetries must say something quicker.
         """
         return min(self.image(options, grid, element).tobytes() for element in range(self.symmetries))
 
-    def symbols(self, options: OtherOptions) -> str:
+    def symbols(self, options: OwnOptions) -> str:
         """Optional: a character for each token."""
         return ".123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -106,21 +104,21 @@ class OwnKind(KindDefaults):
         return Geometry(grid_rows=rows, grid_columns=columns, vocabulary_size=tokens)
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Puzzle i of a stream depends on the seed, the stream and i alone; no two are images of one another."""
         stream = GeneratedStream(partial(self._generated, spec), engine, smallest=32)
 
-        def groups(split: Split, chosen: Candidates) -> Groups:
+        def make_groups(split: Split, chosen: Candidates) -> Groups:
             aug = spec.aug if split == "train" else 0
             keys = np.arange(len(chosen), dtype=np.int64)
             lists = [self._distinct_ks(spec, chosen, int(key), aug) for key in keys]
             return chosen_groups(chosen, stream, Augmentations.of_lists(lists), {})
 
-        return Chooser(spec, progress).choose(stream, stream, groups)
+        return Chooser(spec, progress).choose(stream, stream, make_groups)
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Applies `image`, row by row."""
+        """Apply `image`, row by row."""
         return _OwnAugmenter(self, spec, groups)
 
     def elements(
@@ -168,32 +166,32 @@ class OwnKind(KindDefaults):
         ones = np.ones(len(inputs), np.int64)
         return Candidates(inputs, labels, np.arange(*bounds), hashes, ones)
 
-    def _hash(self, options: OtherOptions, puzzle: NDArray[np.uint8]) -> str:
-        """The same for all images."""
+    def _hash(self, options: OwnOptions, puzzle: NDArray[np.uint8]) -> str:
+        """Name of a puzzle's symmetry class: the same for all images."""
         return hashlib.blake2b(self.canonical(options, puzzle), digest_size=16).hexdigest()
 
     def _distinct_ks(self, spec: DatasetSpec, chosen: Candidates, group: int, aug: int) -> NDArray[np.int32]:
         """The first k whose images differ from those before."""
         options = _options(spec)
         seen: set[bytes] = set()
-        kept: list[int] = []
+        distinct: list[int] = []
         start = 0
-        while start < self.symmetries and len(kept) <= aug:
+        while start < self.symmetries and len(distinct) <= aug:
             ks = np.arange(start, min(start + aug + 1, self.symmetries), dtype=np.int64)
             zeros = np.zeros_like(ks)
             elements = keyed_elements(spec.seed, np.array([group]), zeros, ks, self.symmetries)
             for k, element in zip(ks.tolist(), elements.tolist(), strict=True):
                 grids = chosen.inputs[group], chosen.labels[group]
                 image = b"".join(self.image(options, grid, element).tobytes() for grid in grids)
-                if image not in seen and len(kept) <= aug:
+                if image not in seen and len(distinct) <= aug:
                     seen.add(image)
-                    kept.append(k)
+                    distinct.append(k)
             start += len(ks)
-        return np.array(kept, np.int32)
+        return np.array(distinct, np.int32)
 
 
 class _OwnAugmenter:
-    """Applies an own kind's `image`."""
+    """Rows of an own kind, by its `image`."""
 
     def __init__(self, kind: OwnKind, spec: DatasetSpec, groups: Groups) -> None:
         self._kind, self._spec, self._groups = kind, spec, groups
@@ -206,7 +204,7 @@ class _OwnAugmenter:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """See `Augmenter.fill`."""
+        """Write one row for each slot: the kind's `image` of its group under its symmetry."""
         elements = self._kind.elements(self._spec, self._groups, groups, ks)
         options = _options(self._spec)
         for n, (group, element) in enumerate(zip(groups.tolist(), elements.tolist(), strict=True)):
@@ -215,7 +213,7 @@ class _OwnAugmenter:
         return Made(elements)
 
 
-def _options(spec: DatasetSpec) -> OtherOptions:
-    if not isinstance(spec.options, OtherOptions):
+def _options(spec: DatasetSpec) -> OwnOptions:
+    if not isinstance(spec.options, OwnOptions):
         raise SpecError(f"options of a {spec.kind} dataset: got those of another kind")
     return spec.options

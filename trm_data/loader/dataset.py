@@ -1,4 +1,4 @@
-"""Opens one split of a built dataset: checked against its manifest, ready to be gathered from.
+"""Open one split of a built dataset: checked against its manifest, ready to be gathered from.
 
 Stored rows stay in memory while they fit a budget; a larger split is decoded once into a file under the root's
 cache and mapped, so the processes of a machine share it (`loader.stored`). A virtual dataset holds its base puzzles
@@ -8,74 +8,19 @@ and computes its rows (`loader.virtual`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SpecError
+from trm_data.loader.rows import Batch, GroupTable, Picks, RowReader
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.drawing import Drawing
 from trm_data.specs import Split
 from trm_data.storage.root import Root, resolve_root
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
-
-Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
-"""`inputs` uint8 [b, S], `labels` uint8 [b, S], `puzzle_identifiers` int32 [b]; of a mixture also `tasks` int32 [b]."""
-
-
-@dataclass(frozen=True)
-class Picks:
-    """Which rows: N of them.
-
-    Attributes:
-        groups: Group of each, int64 [N].
-        augmentations: Position of the augmentation within the group, int64 [N].
-        examples: Example within the augmentation, int64 [N].
-    """
-
-    groups: NDArray[np.int64]
-    augmentations: NDArray[np.int64]
-    examples: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def take(self, keep: NDArray[np.int64]) -> Picks:
-        """Those at the positions `keep`."""
-        return Picks(self.groups[keep], self.augmentations[keep], self.examples[keep])
-
-
-@dataclass(frozen=True)
-class GroupTable:
-    """Where the rows of each group lie. G groups.
-
-    Attributes:
-        first_rows: First row, int64 [G].
-        num_augmentations: Augmentations, the original included, int64 [G].
-        num_examples: Examples of each augmentation (the same for all of a group's), int64 [G].
-    """
-
-    first_rows: NDArray[np.int64]
-    num_augmentations: NDArray[np.int64]
-    num_examples: NDArray[np.int64]
-
-    @property
-    def epoch_examples(self) -> int:
-        """Examples of one epoch: one augmentation of every group."""
-        return int(self.num_examples.sum())
-
-    def rows(self, picks: Picks) -> NDArray[np.int64]:
-        """Row of each pick, int64 [N]."""
-        offsets = picks.augmentations * self.num_examples[picks.groups] + picks.examples
-        return self.first_rows[picks.groups] + offsets
-
-    def picks(self, rows: NDArray[np.int64]) -> Picks:
-        """The inverse of `rows`."""
-        groups = np.searchsorted(self.first_rows, rows, side="right") - 1
-        augmentations, examples = np.divmod(rows - self.first_rows[groups], self.num_examples[groups])
-        return Picks(groups, augmentations, examples)
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,14 +43,6 @@ class Puzzle:
         from trm_data.show.picture import svg
 
         return f"<div style='display:flex;gap:1em'>{svg(self.puzzle)}{svg(self.solution)}</div>"
-
-
-class RowReader(Protocol):
-    """Where the rows of a dataset come from."""
-
-    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """These rows as a batch; `rows` are their numbers where the caller knows them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -146,7 +83,7 @@ class Dataset:
         Raises:
             IndexError: There is no such row.
         """
-        from trm_data.kinds.base import load_kind
+        from trm_data.kinds.registry import load_kind
 
         batch = self.read(np.array([row], np.int64))
         kind = load_kind(self.manifest.kind)

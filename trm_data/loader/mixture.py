@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SpecError
-from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Batch, Dataset, open_dataset
+from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Dataset, open_dataset
 from trm_data.loader.plan import BatchPlan
+from trm_data.loader.rows import Batch
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import shuffled
 from trm_data.storage.root import Root

@@ -9,8 +9,9 @@ from typing import Self
 import grain
 import numpy as np
 
-from trm_data.loader.dataset import Batch, Dataset
+from trm_data.loader.dataset import Dataset
 from trm_data.loader.mixture import Mixture
+from trm_data.loader.rows import Batch
 from trm_data.loader.source import BatchSource
 
 READ_THREADS = 1

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.loader.dataset import GroupTable, Picks
+from trm_data.loader.rows import GroupTable, Picks
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, next_bounded, open_stream, shuffle, shuffled
 

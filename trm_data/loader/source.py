@@ -6,9 +6,10 @@ Per-element Python would cost more than the rows themselves, so one element is o
 from __future__ import annotations
 
 from trm_data.errors import SpecError
-from trm_data.loader.dataset import Batch, Dataset
+from trm_data.loader.dataset import Dataset
 from trm_data.loader.mixture import Mixture, MixturePlan
 from trm_data.loader.plan import BatchPlan
+from trm_data.loader.rows import Batch
 
 MOST_STEPS = 2**40
 """Steps that a loader can count; the stream of examples has no end."""

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.errors import CorruptDatasetError
-from trm_data.loader.dataset import Batch, GroupTable, Picks
+from trm_data.loader.rows import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
@@ -40,7 +40,7 @@ class StoredRows:
     groups: GroupTable
 
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """See `RowReader.gather`."""
+        """Copy rows, of picks where their numbers are not known."""
         if rows is None:
             rows = self.groups.rows(picks)
         shape = (len(rows), self.rows.inputs.shape[1])

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from trm_data.augment.base import Augmenter
 from trm_data.catalog.read import read_groups
 from trm_data.errors import CorruptDatasetError
-from trm_data.kinds.base import load_kind
-from trm_data.loader.dataset import Batch, GroupTable, Picks
+from trm_data.kinds.registry import load_kind
+from trm_data.loader.rows import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Rows
 from trm_data.shards.reader import read_blocks
@@ -42,7 +42,7 @@ class VirtualRows:
     sequence_length: int
 
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """See `RowReader.gather`."""
+        """Augment base puzzles; rows are not looked at, since picks say the same."""
         shape = (len(picks), self.sequence_length)
         inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
         ks = self.augmentations.ks(picks.groups, picks.augmentations)

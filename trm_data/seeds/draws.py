@@ -38,7 +38,7 @@ class Purpose(enum.IntEnum):
 
 
 def check_word(name: str, value: int) -> int:
-    """Returns `value` as an int if it is an unsigned 64-bit integer.
+    """Return `value` as an int if it is an unsigned 64-bit integer.
 
     Raises:
         ValueError: it is not in 0..2**64 - 1.
@@ -50,7 +50,7 @@ def check_word(name: str, value: int) -> int:
 
 
 def philox_words(seed: int, purpose: int, puzzle: int, augmentation: int, count: int) -> NDArray[np.uint64]:
-    """Returns the first `count` raw words of the draw named by the first four arguments.
+    """Return the first `count` raw words of the draw named by the first four arguments.
 
     numpy advances the counter before the first block, so the block numbers start at 1.
     """
@@ -72,11 +72,11 @@ class WordStream:
         self._bits = np.random.Philox(key=key, counter=counter)
 
     def word(self) -> int:
-        """Returns the next word."""
+        """Return the next word."""
         return int(self._bits.random_raw())
 
     def bounded(self, bound: int) -> int:
-        """Returns an unbiased integer in [0, bound), 1 <= bound <= 2**63 (Lemire's multiply and reject)."""
+        """Return an unbiased integer in [0, bound), 1 <= bound <= 2**63 (Lemire's multiply and reject)."""
         threshold = (1 << 64) % bound
         while True:
             product = self.word() * bound
@@ -85,13 +85,13 @@ class WordStream:
 
 
 def bounded(seed: int, purpose: int, a: int, b: int, bound: int, count: int) -> NDArray[np.int64]:
-    """Returns `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b)."""
+    """Return `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b)."""
     stream = WordStream(seed, purpose, a, b)
     return np.array([stream.bounded(bound) for _ in range(count)], dtype=np.int64)
 
 
 def shuffled(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.int64]:
-    """Returns a uniform permutation of range(count): Fisher-Yates, from the last place to the second."""
+    """Return a uniform permutation of range(count): Fisher-Yates, from the last place to the second."""
     stream = WordStream(seed, purpose, a, b)
     order = list(range(count))
     for last in range(count - 1, 0, -1):
@@ -101,12 +101,12 @@ def shuffled(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.
 
 
 def feistel_keys(seed: int, purpose: int, a: int) -> NDArray[np.uint64]:
-    """Returns the round keys of the permutation named (seed, purpose, a)."""
+    """Return the round keys of the permutation named (seed, purpose, a)."""
     return philox_words(seed, purpose, a, 0, FEISTEL_ROUNDS)
 
 
 def feistel(keys: NDArray[np.uint64], index: int, size: int) -> int:
-    """Returns the image of `index` under a keyed bijection of [0, size), 1 <= size <= 2**63.
+    """Return the image of `index` under a keyed bijection of [0, size), 1 <= size <= 2**63.
 
     A Feistel network on the bits of size - 1 (at least two), whose two parts are changed in turn; images
     that fall outside are mapped again (cycle walking, fewer than two rounds on average, as the network's
@@ -127,7 +127,7 @@ def feistel(keys: NDArray[np.uint64], index: int, size: int) -> int:
 
 
 def mix_word(value: int) -> int:
-    """Mixes all bits of a word (the finalizer of splitmix64); 0 stays 0."""
+    """Mix all bits of a word (the finalizer of splitmix64); 0 stays 0."""
     value = (value ^ (value >> 30)) * _MIX_A & _MASK
     value = (value ^ (value >> 27)) * _MIX_B & _MASK
     return value ^ (value >> 31)

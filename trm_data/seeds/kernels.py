@@ -68,7 +68,7 @@ def count_bits(typing_context: Any, word: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: int) -> None:
-    """Sets a uint64[10] array to the start of the draw (seed, purpose, a, b)."""
+    """Set a uint64[10] array to the start of the draw (seed, purpose, a, b)."""
     stream[0] = np.uint64(seed)
     stream[1] = np.uint64(purpose)
     stream[2] = U0
@@ -79,7 +79,7 @@ def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: 
 
 @njit(cache=True, nogil=True)
 def _next_block(stream: NDArray[np.uint64]) -> None:
-    """Advances the counter, then fills stream[5:9] with the ten rounds of Philox4x64."""
+    """Advance the counter, then fill stream[5:9] with the ten rounds of Philox4x64."""
     stream[2] += U1
     k0, k1 = stream[0], stream[1]
     c0, c1, c2, c3 = stream[2], stream[3], stream[4], U0
@@ -95,7 +95,7 @@ def _next_block(stream: NDArray[np.uint64]) -> None:
 
 @njit(cache=True, nogil=True)
 def next_word(stream: NDArray[np.uint64]) -> np.uint64:
-    """Returns the next word of a stream."""
+    """Return the next word of a stream."""
     if stream[9] == np.uint64(4):
         _next_block(stream)
     word = stream[np.uint64(5) + stream[9]]
@@ -105,7 +105,7 @@ def next_word(stream: NDArray[np.uint64]) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
-    """Returns the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
+    """Return the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
     word = next_word(stream)
     if word * bound < bound:  # only then can the word be one to reject: the division is rare
         threshold = (U0 - bound) % bound
@@ -145,7 +145,7 @@ def feistel(keys: NDArray[np.uint64], index: np.uint64, size: np.uint64) -> np.u
 
 @njit(cache=True, nogil=True)
 def mix(value: np.uint64) -> np.uint64:
-    """Mixes all bits of a word (the finalizer of splitmix64); 0 stays 0."""
+    """Mix all bits of a word (the finalizer of splitmix64); 0 stays 0."""
     value = (value ^ (value >> _U30)) * _MIX_A
     value = (value ^ (value >> _U27)) * _MIX_B
     return value ^ (value >> _U31)
@@ -210,14 +210,14 @@ def _draw(seed: int, purpose: int, a: int, b: int) -> tuple[np.uint64, np.uint64
 
 
 def words(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.uint64]:
-    """Returns what `seeds.philox_words` returns."""
+    """Return what `seeds.philox_words` returns."""
     out = np.empty(count, np.uint64)
     _words(*_draw(seed, purpose, a, b), out)
     return out
 
 
 def bounded(seed: int, purpose: int, a: int, b: int, bound: int, count: int) -> NDArray[np.int64]:
-    """Returns `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b).
+    """Return `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b).
 
     Raises:
         ValueError: `bound` is not in 1..2**63.
@@ -230,14 +230,14 @@ def bounded(seed: int, purpose: int, a: int, b: int, bound: int, count: int) -> 
 
 
 def shuffled(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.int64]:
-    """Returns a uniform permutation of range(count), int64[count], of the draw (seed, purpose, a, b)."""
+    """Return a uniform permutation of range(count), int64[count], of the draw (seed, purpose, a, b)."""
     out = np.empty(count, np.int64)
     _shuffled(*_draw(seed, purpose, a, b), out)
     return out
 
 
 def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Returns `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS].
+    """Return `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS].
 
     Raises:
         ValueError: a name below 0.
@@ -251,7 +251,7 @@ def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[n
 
 
 def feistel_many(keys: NDArray[np.uint64], indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Returns `seeds.feistel` of each index, int64, for round keys from `seeds.feistel_keys`."""
+    """Return `seeds.feistel` of each index, int64, for round keys from `seeds.feistel_keys`."""
     if not 1 <= size <= 1 << 63:
         raise ValueError(f"size: got {size}, allowed is 1 to 2**63")
     if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):

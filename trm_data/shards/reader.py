@@ -1,4 +1,4 @@
-"""Reads a shard back into rows, after checking that it is the file its manifest names.
+"""Read a shard back into rows, after checking that it is the file its manifest names.
 
 A missing path does not make ArrayRecord raise, and nothing in it counts rows: every check is here.
 """

@@ -1,4 +1,4 @@
-"""Writes one shard of whole groups: temporary name, close, check, rename, sidecar.
+"""Write one shard of whole groups: temporary name, close, check, rename, sidecar.
 
 Input: a stream of `Rows`, each holding whole groups. Output: the shard, and its sidecar as `ShardInfo`.
 Neighbours: `trm_data.build.shard_job` calls `write_shard`, `reader` reads what was written.

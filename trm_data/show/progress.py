@@ -14,7 +14,7 @@ from typing import IO, Protocol
 
 
 class Progress(Protocol):
-    """Receives the stages of a long command."""
+    """A listener to the stages of a long command."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         """A stage begins; `total` counts of `unit`, None if it is not known."""
@@ -26,7 +26,7 @@ class Progress(Protocol):
 
 
 class NoProgress:
-    """Shows nothing."""
+    """A listener that shows nothing."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         """Do nothing."""

@@ -2,7 +2,7 @@
 
 Input: a state (see `solve.propagation`) at its fixed point. Output: a word of it, the bits to assume, and the
 bits of the unit that this settles; excluding the guess clears the same bits.
-Neighbours: `solve.kernels` searches with these.
+Neighbours: `solve.sudoku_kernels` searches with these.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
@@ -31,7 +31,7 @@ def _nth_bit(cells: np.uint64, number: np.uint64) -> np.uint64:
 def find_fewest(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], planes: NDArray[np.uint64], side: int, bands: int
 ) -> int:
-    """Sets fewest[b] to the unplaced cells with the fewest candidates; returns that number, 0 if solved.
+    """Set fewest[b] to the unplaced cells with the fewest candidates; return that number, 0 if solved.
 
     The candidates of all cells of a band are counted at once, in binary, one bit plane a word.
     """

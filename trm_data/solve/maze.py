@@ -1,4 +1,4 @@
-"""Labels mazes with a shortest path, and checks stated labels.
+"""Label mazes with a shortest path, and check stated labels.
 
 Input: mazes as tokens uint8 [N, S]. Output: `MazeLabels`, or what is wrong with each stated label.
 Neighbours: `solve.maze_kernels` has the search; builds label what is generated or stated without an answer,
@@ -30,7 +30,7 @@ class MazeLabels:
 
 
 def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabels:
-    """Returns the labels of the published rule.
+    """Return the labels of the published rule.
 
     Raises:
         ValueError: sizes, shapes or tokens that are not allowed, or a row without exactly one S and one G.
@@ -47,7 +47,7 @@ def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabel
 def path_problems(
     inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: int, columns: int
 ) -> list[str | None]:
-    """Says what is wrong with each label, whichever of the shortest paths it marks; None if nothing.
+    """Say what is wrong with each label, whichever of the shortest paths it marks; None if nothing.
 
     Raises:
         ValueError: as `label_mazes`, or labels that are no tokens of cells.

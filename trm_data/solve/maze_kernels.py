@@ -26,7 +26,7 @@ def _find_path(
     parents: NDArray[np.int64],
     queue: NDArray[np.int64],
 ) -> int:
-    """Searches from S over cells of the token `free` until G is met; returns the place of G, or -1.
+    """Search from S over cells of the token `free` until G is met; return the place of G, or -1.
 
     Neighbours in the order down, left, right, up; the first parent wins.
     """
@@ -75,7 +75,7 @@ def _count_steps(parents: NDArray[np.int64], goal: int) -> int:
 def label_many(
     inputs: NDArray[np.uint8], rows: int, columns: int, labels: NDArray[np.uint8], steps: NDArray[np.int32]
 ) -> None:
-    """Fills labels [N, S] and path lengths [N], -1 where there is no path."""
+    """Fill labels [N, S] and path lengths [N], -1 where there is no path."""
     parents = np.empty(rows * columns, np.int64)
     queue = np.empty(rows * columns, np.int64)
     for i in range(inputs.shape[0]):
@@ -91,7 +91,7 @@ def label_many(
 
 @njit(cache=True, nogil=True)
 def marked_many(labels: NDArray[np.uint8], rows: int, columns: int, steps: NDArray[np.int32]) -> None:
-    """Fills steps [N] with the length of the shortest path over marked cells alone, -1 where there is none."""
+    """Fill steps [N] with the length of the shortest path over marked cells alone, -1 where there is none."""
     parents = np.empty(rows * columns, np.int64)
     queue = np.empty(rows * columns, np.int64)
     for i in range(labels.shape[0]):

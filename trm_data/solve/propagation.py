@@ -1,7 +1,7 @@
 """What follows from the clues of a Sudoku without guessing, compiled, on bit boards.
 
 Input: a state, and the tables of `solve.tables` for its box shape. Output: the state at its fixed point.
-Neighbours: `solve.branching` chooses the next guess, `solve.kernels` searches.
+Neighbours: `solve.branching` chooses the next guess, `solve.sudoku_kernels` searches.
 
 A state is uint64[n * C + C] for boxes of R rows and C columns, R <= C (others are solved transposed).
 Word d * C + b holds the candidates of digit d in band b: R * n bits, row after row, so 27 for 9x9 and 64
@@ -36,7 +36,7 @@ def _match_rows(
     box_rows: int,
     box_columns: int,
 ) -> bool:
-    """Clears the (row, box) pairs of one digit that are in no matching; false if a band has none."""
+    """Clear the (row, box) pairs of one digit that are in no matching; false if a band has none."""
     n = np.uint64(box_rows * box_columns)
     row_mask = (U1 << n) - U1
     for band in range(box_columns):
@@ -119,7 +119,7 @@ def _clear_columns(state: NDArray[np.uint64], base: int, box_rows: int, box_colu
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_columns: int) -> np.uint64:
-    """Takes the newly solved cells of a digit from the others; returns the set of digits that lost one."""
+    """Take the newly solved cells of a digit from the others; return the set of digits that lost one."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1
@@ -144,7 +144,7 @@ def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_col
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _naked_singles(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> np.uint64:
-    """Gives cells with one digit left to it: the set of digits that gained, or all ones if impossible."""
+    """Give cells with one digit left to it: the set of digits that gained, or all ones if impossible."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1
@@ -189,7 +189,7 @@ def _propagate(
     box_rows: int,
     box_columns: int,
 ) -> bool:
-    """Brings a state to its fixed point, starting from the digits in `dirty`; false if impossible."""
+    """Bring a state to its fixed point, starting from the digits in `dirty`; false if impossible."""
     while True:
         while dirty != U0:
             digit = np.int64(lowest_bit(dirty))
@@ -233,7 +233,7 @@ def propagate(
 
 @njit(cache=True, nogil=True)
 def load_clues(state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int) -> None:
-    """Sets a state to the candidates that the clues of a flat grid leave in their own cells and rows."""
+    """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1

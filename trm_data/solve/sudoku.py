@@ -1,7 +1,7 @@
-"""Solves Sudoku grids of any supported box shape, counts solutions, and rates difficulty.
+"""Solve Sudoku grids of any supported box shape, count solutions, and rate difficulty.
 
 Input: puzzles uint8 [N, S], 0 for blank. Output: `Solved`, or ratings float32 [N].
-Neighbours: `solve.kernels` has the algorithm; `kinds.sudoku` checks puzzles with `solve`
+Neighbours: `solve.sudoku_kernels` has the algorithm; `kinds.sudoku` checks puzzles with `solve`
 and stores `rate` in the catalog.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import SudokuSymmetry, index_count
+from trm_data.augment.sudoku import SudokuSymmetry, num_elements
 from trm_data.boxes import check_grids
 from trm_data.seeds.draws import Purpose, bounded
 from trm_data.solve.tables import make_tables
@@ -38,18 +38,20 @@ class Solved:
 def solve(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, *, limit: int = 2, node_limit: int = 0
 ) -> Solved:
-    """Searches each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no bound).
+    """Search each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no bound).
 
     Raises:
         ValueError: boxes, shapes or values that are not allowed.
     """
-    from trm_data.solve.kernels import FIRST_CELL  # imports numba, which describing a solver does not need
+    from trm_data.solve.sudoku_kernels import (
+        FIRST_CELL,  # imports numba, which describing a solver does not need
+    )
 
     return _search(puzzles, box_rows, box_columns, limit, node_limit, FIRST_CELL)
 
 
 def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray[np.float32]:
-    """Returns our difficulty rating of each puzzle, float32 [N]: the mean guess count over 8 fixed images.
+    """Return our difficulty rating of each puzzle, float32 [N]: the mean guess count over 8 fixed images.
 
     A guess is one candidate set that the depth-first search assumes on its way to the first solution; its
     exclusion afterwards, when it has failed, is none. Propagation is that of `solve.propagation`. The guess:
@@ -67,10 +69,12 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
     Raises:
         ValueError: boxes, shapes or values that are not allowed.
     """
-    from trm_data.solve.kernels import PAIR  # imports numba
+    from trm_data.solve.sudoku_kernels import PAIR  # imports numba
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
-    indices = bounded(0, Purpose.RATE, box_rows, box_columns, index_count(box_rows, box_columns), RATE_IMAGES)
+    indices = bounded(
+        0, Purpose.RATE, box_rows, box_columns, num_elements(box_rows, box_columns), RATE_IMAGES
+    )
     total = np.zeros(len(puzzles), np.int64)
     for index in indices:
         image = SudokuSymmetry.from_index(int(index), box_rows, box_columns).apply(puzzles)
@@ -82,7 +86,7 @@ def _search(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, limit: int, node_limit: int, branching: int
 ) -> Solved:
     """`solve`, with the way of branching."""
-    from trm_data.solve import kernels
+    from trm_data.solve import sudoku_kernels
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
     if limit < 1 or node_limit < 0:
@@ -95,14 +99,14 @@ def _search(
     solutions = np.zeros_like(puzzles)
     infos = np.empty((len(puzzles), 3), np.int64)
     tables = make_tables(box_rows, box_columns)
-    kernels.solve_many(
+    sudoku_kernels.solve_many(
         puzzles, *tables, box_rows, box_columns, limit, node_limit, branching, solutions, infos
     )
     return Solved(
         solutions=_transpose(solutions, side) if transposed else solutions,
-        counts=infos[:, kernels.FOUND].astype(np.int32),
-        guesses=infos[:, kernels.GUESSES].copy(),
-        limited=infos[:, kernels.HIT] != 0,
+        counts=infos[:, sudoku_kernels.FOUND].astype(np.int32),
+        guesses=infos[:, sudoku_kernels.GUESSES].copy(),
+        limited=infos[:, sudoku_kernels.HIT] != 0,
     )
 
 

@@ -37,7 +37,7 @@ class Tables(NamedTuple):
 
 @functools.cache
 def make_tables(box_rows: int, box_columns: int) -> Tables:
-    """Returns the tables for boxes of R <= C; they are shared, so read-only."""
+    """Return the tables for boxes of R <= C; they are shared, so read-only."""
     side = box_rows * box_columns
     row = np.arange(1 << side)
     shrink = np.zeros(1 << side, np.uint8)

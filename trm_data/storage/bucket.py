@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from typing_extensions import override
 
 from trm_data.storage.cache import adopt, cached_file
 from trm_data.storage.claim import claimed
+from trm_data.storage.machine import user_cache
 from trm_data.storage.objects import Bucket, prepare_other_libraries
 from trm_data.storage.store import Store, Stored, Turn
 
@@ -38,9 +40,7 @@ class BucketStore(Store):
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         """From its URL, so that a copy on another machine knows that machine's folder."""
-        from trm_data.storage.root import store_of
-
-        return store_of, (self._url,)
+        return bucket_store, (self._url,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BucketStore) and (self._url, self._machine) == (other._url, other._machine)
@@ -186,3 +186,8 @@ class BucketStore(Store):
         machine = self._machine / ".locks" / "machine"
         with claimed(self._bucket, f"{folder}/{CLAIM}", machine, what) as claim:
             yield claim
+
+
+def bucket_store(url: str) -> BucketStore:
+    """The store of a root on a bucket, with this machine's folder for it."""
+    return BucketStore(url, user_cache() / "roots" / hashlib.sha256(url.encode()).hexdigest()[:16])

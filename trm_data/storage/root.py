@@ -13,7 +13,6 @@ rows, files that are being written) lies in a folder of the user's cache that be
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -21,10 +20,9 @@ from pathlib import Path
 
 from trm_data.errors import SpecError
 from trm_data.specs import NAME_PATTERN, check_name
-from trm_data.storage.bucket import BucketStore
+from trm_data.storage.bucket import BucketStore, bucket_store
 from trm_data.storage.datasets import MANIFEST, DatasetFolder
 from trm_data.storage.local import LocalStore
-from trm_data.storage.machine import user_cache
 from trm_data.storage.store import Folder, Store
 
 DEFAULT_ROOT = "trm"
@@ -146,7 +144,7 @@ def store_of(root: str) -> Store:
             raise SpecError(
                 f"--root {root}: expected a local folder or gs://bucket/prefix, of letters, digits and _=.+@-"
             )
-        return BucketStore(url, user_cache() / "roots" / hashlib.sha256(url.encode()).hexdigest()[:16])
+        return bucket_store(url)
     folder = Path(root).expanduser().absolute()
     if folder.exists() and not folder.is_dir():
         raise SpecError(f"--root {root}: is a file, not a folder")

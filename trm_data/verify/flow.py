@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from trm_data.catalog.read import SplitCatalog, read_split_catalog
 from trm_data.errors import CorruptDatasetError
-from trm_data.kinds.base import load_kind
+from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest, ShardEntry, read_manifest
 from trm_data.records import Rows
 from trm_data.shards.digest import content_digest, group_digests, split_digest

@@ -98,7 +98,7 @@ def _recover(manifest: Manifest, kind: Kind, shard: ShardRows) -> tuple[NDArray[
 def _compare_rows(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
     """Compare the rows of a shard with those that its base puzzles, `groups`, give."""
     if not kind.derives_rows:
-        yield from _check_given(manifest, shard, groups)
+        yield from _check_imported(manifest, shard, groups)
         return
     if manifest.virtual:
         yield from _check_base(shard, groups)
@@ -107,7 +107,7 @@ def _compare_rows(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Grou
     yield from _check_elements(manifest, kind, shard, groups)
 
 
-def _check_given(manifest: Manifest, shard: ShardRows, groups: Groups) -> Iterator[str]:
+def _check_imported(manifest: Manifest, shard: ShardRows, groups: Groups) -> Iterator[str]:
     """Rows that were made elsewhere: groups, augmentations and examples count up, tokens are in range."""
     rows, numbers = shard.rows, groups.numbered(0, len(groups))
     misnumbered = (

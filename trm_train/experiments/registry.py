@@ -71,6 +71,11 @@ def load_experiments() -> dict[str, Experiment]:
     return dict(_EXPERIMENTS)
 
 
+def datasets_by_experiment() -> dict[str, str]:
+    """Name of the dataset that each experiment learns from: what `trm-data build --all-for` asks."""
+    return {name: experiment.make().data.dataset for name, experiment in load_experiments().items()}
+
+
 def find_experiment(name: str) -> Experiment:
     """The experiment of that name.
 

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from trm_data.augment.elements import keyed_elements
-from trm_data.augment.sudoku import SudokuAugmenter, SudokuSymmetry, element_index, group_order, index_count
+from trm_data.augment.sudoku import (
+    SudokuAugmenter,
+    SudokuSymmetry,
+    element_index,
+    num_elements,
+    num_symmetries,
+)
 from trm_data.generate.sudoku import generate
 
 SHAPES = [(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 4), (2, 8)]
@@ -20,8 +26,8 @@ SHAPES = [(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 4), (2, 8)]
     ],
 )
 def test_group_order(boxes, order):
-    assert group_order(*boxes) == order
-    assert index_count(*boxes) == order if order < 2**62 else 2**61 < index_count(*boxes) <= 2**62
+    assert num_symmetries(*boxes) == order
+    assert num_elements(*boxes) == order if order < 2**62 else 2**61 < num_elements(*boxes) <= 2**62
 
 
 def test_small_indices_give_the_whole_group():
@@ -33,7 +39,7 @@ def test_small_indices_give_the_whole_group():
 
 @pytest.mark.parametrize("boxes", SHAPES)
 def test_indices_round_trip(boxes):
-    count = index_count(*boxes)
+    count = num_elements(*boxes)
     rng = np.random.default_rng(1)
     for index in [0, 1, 2, count // 2, count - 1, *rng.integers(0, count, 50).tolist()]:
         assert SudokuSymmetry.from_index(index, *boxes).index == index
@@ -104,13 +110,13 @@ def test_rows_equal_the_elements(boxes):
     puzzles, solutions = generate(1, 0, 0, 3, *boxes)
     rng = np.random.default_rng(2)
     groups = rng.integers(0, 3, 60).astype(np.int32)
-    ks = rng.integers(0, index_count(*boxes), 60)
-    ks[:5] = [0, 1, 2, 3, index_count(*boxes) - 1]
+    ks = rng.integers(0, num_elements(*boxes), 60)
+    ks[:5] = [0, 1, 2, 3, num_elements(*boxes) - 1]
     keys = np.array([7, 2**40, 0])
     inputs, labels = (np.zeros((60, puzzles.shape[1]), np.uint8) for _ in range(2))
     augmenter = SudokuAugmenter(puzzles, solutions, keys, 2**64 - 1, *boxes)
     elements = augmenter.fill(groups, ks, np.zeros(60, np.int64), inputs, labels).elements
-    np.testing.assert_array_equal(elements, keyed_elements(2**64 - 1, keys, groups, ks, index_count(*boxes)))
+    np.testing.assert_array_equal(elements, keyed_elements(2**64 - 1, keys, groups, ks, num_elements(*boxes)))
     for m in range(60):
         index = element_index(2**64 - 1, int(keys[groups[m]]), int(ks[m]), *boxes)
         assert elements[m] == index

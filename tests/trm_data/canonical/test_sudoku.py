@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.augment.sudoku import SudokuSymmetry, index_count
+from trm_data.augment.sudoku import SudokuSymmetry, num_elements
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.generate.sudoku import generate
 from trm_data.solve.sudoku import solve
@@ -53,7 +53,7 @@ def test_symmetries_keep_the_form(boxes):
     canonical = canonicalize(*both, *boxes)
     assert len(set(canonical_hashes(canonical.forms[:20], *boxes))) == 20
     rng = np.random.default_rng(0)
-    for index in rng.integers(0, index_count(*boxes), 10):
+    for index in rng.integers(0, num_elements(*boxes), 10):
         element = SudokuSymmetry.from_index(int(index), *boxes)
         moved = canonicalize(element.apply(both[0]), element.apply(both[1]), *boxes)
         np.testing.assert_array_equal(moved.forms, canonical.forms)
@@ -63,7 +63,7 @@ def test_symmetries_keep_the_form(boxes):
 @pytest.mark.parametrize(("size", "automorphisms"), [(2, 32), (3, 648), (4, 18432)])
 def test_very_symmetric_grids(size, automorphisms):
     grid = linear_grid(size)
-    element = SudokuSymmetry.from_index(index_count(size, size) // 3, size, size)
+    element = SudokuSymmetry.from_index(num_elements(size, size) // 3, size, size)
     for image in (grid, element.apply(grid)):
         canonical = canonicalize(image, image, size, size)
         assert canonical.automorphisms[0] == automorphisms

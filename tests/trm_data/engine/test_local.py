@@ -90,7 +90,7 @@ def test_a_worker_that_is_ended_from_outside(engine: LocalEngine) -> None:
 def test_workers_have_the_folder_and_environment_of_now(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine.prepare("sudoku")
+    engine.prepare("trm_data.kinds.sudoku.warm")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRM_TEST_VALUE", "now")
     assert engine.run(surroundings, range(2)) == [(str(tmp_path), "now")] * 2
@@ -137,7 +137,7 @@ def test_modules_of_the_current_folder_are_not_the_library_s(tmp_path: Path, nam
 def test_the_server_of_the_workers_has_no_threads() -> None:
     action = """
 import psutil
-engine.prepare("sudoku")
+engine.prepare("trm_data.kinds.sudoku.warm")
 engine.run(double, range(4))
 for process in psutil.Process().children():
     if "forkserver" in " ".join(process.cmdline()):

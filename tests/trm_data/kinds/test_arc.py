@@ -12,10 +12,11 @@ from trm_data.catalog.query import query_catalog
 from trm_data.encode.arc import decode_row, encode_pair
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.arc.kind import ArcKind, _colour_digits
+from trm_data.kinds.arc.options import ArcOptions
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import ArcOptions, DatasetSpec, SourceSpec
+from trm_data.specs import DatasetSpec, SourceSpec
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
@@ -213,7 +214,7 @@ def test_a_broken_file_stops_the_build(folder, layout: Layout) -> None:
     (folder / "training" / "task02.json").write_text('{"train": [')
     with pytest.raises(SourceError, match=r"task02\.json"):
         build_dataset(request(folder), layout)
-    assert not (layout.datasets / "arc").exists()
+    assert not layout.dataset("arc").here.exists()
 
 
 def test_colour_maps_of_ranks() -> None:

@@ -8,10 +8,10 @@ import pytest
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import BadRowError, SpecError
+from trm_data.kinds.maze.options import MazeOptions
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import MazeOptions
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 

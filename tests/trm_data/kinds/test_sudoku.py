@@ -7,7 +7,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SpecError
 from trm_data.kinds.sudoku.kind import BOXES
-from trm_data.specs import SudokuOptions
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
@@ -87,7 +87,9 @@ def test_a_rating_that_the_solver_does_not_give_is_found() -> None:
 
     puzzles, solutions = generate(5, 0, 0, 4, 2, 3)
     options = SudokuOptions(box_rows=2, box_columns=3)
-    request = BuildRequest(source=parse_source("generated"), size=4, test_size=0, options=options)
+    request = BuildRequest(
+        kind="sudoku", source=parse_source("generated"), size=4, test_size=0, options=options
+    )
     spec = request.spec(SourceSpec(kind="generated"), None)
 
     def problems(ratings: list[float], said_by: str) -> list[str]:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import trm_data
 from trm_data.errors import DatasetNotFoundError, SpecError
-from trm_data.loader.dataset import GroupTable
 from trm_data.loader.pipeline import evaluation_batches
 from trm_data.loader.plan import BatchPlan
+from trm_data.loader.rows import GroupTable
 from trm_data.storage.root import Layout
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import trm_data
 from trm_data.build.flow import build_dataset
 from trm_data.errors import SpecError
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.mixture import Mixture, make_mixture, open_mixture
-from trm_data.specs import SudokuOptions
 from trm_data.storage.root import resolve_root
 
 

@@ -1,4 +1,4 @@
-"""Chooses ARC tasks and lays their pairs out in splits.
+"""Choose ARC tasks and lay their pairs out in splits.
 
 Every chosen task has its demonstrations in training, because its identifiers must be learned. The test pairs of the
 evaluation subset are the test split; the test pairs of other tasks are training examples too, but those of the
@@ -16,18 +16,19 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import GROUP_ORDER, distinct_augmentations, puzzle_key
+from trm_data.augment.arc import NUM_SYMMETRIES, distinct_augmentations, puzzle_key
 from trm_data.augment.elements import keyed_elements
 from trm_data.canonical.arc import pair_hashes
 from trm_data.encode.arc import Pair, encode_pairs
 from trm_data.engine.base import Engine, slices
 from trm_data.errors import SpecError
+from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.choosing import keyed_order
 from trm_data.records import Augmentations, Groups, Selection
 from trm_data.show.progress import Progress
 from trm_data.sources.arc import ArcTasks, Task
 from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES
-from trm_data.specs import SPLITS, ArcOptions, DatasetSpec, Split, canonical_json
+from trm_data.specs import SPLITS, DatasetSpec, Split, canonical_json
 
 TASKS_AT_A_TIME = 30
 
@@ -72,12 +73,12 @@ def choose_tasks(
     parts = [
         tasks[start:stop] for start, stop in slices(len(tasks), engine.workers, smallest=TASKS_AT_A_TIME)
     ]
-    kept = engine.run(
+    distinct = engine.run(
         partial(_distinct_ks, spec), parts, lambda part: progress.advance(len(part)), brief=not spec.aug
     )
     chosen: list[_Chosen] = []
     identifier = 1
-    for task, ks in zip(tasks, chain.from_iterable(kept), strict=True):
+    for task, ks in zip(tasks, chain.from_iterable(distinct), strict=True):
         split = _examples_of_splits(task, examples[task.name], options, held_out=task.name in validation)
         chosen.append(_Chosen(task, split, ks, identifier))
         identifier += len(ks)
@@ -221,6 +222,6 @@ def _identifiers_digest(seed: int, chosen: list[_Chosen]) -> str:
     keys = np.array([puzzle_key(task.task.name) for task in chosen], np.int64)
     groups = np.repeat(np.arange(len(chosen)), [len(task.ks) for task in chosen])
     ks = np.concatenate([task.ks for task in chosen]).astype(np.int64)
-    elements = keyed_elements(seed, keys, groups, ks, GROUP_ORDER)
+    elements = keyed_elements(seed, keys, groups, ks, NUM_SYMMETRIES)
     digest.update(elements.astype("<i8").tobytes())
     return digest.hexdigest()

@@ -6,7 +6,7 @@ Every augmentation of a task has a puzzle identifier of its own, the same in tra
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,30 +15,38 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import GROUP_ORDER, ArcAugmenter, untranslate
+from trm_data.augment.arc import NUM_SYMMETRIES, ArcAugmenter, ArcSymmetry, untranslate
 from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.canonical.arc import pair_hashes
-from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair
+from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair, decode_row
 from trm_data.encode.vocab import PAD
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.arc.choose import choose_tasks, group_hash
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Geometry, KindDefaults
+from trm_data.kinds.arc.options import ArcOptions
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, KindDefaults
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.arc import ArcTasks, read_tasks
-from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES, TRAINING2_HAS_OF_EVALUATION
+from trm_data.sources.arc_duplicates import (
+    EVALUATION2_HAS_OF_EVALUATION,
+    KNOWN_DUPLICATES,
+    TRAINING2_HAS_OF_EVALUATION,
+)
 from trm_data.sources.base import LocalSource, SourceRef, Sources
-from trm_data.specs import ArcOptions, DatasetSpec, Options, SourceSpec, Split, canonical_json
+from trm_data.specs import DatasetSpec, Options, SourceSpec, Split, canonical_json
 
-VERSIONS: dict[int, tuple[tuple[str, ...], str]] = {
-    1: (("training", "evaluation", "concept"), "evaluation"),
-    2: (("training2", "evaluation2", "concept"), "evaluation2"),
-}
-"""For each version the subsets of the published dataset, and the one whose test pairs are the test split."""
+TASKS = {"training": 400, "evaluation": 400, "concept": 160, "training2": 1000, "evaluation2": 120}
+"""Tasks of each published subset."""
+TASK_EXAMPLES: dict[Split, float] = {"train": 4.15, "validation": 1.05, "test": 1.05}
+"""Examples of a task's augmentation, on average."""
+DISTINCT_SHARE = 0.91
+"""Share of 1,000 augmentations that are distinct: symmetric tasks have fewer."""
+MANY_AUGMENTATIONS = 500
+"""From so many on not all are distinct."""
 
 # The colours of the public ARC viewers, then the background of cells that are none and of EOS.
 PALETTE = (
@@ -66,11 +74,20 @@ class ArcKind(KindDefaults):
     """The ARC kind."""
 
     name = "arc"
+    about = (
+        "Tasks of the Abstraction and Reasoning Corpus, with dihedral, colour and translation augmentation."
+    )
+    citation = (
+        "ARC-AGI: Chollet, On the Measure of Intelligence, arXiv 1911.01547; ARC-AGI-2: Chollet et al., arXiv "
+        "2505.11831; ConceptARC: Moskvichev et al., arXiv 2305.07141"
+    )
+    stored_share = 0.044
+    cell_bytes_per_s = 250e6
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse sets that leak into one another, and sizes that cannot be."""
         options = _options(spec)
-        check_sizes(spec, GROUP_ORDER - 1, "an ARC task")
+        check_sizes(spec, NUM_SYMMETRIES - 1, "an ARC task")
         subsets = {*options.subsets, options.evaluation}
         if "training2" in subsets and "evaluation" in subsets:
             raise SpecError(
@@ -79,8 +96,9 @@ class ArcKind(KindDefaults):
                 "'evaluation'; use --version 2 (evaluation2), or --version 1 (training)"
             )
         if "evaluation" in subsets and "evaluation2" in subsets:
+            both = len(EVALUATION2_HAS_OF_EVALUATION)
             raise SpecError(
-                f"--subsets {','.join(options.subsets)}: 6 tasks of evaluation2 are in 'evaluation', test pairs "
+                f"--subsets {','.join(options.subsets)}: {both} tasks of evaluation2 are in 'evaluation', test pairs "
                 "included; use one of them"
             )
         if options.evaluation not in options.subsets:
@@ -102,7 +120,7 @@ class ArcKind(KindDefaults):
         return _open_sources(source, cast(ArcOptions, options))
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the tasks and lay their pairs out in splits."""
         assert isinstance(sources.main, _ArcSource)
@@ -114,6 +132,53 @@ class ArcKind(KindDefaults):
             engine=engine,
             progress=progress,
         )
+
+    def cost(self, spec: DatasetSpec) -> Cost:
+        """From what the published sets have: every split's examples are augmented."""
+        options = _options(spec)
+        every = sum(TASKS.get(subset, 0) for subset in options.subsets)
+        train = spec.size or every
+        tested = round(train * TASKS.get(options.evaluation, 0) / max(1, every))
+        tasks: dict[Split, int] = {"train": train, "validation": spec.val_size, "test": tested}
+        distinct = DISTINCT_SHARE if spec.aug >= MANY_AUGMENTATIONS else 1
+        originals: dict[Split, float] = {split: tasks[split] * TASK_EXAMPLES[split] for split in tasks}
+        examples: dict[Split, float] = {
+            split: count * (spec.aug + 1) * distinct for split, count in originals.items()
+        }
+        return Cost(
+            examples=examples,
+            stored_examples=sum((originals if spec.augment == "virtual" else examples).values()),
+            stored_share=self.stored_share,
+            cell_bytes_per_s=self.cell_bytes_per_s,
+            choosing_s=0,
+        )
+
+    def identifier_names(
+        self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
+    ) -> list[str]:
+        """The task with its symmetry, `<blank>` first."""
+        names = ["<blank>"] * count
+        rows, positions = groups.augmentations.numbered(np.arange(len(groups)))
+        tasks = np.array(facts["task"])[rows].tolist()
+        identifiers = (groups.first_identifiers[rows] + positions).tolist()
+        for task, identifier, element in zip(tasks, identifiers, elements.tolist(), strict=True):
+            names[identifier] = ArcSymmetry.from_index(element).published_name(task)
+        return names
+
+    def test_puzzles(
+        self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
+    ) -> dict[str, Any]:
+        """The test pairs of every task, without outputs where the set has none."""
+        tasks: dict[str, Any] = {}
+        for task, (inputs, labels) in zip(facts["task"], originals, strict=True):
+            pairs: list[dict[str, Any]] = []
+            for input_row, label_row in zip(inputs, labels, strict=True):
+                pair = {"input": decode_row(input_row.astype(np.uint8)).tolist()}
+                if label_row.any():
+                    pair["output"] = decode_row(label_row.astype(np.uint8)).tolist()
+                pairs.append(pair)
+            tasks[task] = {"test": pairs}
+        return tasks
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Colours, dihedral and, in training, translation."""
@@ -132,7 +197,7 @@ class ArcKind(KindDefaults):
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Keyed by the task."""
-        return keyed_elements(spec.seed, groups.keys, rows, ks, GROUP_ORDER)
+        return keyed_elements(spec.seed, groups.keys, rows, ks, NUM_SYMMETRIES)
 
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
         """The dihedral id, and the colour map as ten digits."""
@@ -151,7 +216,7 @@ class ArcKind(KindDefaults):
         labels: NDArray[np.uint8],
         offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Moves grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
+        """Move grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
         if offsets is None:
             return inputs, labels
         try:

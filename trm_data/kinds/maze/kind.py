@@ -20,6 +20,7 @@ from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.generate.maze import generate_mazes, wall_range
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, named_problems
+from trm_data.kinds.cached import cache_folder
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import (
     Checked,
@@ -30,14 +31,14 @@ from trm_data.kinds.choosing import (
     keyed_order,
 )
 from trm_data.kinds.grids import GridKind
-from trm_data.kinds.kept import kept_folder
+from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Reject, SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.solve.maze import label_mazes, path_problems
 from trm_data.sources.base import LocalSource
 from trm_data.sources.maze import MazeRows, read_mazes
-from trm_data.specs import DatasetSpec, MazeOptions, Split
+from trm_data.specs import DatasetSpec, Split
 
 PALETTE = ("#ffffff", "#1f2937", "#16a34a", "#dc2626", "#60a5fa")
 """Free, wall, start, goal, path."""
@@ -54,6 +55,11 @@ class MazeKind(GridKind):
     """The Maze kind."""
 
     name = "maze"
+    about = "Mazes with a long shortest path from S to G, which the label marks."
+    citation = "Maze-Hard: Wang et al., Hierarchical Reasoning Model, arXiv 2506.21734"
+    stored_share = 0.25
+    cell_bytes_per_s = 150e6
+    generated_per_s = 30.0
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse grids, paths and wall shares that cannot be."""
@@ -83,10 +89,10 @@ class MazeKind(GridKind):
         return _options(spec).rows, _options(spec).columns
 
     def open_stream(
-        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, kept: Path
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
         """Candidates of a source; a file is read whole."""
-        return _open(spec, source, chooser, engine, kept)
+        return _open(spec, source, chooser, engine, cache)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Every label marks a shortest path; generated ones follow the published rule."""
@@ -124,12 +130,12 @@ class MazeKind(GridKind):
         return Drawing(symbols, _COLOURS[grid], PALETTE, spaced=False)
 
 
-def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine, kept: Path) -> Stream:
+def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine, cache: Path) -> Stream:
     """A stream of candidates; a file is read whole."""
     options = _options(spec)
     if source.spec.kind == "generated":
-        folder = kept_folder(kept, "maze", spec.seed, asdict(options))
-        return GeneratedStream(partial(_generated, spec.seed, options), engine, kept=folder)
+        folder = cache_folder(cache, "maze", spec.seed, asdict(options))
+        return GeneratedStream(partial(_generated, spec.seed, options), engine, cache=folder)
     rows, rejects = read_mazes(source, options.rows, options.columns)
     chooser.reject(rejects)
     chooser.sources.append(

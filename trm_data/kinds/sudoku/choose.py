@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import SudokuAugmenter, group_order, index_count
+from trm_data.augment.sudoku import SudokuAugmenter, num_elements, num_symmetries
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.encode.vocab import SUDOKU_BLANK
 from trm_data.engine.base import Engine
 from trm_data.generate.sudoku import generate
+from trm_data.kinds.cached import cache_folder
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import (
     Checked,
@@ -23,13 +24,13 @@ from trm_data.kinds.choosing import (
     chosen_groups,
     keyed_order,
 )
-from trm_data.kinds.kept import kept_folder
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile
 from trm_data.show.progress import Progress
 from trm_data.solve.sudoku import rate, solve
 from trm_data.sources.base import LocalSource, Sources
 from trm_data.sources.sudoku import PuzzleRows, read_puzzles
-from trm_data.specs import DatasetSpec, Split, SudokuOptions
+from trm_data.specs import DatasetSpec, Split
 
 
 def choose_puzzles(
@@ -39,7 +40,7 @@ def choose_puzzles(
     *,
     engine: Engine,
     progress: Progress,
-    kept: Path,
+    cache: Path,
 ) -> Selection:
     """The groups of every split, the files they came from and the rows that were left out.
 
@@ -58,11 +59,11 @@ def choose_puzzles(
         names=_bin_names(bins),
         advice=_advice(spec, options),
     )
-    open_stream = partial(_open, spec, options, chooser=chooser, engine=engine, kept=kept)
+    open_stream = partial(_open, spec, options, chooser=chooser, engine=engine, cache=cache)
     main = open_stream(sources.main)
     test = main if sources.test is None else open_stream(sources.test)
 
-    def groups(split: Split, chosen: Candidates) -> Groups:
+    def make_groups(split: Split, chosen: Candidates) -> Groups:
         aug = spec.aug if split == "train" else 0
         by_file = chosen.facts["rated_by_file"].tolist()
         facts = {
@@ -73,7 +74,7 @@ def choose_puzzles(
         augmentations = distinct_augmentations(spec.seed, options.box, chosen, aug)
         return chosen_groups(chosen, test if split == "test" else main, augmentations, facts)
 
-    return chooser.choose(main, test, groups)
+    return chooser.choose(main, test, make_groups)
 
 
 def _bin_names(bins: tuple[float, ...]) -> list[str]:
@@ -100,13 +101,15 @@ def _open(
     *,
     chooser: Chooser,
     engine: Engine,
-    kept: Path,
+    cache: Path,
 ) -> Stream:
     """A stream of candidates; a file is read whole."""
     if source.spec.kind == "generated":
         slow = options.difficulty == "extreme" or options.side > 9
-        folder = kept_folder(kept, "sudoku", spec.seed, *options.box, options.difficulty)
-        return GeneratedStream(partial(_generated, spec.seed, options), engine, kept=folder if slow else None)
+        folder = cache_folder(cache, "sudoku", spec.seed, *options.box, options.difficulty)
+        return GeneratedStream(
+            partial(_generated, spec.seed, options), engine, cache=folder if slow else None
+        )
     rows, rejects = read_puzzles(source, options.side)
     chooser.reject(rejects)
     chooser.sources.append(
@@ -208,8 +211,8 @@ def distinct_augmentations(seed: int, box: tuple[int, int], chosen: Candidates, 
 def _distinct_images(
     seed: int, box: tuple[int, int], chosen: Candidates, group: int, aug: int
 ) -> NDArray[np.int32]:
-    order = index_count(*box)
-    wanted = min(aug + 1, group_order(*box) // int(chosen.automorphisms[group]))
+    order = num_elements(*box)
+    wanted = min(aug + 1, num_symmetries(*box) // int(chosen.automorphisms[group]))
     augmenter = SudokuAugmenter(
         chosen.inputs[group : group + 1] - SUDOKU_BLANK,
         chosen.labels[group : group + 1] - SUDOKU_BLANK,

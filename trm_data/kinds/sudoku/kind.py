@@ -6,6 +6,7 @@ Neighbours: `choose` picks the puzzles of each split, `draw` shows one.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +14,25 @@ from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
-from trm_data.augment.sudoku import SudokuAugmenter, index_count
+from trm_data.augment.sudoku import SudokuAugmenter, num_elements
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Cost, Geometry, KindDefaults, named_problems
 from trm_data.kinds.sizes import check_sizes
 from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.solve.sudoku import rate, solve
 from trm_data.sources.base import Sources
-from trm_data.specs import DatasetSpec, Split, SudokuOptions
+from trm_data.specs import DatasetSpec, Split
 
+EXTREME_PER_S = 6.0
+"""Searched puzzles that a core makes in a second."""
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 
 
@@ -41,6 +45,9 @@ class SudokuKind(KindDefaults):
     """The Sudoku kind."""
 
     name = "sudoku"
+    about = "Sudoku puzzles, each with exactly one solution."
+    citation = "Sudoku-Extreme: Wang et al., Hierarchical Reasoning Model, arXiv 2506.21734"
+    generated_per_s = 7_000.0
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse boxes, sizes and ratings that cannot be."""
@@ -49,7 +56,7 @@ class SudokuKind(KindDefaults):
         if box not in BOXES:
             allowed = ", ".join(f"{rows}x{columns}" for rows, columns in BOXES)
             raise SpecError(f"--box {box[0]}x{box[1]}: allowed are {allowed}")
-        most = index_count(*box) - 1
+        most = num_elements(*box) - 1
         check_sizes(spec, most, f"a {box[0]}x{box[1]} Sudoku")
         low, high = options.min_rating, options.max_rating
         for option, value in (("min-rating", low), ("max-rating", high)):
@@ -72,10 +79,17 @@ class SudokuKind(KindDefaults):
         return Geometry(grid_rows=side, grid_columns=side, vocabulary_size=sudoku_vocabulary_size(side))
 
     def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, kept: Path
+        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the puzzles of every split."""
-        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, kept=kept)
+        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, cache=cache)
+
+    def cost(self, spec: DatasetSpec) -> Cost:
+        """Searched puzzles take a thousand times as long as random ones."""
+        cost = super().cost(spec)
+        if _options(spec).difficulty == "extreme":
+            return replace(cost, choosing_s=cost.choosing_s * self.generated_per_s / EXTREME_PER_S)
+        return cost
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Images under the Sudoku symmetries."""
@@ -86,7 +100,7 @@ class SudokuKind(KindDefaults):
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Keyed by the puzzle."""
-        return keyed_elements(spec.seed, groups.keys, rows, ks, index_count(*_options(spec).box))
+        return keyed_elements(spec.seed, groups.keys, rows, ks, num_elements(*_options(spec).box))
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Solve every original again: one solution, which is its label."""

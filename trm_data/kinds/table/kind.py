@@ -24,11 +24,12 @@ from trm_data.kinds.choosing import (
 )
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.sizes import check_sizes
+from trm_data.kinds.table.options import TableOptions
 from trm_data.records import SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
 from trm_data.sources.table import TableRows, read_table
-from trm_data.specs import DatasetSpec, Split, TableOptions
+from trm_data.specs import DatasetSpec, Split
 
 SYMBOLS = ".123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """PAD, then the tokens from 1, letters from 10 on; tokens beyond are `?`."""
@@ -43,6 +44,7 @@ class TableKind(GridKind):
     """A user's own tables."""
 
     name = "table"
+    about = "Puzzles from a table of grids."
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse grids and vocabularies that cannot be."""
@@ -66,7 +68,7 @@ class TableKind(GridKind):
         return _options(spec).rows, _options(spec).columns
 
     def open_stream(
-        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, kept: Path
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
         """Candidates of a source; a file is read whole."""
         return _open(spec, source, chooser, engine)

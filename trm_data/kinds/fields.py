@@ -1,0 +1,185 @@
+"""What the command line of every `trm-data build` has; kinds derive their own from it (`kinds/<kind>/options.py`).
+
+Imported for `--help`, so nothing heavy is imported here, nor where a kind derives from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Json, Root
+from trm_data.errors import SpecError
+from trm_data.specs import Options, OwnOptions
+
+if TYPE_CHECKING:
+    from trm_data.request import BuildRequest
+    from trm_data.sources.base import SourceRef
+
+NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
+"""For options whose default needs words: tyro adds none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildFields:
+    """What every kind of build has."""
+
+    kind_name: ClassVar[str] = ""
+    """The kind that is built, where the class says it."""
+
+    seed: int = 0
+    """Everything random depends on it."""
+    augment: Literal["stored", "virtual"] = "stored"
+    """stored writes every augmented row; virtual stores base puzzles only, and the loader computes the same rows."""
+    name: Annotated[str | None, arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
+    """Name of the dataset (default: says kind, source, size and augmentation)."""
+    root: Root = None
+    engine: Literal["local", "ray"] = "local"
+    """local: all cores of this machine; ray: a Ray cluster (the extra `ray`). The content is the same."""
+    workers: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
+    """Tasks at a time (default: one for each core). The content does not depend on it."""
+    shard_examples: Annotated[int, arg(metavar="N")] = 131_072
+    """Examples in a shard, about."""
+    dry_run: bool = False
+    """Say what would be built, how big, and how long it would take; build nothing."""
+    json: Json = False
+    quiet: bool = False
+    """No progress."""
+
+    def request(self) -> BuildRequest:
+        """What is asked for."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PuzzleFields(BuildFields):
+    """What builds of single puzzles have, whose splits are chosen by number."""
+
+    generated_test_size: ClassVar[int] = 1000
+    generated_val_size: ClassVar[int] = 200
+
+    size: Annotated[int, arg(metavar="N")] = 1000
+    """Training puzzles, before augmentation."""
+    aug: Annotated[int, arg(metavar="N")] = 0
+    """Augmentations of each training puzzle besides the original."""
+    val_size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
+    """Validation puzzles (default: 200 generated ones; 0 for files)."""
+    test_size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
+    """Test puzzles (default: 1000 generated ones; 0 for files)."""
+    source: Annotated[str, arg(metavar="SOURCE")] = "generated"
+    """Where puzzles come from."""
+    test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
+    """Source of the test puzzles, where the published set has a file of its own (default: as --source)."""
+    on_bad_row: Literal["stop", "skip"] = "stop"
+    """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
+
+    def make_request(
+        self, kind: str, options: Options, allowed: tuple[str, ...], *, aug: int | None = None, hub: str = ""
+    ) -> BuildRequest:
+        """The request for these fields.
+
+        Args:
+            kind: What is built.
+            options: What only this kind has.
+            allowed: Kinds of source that it can be built from.
+            aug: Augmentations, where they are not as typed.
+            hub: Repository that `hf` means; the default of the hub's source if empty.
+
+        Raises:
+            SpecError: A source that is none of the allowed.
+        """
+        from trm_data.request import BuildRequest
+
+        source, test_source = self.sources(allowed, hub)
+        generated = source.kind == "generated"
+        val_size, test_size = self.val_size, self.test_size
+        if val_size is None:
+            val_size = self.generated_val_size if generated else 0
+        if test_size is None:
+            test_size = self.generated_test_size if generated or test_source is not None else 0
+        return BuildRequest(
+            kind=kind,
+            source=source,
+            test_source=test_source,
+            size=self.size,
+            aug=self.aug if aug is None else aug,
+            val_size=val_size,
+            test_size=test_size,
+            seed=self.seed,
+            on_bad_row=self.on_bad_row,
+            augment=self.augment,
+            options=options,
+            name=self.name,
+        )
+
+    def sources(self, allowed: tuple[str, ...], hub: str = "") -> tuple[SourceRef, SourceRef | None]:
+        """Where puzzles come from, and where test puzzles do if elsewhere.
+
+        Raises:
+            SpecError: A source that is none of the allowed.
+        """
+        from trm_data.sources.base import SourceRef, parse_source
+
+        def parsed(text: str, option: str) -> SourceRef:
+            source = parse_source(text, option, allowed)
+            return SourceRef("hf", hub) if source.kind == "hf" and not source.path else source
+
+        source = parsed(self.source, "--source")
+        if self.test_source is not None:
+            return source, parsed(self.test_source, "--test-source")
+        return source, source if source.kind == "hf" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOwn(PuzzleFields):
+    """Build a dataset of a kind that another package provides (docs/own-puzzles.md).
+
+    For example:
+
+      trm-data build nqueens --size 1000 --aug 7 --option side=8
+    """
+
+    kind: Annotated[Positional[str], arg(metavar="KIND")]
+    """Name of the kind: an entry point of the group trm_data.kinds."""
+    option: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
+    """Options of the kind."""
+
+    def request(self) -> BuildRequest:
+        """What is asked for."""
+        from trm_data.sources.base import FORMS
+
+        values: list[tuple[str, str]] = []
+        for text in self.option:
+            name, separator, value = text.partition("=")
+            if not (name and separator):
+                raise SpecError(f"--option {text}: a name and a value, like side=8")
+            values.append((name, value))
+        return self.make_request(self.kind, OwnOptions(values=tuple(sorted(values))), tuple(FORMS))
+
+
+def parse_shape(option: str, text: str, what: str) -> tuple[int, int]:
+    """Two numbers from `RxC`.
+
+    Raises:
+        SpecError: Another form.
+    """
+    rows, separator, columns = text.partition("x")
+    numbers = text.isascii() and rows.isdecimal() and columns.isdecimal() and len(text) < 10
+    if not (separator and numbers):
+        raise SpecError(f"{option} {text}: {what}")
+    return int(rows), int(columns)
+
+
+def parse_range(option: str, text: str) -> tuple[float, float]:
+    """Two shares from `LOW-HIGH`.
+
+    Raises:
+        SpecError: Another form.
+    """
+    low, _, high = text.partition("-")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise SpecError(f"{option} {text}: two shares, like 0.3-0.5") from None

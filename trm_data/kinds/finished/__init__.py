@@ -1,1 +1,0 @@
-"""The kind of finished rows that were made elsewhere."""

@@ -1,0 +1,44 @@
+"""The parts of a kind, as the registry knows them: light ones at hand, heavy ones by name until they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trm_data.kinds.fields import BuildFields
+from trm_data.specs import Options, OwnOptions
+
+if TYPE_CHECKING:
+    from trm_data.kinds.base import Kind
+    from trm_data.request import BuildRequest
+
+
+def one_spelling(name: str) -> Sequence[str]:
+    """No other spelling."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindParts:
+    """A kind of puzzle.
+
+    Attributes:
+        name: As specifications and manifests say it; it never changes.
+        implementation: The class with the methods of `kinds.base.Kind`, or `module:class` where it is in this package.
+        options: What only this kind has in a specification.
+        fields: Its command line; None where `trm-data build own` takes options as text.
+        warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
+        spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
+            there is one only, or the name is none of its own.
+        import_request: Where its rows are imported: the request for a folder, under a name or its
+            own; None for kinds that are built.
+    """
+
+    name: str
+    implementation: str | Callable[[], Kind]
+    options: type[Options] = OwnOptions
+    fields: type[BuildFields] | None = None
+    warm: str = ""
+    spellings: Callable[[str], Sequence[str]] = one_spelling
+    import_request: Callable[[str, str | None], BuildRequest] | None = None

@@ -1,0 +1,141 @@
+"""Which kinds of puzzles there are: those of this package, found in its folders, and those of others' entry points.
+
+A kind of this package is a folder here whose module `options` has a `KindParts` as `PARTS`. An entry point names such
+parts too, or a class with the methods of `kinds.base.Kind`; its attributes `options_type`, `fields` and `warm` are
+the other parts then, where it has them. Only light modules are imported before a kind itself is asked for.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, cast
+
+import trm_data.kinds
+from trm_data.errors import SpecError
+from trm_data.kinds.fields import BuildFields
+from trm_data.kinds.parts import KindParts
+from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
+
+if TYPE_CHECKING:
+    from trm_data.kinds.base import Kind
+    from trm_data.request import BuildRequest
+
+ENTRY_POINTS = "trm_data.kinds"
+"""Entry-point group in which other packages name their kinds."""
+
+
+@cache
+def built_in() -> dict[str, KindParts]:
+    """The kinds of this package by name."""
+    folders = [module.name for module in pkgutil.iter_modules(trm_data.kinds.__path__) if module.ispkg]
+    found = [import_module(f"trm_data.kinds.{folder}.options").PARTS for folder in folders]
+    return {parts.name: parts for parts in cast(list[KindParts], found)}
+
+
+def own_kind(name: str) -> KindParts | None:
+    """The kind of another package that names it as an entry point; None if there is none.
+
+    Raises:
+        SpecError: The package cannot be imported.
+    """
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        try:
+            given = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise SpecError(f"kind {name!r}: {entry.value} cannot be imported ({error})") from error
+        if isinstance(given, KindParts):
+            return given
+        return KindParts(
+            name=name,
+            implementation=given,
+            options=getattr(given, "options_type", OwnOptions),
+            fields=getattr(given, "fields", None),
+            warm=getattr(given, "warm", ""),
+        )
+    return None
+
+
+def find_kind(name: str) -> KindParts | None:
+    """The kind of that name; None if there is none."""
+    return built_in().get(name) or own_kind(name)
+
+
+def load_kind(name: str) -> Kind:
+    """The kind of that name, ready to choose, check and draw puzzles.
+
+    Raises:
+        SpecError: There is none.
+    """
+    parts = find_kind(name)
+    if parts is None:
+        raise SpecError(
+            f"unknown kind {name!r}: there are {', '.join(kind_names())}; a kind of another package needs that "
+            "package installed"
+        )
+    if not isinstance(parts.implementation, str):
+        return parts.implementation()
+    module, _, name = parts.implementation.partition(":")
+    return cast("Kind", getattr(import_module(module), name)())
+
+
+def warm_module(name: str) -> str:
+    """The module that workers import to be ready for a kind; empty if there is none."""
+    parts = find_kind(name)
+    return "" if parts is None else parts.warm
+
+
+def kind_names() -> list[str]:
+    """Every kind that can be built here; imported rows are no such kind."""
+    others = sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)})
+    return [*(name for name, parts in built_in().items() if parts.fields is not None), *others]
+
+
+def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
+    """The command line of a kind from names and values, as a named dataset's file has them.
+
+    Raises:
+        SpecError: There is no such kind or option.
+    """
+    parts = find_kind(kind)
+    if parts is None or parts.fields is None:
+        raise SpecError(f"kind {kind!r}: there are {', '.join(kind_names())}")
+    try:
+        return parts.fields(**values)  # pyright: ignore[reportArgumentType]
+    except TypeError as error:
+        raise SpecError(f"options of a {kind} dataset: {error}") from error
+
+
+def import_request(folder: str, name: str | None = None) -> BuildRequest:
+    """What to build of a folder of rows to import; without a name, under that of the folder.
+
+    Raises:
+        SourceError: No layout that is known, or files that do not fit each other.
+    """
+    (make,) = (parts.import_request for parts in built_in().values() if parts.import_request is not None)
+    return make(folder, name)
+
+
+def spec_from_json(value: dict[str, Any]) -> DatasetSpec:
+    """Inverse of `DatasetSpec.to_json`.
+
+    Raises:
+        SpecError: Keys that this version does not know, or keys that are missing.
+    """
+    try:
+        fields = dict(value)
+        fields["source"] = SourceSpec(**fields["source"])
+        test_source = fields.get("test_source")
+        fields["test_source"] = None if test_source is None else SourceSpec(**test_source)
+        fields["options"] = _options_type(fields["kind"]).from_json(fields["options"])
+        return DatasetSpec(**fields)
+    except (TypeError, KeyError, ValueError) as error:
+        raise SpecError(f"not a dataset specification that this version knows: {error}") from error
+
+
+def _options_type(kind: str) -> type[Options]:
+    """Of a kind that is not installed, options as text."""
+    parts = find_kind(kind)
+    return OwnOptions if parts is None else parts.options
