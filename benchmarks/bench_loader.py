@@ -24,7 +24,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import ArcOptions, SudokuOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 
 PUZZLES = 1_000
 AUGMENTATIONS = 1_000
@@ -66,12 +66,12 @@ def main() -> None:
             options=SudokuOptions(),
             name="rows",
         )
-        build_dataset(request, Layout(Path(folder)))
+        build_dataset(request, resolve_root(Path(folder)))
         dataset = trm_data.open_dataset("rows", folder)
         measure(report, dataset, Path(folder), arguments.batch, arguments.repeats)
         del dataset
         virtual = dataclasses.replace(request, augment="virtual", name="virtual")
-        build_dataset(virtual, Layout(Path(folder)))
+        build_dataset(virtual, resolve_root(Path(folder)))
         measure_other(report, "virtual Sudoku", "virtual", folder, arguments, VIRTUAL_TARGET)
         arc = arguments.shared / "data" / "arc"
         if arc.is_dir():
@@ -134,10 +134,10 @@ def measure_arc(report: Report, arc: Path, folder: str, arguments: argparse.Name
         options=options,
         name="arc-virtual",
     )
-    build_dataset(request, Layout(Path(folder)))
+    build_dataset(request, resolve_root(Path(folder)))
     measure_other(report, "virtual ARC-1 x 1,000", "arc-virtual", folder, arguments, ARC_VIRTUAL_TARGET)
     stored = dataclasses.replace(request, augment="stored", aug=ARC_STORED_AUG, name="arc")
-    build_dataset(stored, Layout(Path(folder)))
+    build_dataset(stored, resolve_root(Path(folder)))
     name = f"ARC-1 x {ARC_STORED_AUG}, resident rows"
     measure_other(report, name, "arc", folder, arguments, ARC_TARGET, budget_bytes=8_000_000_000)
 

@@ -19,7 +19,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import SudokuOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
@@ -68,7 +68,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def small_layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """A root with one small built dataset, `small` (`small_request`). Tests must not change it."""
-    layout = Layout(tmp_path_factory.mktemp("root"))
+    layout = resolve_root(tmp_path_factory.mktemp("root"))
     build_dataset(small_request(), layout, shard_examples=200, engine=LocalEngine(2))
     return layout
 

@@ -8,10 +8,32 @@ import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import Annotated
 
 import tyro
 from tyro.conf import arg
+
+
+class Exit(IntEnum):
+    """How a command of any of the three programs ends (docs/exit-codes.md)."""
+
+    DONE = 0
+    FOUND = 1
+    """A check found something wrong."""
+    ERROR = 2
+    """Bad input, or anything else that a user can act on."""
+    NOT_FINITE = 3
+    """Training stopped because its loss is no number any more."""
+    BUCKET = 4
+    """A bucket cannot be reached, or refuses."""
+    INTERRUPTED = 130
+    """Ctrl-C; what was going on goes on by the same command."""
+    BROKEN_PIPE = 141
+    """Whoever read the output closed it."""
+    TERMINATED = 143
+    """SIGTERM; what was going on goes on by the same command."""
+
 
 Root = Annotated[
     str | None,
@@ -42,7 +64,7 @@ def answer_version(program: str, arguments: Sequence[str]) -> None:
 
 @contextmanager
 def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None, None]:
-    """End the process with code 2 and one message where an error is the user's to solve.
+    """End the process with a code of `Exit` and one message where an error is the user's to solve.
 
     Args:
         program: Stands before the message.
@@ -53,17 +75,17 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             setattr(sys, name, io.StringIO())
     # What is going on ends as for Ctrl-C, workers included; training has a handler of its own.
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))
     try:
         yield
     except BrokenPipeError:  # whoever read the output has enough of it
         sys.stderr.close()
-        sys.exit(128 + signal.SIGPIPE)
+        sys.exit(Exit.BROKEN_PIPE)
     except KeyboardInterrupt:
         print(
             f"{program}: interrupted; nothing half-written counts, the same command goes on", file=sys.stderr
         )
-        sys.exit(130)
+        sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
         print(f"{program}: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(getattr(error, "exit_code", Exit.ERROR))

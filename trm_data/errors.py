@@ -39,6 +39,10 @@ class BuildError(DataError):
     """A build that could not finish; what is on disk is never taken for a dataset."""
 
 
+class BusyError(BuildError):
+    """Somebody else is writing what was to be written: another process of this machine, or another machine."""
+
+
 class DatasetNotFoundError(DataError):
     """No dataset of that name under the root."""
 
@@ -49,6 +53,8 @@ class CorruptDatasetError(DataError):
 
 class BucketError(DataError):
     """A bucket that cannot be reached, or refuses: says nothing about whether a dataset is whole."""
+
+    exit_code = 4
 
 
 class QueryError(DataError):

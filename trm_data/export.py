@@ -22,7 +22,6 @@ from trm_data.errors import BuildError, SpecError
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.storage.datasets import open_file
 from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def export_dataset(
     try:
         temporary.mkdir(parents=True)
         for split in manifest.splits:
-            dataset = open_dataset(name, layout.place, split)
+            dataset = open_dataset(name, layout, split)
             if form == "npy":
                 _write_npy(dataset, temporary / split, progress)
             else:
@@ -188,7 +187,7 @@ def _write_names(layout: Layout, manifest: Manifest, folder: Path, *, puzzles: b
     (folder / "identifiers.json").write_text(json.dumps(names), "utf-8")
     kept = [file for file in manifest.catalog if file.file == "catalog/test_puzzles.json"]
     if kept:
-        shutil.copyfile(open_file(layout, manifest.name, kept[0]), folder / "test_puzzles.json")
+        shutil.copyfile(layout.dataset(manifest.name).open(kept[0]), folder / "test_puzzles.json")
     elif puzzles and manifest.kind == "arc" and "test" in manifest.splits:
         tasks = json.dumps(_test_puzzles(layout, manifest))
         (folder / "test_puzzles.json").write_text(tasks, "utf-8")
@@ -214,7 +213,7 @@ def identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
 
 def _test_puzzles(layout: Layout, manifest: Manifest) -> dict[str, Any]:
     """Test pairs of every task, from the originals of the test split."""
-    dataset = open_dataset(manifest.name, layout.place, "test")
+    dataset = open_dataset(manifest.name, layout, "test")
     tasks: dict[str, Any] = {}
     catalog = read_split_catalog(layout, manifest, "test")
     for group, task in enumerate(catalog.facts["task"]):

@@ -13,15 +13,7 @@ from typing import Any
 
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json, spec_from_json
-from trm_data.storage.datasets import (
-    AT_A_TIME,
-    MANIFEST,
-    check_entry,
-    dataset_names,
-    place,
-    publish_manifest,
-    read_manifest_bytes,
-)
+from trm_data.storage.datasets import MANIFEST, DatasetFolder, check_entry
 from trm_data.storage.root import Layout
 
 FORMAT_VERSION = 1
@@ -152,8 +144,25 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
         DatasetNotFoundError: There is none; the message says which datasets there are.
         CorruptDatasetError: It cannot be read, or was edited.
     """
-    where = f"{place(layout, name)}/{MANIFEST}"
-    content = read_manifest_bytes(layout, name)
+    found = find_manifest(layout.dataset(name))
+    if found is None:
+        known = layout.dataset_names()
+        have = f"there are: {', '.join(known)}" if known else "there are none yet: trm-data build sudoku"
+        raise DatasetNotFoundError(f"no dataset {name!r} under {layout.place} ({have})")
+    return found
+
+
+def find_manifest(folder: DatasetFolder) -> Manifest | None:
+    """The manifest in a dataset's folder; None if there is no dataset.
+
+    Raises:
+        CorruptDatasetError: It cannot be read, or was edited.
+    """
+    content = folder.read(MANIFEST)
+    return None if content is None else _parse(content, folder.name, folder.where(MANIFEST))
+
+
+def _parse(content: bytes, name: str, where: str) -> Manifest:
     try:
         value = json.loads(content)
         if not isinstance(value, dict):
@@ -179,47 +188,45 @@ def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
 
     def read(name: str) -> Manifest | CorruptDatasetError | None:
         try:
-            return read_manifest(layout, name)
+            return find_manifest(layout.dataset(name))  # None where a bucket's listing was behind
         except CorruptDatasetError as error:
             return error
-        except DatasetNotFoundError:
-            return None  # a bucket's listing was behind
 
-    names = dataset_names(layout)
-    with ThreadPoolExecutor(AT_A_TIME if layout.url else 1) as pool:
+    names = layout.dataset_names()
+    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
         found = zip(names, pool.map(read, names), strict=True)
         return {name: manifest for name, manifest in found if manifest is not None}
 
 
-def write_manifest(layout: Layout, manifest: Manifest) -> None:
+def write_manifest(folder: DatasetFolder, manifest: Manifest) -> None:
     """Publish a manifest: the dataset is there from now on.
 
     Raises:
         BuildError: Another machine published a dataset of this name.
     """
     content = json.dumps(manifest.to_json(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    _publish(layout, manifest, content.encode())
+    _publish(folder, manifest, content.encode())
 
 
-def copy_manifest(source: Layout, target: Layout, manifest: Manifest) -> None:
+def copy_manifest(source: DatasetFolder, target: DatasetFolder, manifest: Manifest) -> None:
     """Publish a manifest as it stands under another root, byte for byte.
 
     Raises:
         BuildError: It changed, or another machine published a dataset of this name at the target.
     """
-    content = read_manifest_bytes(source, manifest.name)
-    if manifest_from_json(json.loads(content)) != manifest:
-        raise BuildError(f"{place(source, manifest.name)}: changed while it was copied; sync again")
+    content = source.read(MANIFEST)
+    if content is None or manifest_from_json(json.loads(content)) != manifest:
+        raise BuildError(f"{source.place}: changed while it was copied; sync again")
     _publish(target, manifest, content)
 
 
-def _publish(layout: Layout, manifest: Manifest, content: bytes) -> None:
-    if publish_manifest(layout, manifest.name, content):
+def _publish(folder: DatasetFolder, manifest: Manifest, content: bytes) -> None:
+    if folder.publish_manifest(content):
         return
-    there = read_manifest(layout, manifest.name)
-    same = there.content_digest == manifest.content_digest
+    there = find_manifest(folder)
+    same = there is not None and there.content_digest == manifest.content_digest
     raise BuildError(
-        f"{place(layout, manifest.name)}: another machine published "
+        f"{folder.place}: another machine published "
         + (
             "the same rows meanwhile; build again to see that they are whole"
             if same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError
 from trm_data.manifest import read_manifest
-from trm_data.storage.datasets import dataset_names, remove_dataset
+from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 from trm_data.storage.turn import turn_to_write, writing
 
@@ -16,19 +16,20 @@ def size_to_remove(layout: Layout, name: str) -> int:
     Raises:
         DatasetNotFoundError: There is no such dataset.
     """
+    folder = layout.dataset(name)
     try:
         return read_manifest(layout, name).size_bytes
     except DatasetNotFoundError:
-        if not _unfinished(layout, name):
+        if not _unfinished(folder):
             raise
     except CorruptDatasetError:
         pass
-    return sum(path.stat().st_size for path in layout.dataset(name).rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in folder.here.rglob("*") if path.is_file())
 
 
-def _unfinished(layout: Layout, name: str) -> bool:
+def _unfinished(folder: DatasetFolder) -> bool:
     """Whether a killed build left files of this name on this machine."""
-    return layout.dataset(name).is_dir() and any(layout.dataset(name).iterdir())
+    return folder.here.is_dir() and any(folder.here.iterdir())
 
 
 def remove(layout: Layout, name: str) -> None:
@@ -39,17 +40,18 @@ def remove(layout: Layout, name: str) -> None:
         BuildError: A build of it is running.
         BucketError: The bucket of the root cannot be reached, or refuses.
     """
-    with writing(layout, name), turn_to_write(layout, name):
+    folder = layout.dataset(name)
+    with writing(folder), turn_to_write(folder):
         try:
             files = read_manifest(layout, name).files
         except CorruptDatasetError:
             files = []
         except DatasetNotFoundError:
-            if not _unfinished(layout, name):
+            if not _unfinished(folder):
                 raise
             files = []
-        remove_dataset(layout, name, files)
-    if dataset_names(layout):
+        folder.remove(files)
+    if layout.dataset_names():
         refresh_catalog(layout)
     else:
         layout.catalog.unlink(missing_ok=True)

@@ -12,21 +12,11 @@ from dataclasses import dataclass
 
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
-from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, QueryError, SpecError
-from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, read_manifest
+from trm_data.errors import BuildError, CorruptDatasetError, QueryError, SpecError
+from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, find_manifest, read_manifest
+from trm_data.shards.naming import sidecar_name
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.storage.datasets import (
-    damaged_files,
-    dataset_names,
-    open_file,
-    place,
-    publish_file,
-    publish_note,
-    read_note,
-    remove_leftovers,
-    withdraw_manifest,
-)
-from trm_data.storage.naming import sidecar_name
+from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 from trm_data.storage.turn import turn_to_write, writing
 
@@ -81,11 +71,12 @@ def sync_datasets(
     progress = progress or NoProgress()
     if source.place == target.place:
         raise SpecError(f"{source.place}: source and target are the same root")
-    manifests = [read_manifest(source, name) for name in names or dataset_names(source)]
+    manifests = [read_manifest(source, name) for name in names or source.dataset_names()]
     done: list[Synced] = []
     warnings: list[str] = []
     for manifest in manifests:
-        done.append(_sync(source, target, manifest, progress))
+        name = manifest.name
+        done.append(_sync(source.dataset(name), target.dataset(name), manifest, progress))
         try:
             warnings += refresh_catalog(target, changed=manifest.name)
         except (OSError, QueryError) as error:
@@ -93,21 +84,23 @@ def sync_datasets(
     return done, warnings
 
 
-def _sync(source: Layout, target: Layout, manifest: Manifest, progress: Progress) -> Synced:
+def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, progress: Progress) -> Synced:
     """Copy one dataset, unless it is there."""
     begun, name = time.perf_counter(), manifest.name
-    with writing(target, name):
+    with writing(target):
         if _is_there(target, manifest):
             return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
-        with turn_to_write(target, name) as turn:
+        with turn_to_write(target) as turn:
             if not _is_there(target, manifest):  # else the one whose turn it was has written it
-                withdraw_manifest(target, name)
+                target.withdraw_manifest()
             progress.start(f"copy {name}", manifest.size_bytes, "bytes")
             copied = _copy_files(source, target, manifest, progress)
             turn.check()
-            remove_leftovers(target, name, [file.file for file in manifest.files])
+            target.remove_leftovers(
+                name for file in manifest.files for name in (file.file, sidecar_name(file.file))
+            )
             turn.check()
-            if target.url and (problems := damaged_files(target, name, manifest.files)):
+            if problems := target.overwritten(manifest.files):
                 raise BuildError(f"{problems[0]}; something else writes there: stop that and sync again")
             copy_manifest(source, target, manifest)
     return Synced(
@@ -121,21 +114,22 @@ def _sync(source: Layout, target: Layout, manifest: Manifest, progress: Progress
     )
 
 
-def _copy_files(source: Layout, target: Layout, manifest: Manifest, progress: Progress) -> list[int]:
+def _copy_files(
+    source: DatasetFolder, target: DatasetFolder, manifest: Manifest, progress: Progress
+) -> list[int]:
     """Copy what is not there yet; sizes of the files that were copied."""
-    name = manifest.name
 
     def copy(file: ShardEntry | FileEntry) -> tuple[int, bool]:
-        missing = bool(damaged_files(target, name, [file]))
+        missing = bool(target.damaged([file]))
         if missing:
             try:
-                publish_file(target, name, file, open_file(source, name, file))
+                target.publish(file, source.open(file))
             except OSError as error:
                 raise BuildError(
-                    f"{place(target, name)}/{file.file}: could not be written ({error}); free some space and sync again"
+                    f"{target.where(file.file)}: could not be written ({error}); free some space and sync again"
                 ) from error
         if isinstance(file, ShardEntry):
-            _copy_note(source, target, name, sidecar_name(file.file))
+            _copy_note(source, target, sidecar_name(file.file))
         return file.size_bytes, missing
 
     copied: list[tuple[int, bool]] = []
@@ -148,33 +142,32 @@ def _copy_files(source: Layout, target: Layout, manifest: Manifest, progress: Pr
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    _copy_note(source, target, name, CARD)
+    _copy_note(source, target, CARD)
     return [size for size, missing in copied if missing]
 
 
-def _copy_note(source: Layout, target: Layout, name: str, file: str) -> None:
+def _copy_note(source: DatasetFolder, target: DatasetFolder, file: str) -> None:
     """Copy a small file that no manifest names, if there is one: a rebuild and a reader use it."""
-    content = read_note(source, name, file)
-    if content is not None and content != read_note(target, name, file):
-        publish_note(target, name, file, content)
+    content = source.read(file)
+    if content is not None:
+        target.publish_note(file, content)
 
 
-def _is_there(target: Layout, manifest: Manifest) -> bool:
+def _is_there(target: DatasetFolder, manifest: Manifest) -> bool:
     """Whether the target has this dataset, whole.
 
     Raises:
         SpecError: It has another one of this name, or one that cannot be read.
     """
-    name = manifest.name
     try:
-        there = read_manifest(target, name)
-    except DatasetNotFoundError:
-        return False
+        there = find_manifest(target)
     except CorruptDatasetError as error:
         raise SpecError(f"{error}; it is not overwritten: remove it first") from error
+    if there is None:
+        return False
     if there.content_digest != manifest.content_digest or there.spec_digest != manifest.spec_digest:
         raise SpecError(
-            f"{place(target, name)}: is another dataset of this name (digest {there.content_digest[:12]}, to copy "
-            f"{manifest.content_digest[:12]}); remove it first: trm-data rm {name} --root {target.place}"
+            f"{target.place}: is another dataset of this name (digest {there.content_digest[:12]}, to copy "
+            f"{manifest.content_digest[:12]}); remove it first: trm-data rm {target.name} --root {target.store.place}"
         )
-    return not damaged_files(target, name, there.files)
+    return not target.damaged(there.files)

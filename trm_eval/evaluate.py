@@ -194,7 +194,7 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
             raise EvalError(
                 f"dataset {name} has no held-out split; evaluate on --split train, or build it with one"
             )
-    dataset = open_dataset(name, layout.root, split)
+    dataset = open_dataset(name, layout, split)
     if dataset.content_digest != record.content_digest:
         raise EvalError(
             f"dataset {name} has digest {dataset.content_digest[:12]}, the run learned from "

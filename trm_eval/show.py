@@ -52,7 +52,7 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
     if not newest.rows:
         raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}")
     evaluation, dataset_name, split, split_digest = newest.rows[0]
-    dataset = open_dataset(dataset_name, layout.root, split)
+    dataset = open_dataset(dataset_name, layout, split)
     if dataset.split_digest != split_digest:
         raise ResultError(
             f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"

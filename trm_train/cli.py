@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from trm_data.command import PARSING, Root, answer_version, errors_end
+from trm_data.command import PARSING, Exit, Root, answer_version, errors_end
 from trm_data.errors import DataError
-from trm_data.storage.root import Layout, require_local, resolve_root
+from trm_data.storage.root import Layout, resolve_root
 from trm_train.config.overrides import choose_forms, spelled_values
 from trm_train.config.run import (
     RunConfig,
@@ -60,6 +60,8 @@ class RunOptions:
     """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
     resume: Literal["auto", "never"] = "auto"
     """never throws away the run's checkpoints and metrics and starts anew."""
+    archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
+    """Copy the run to this root, a folder or gs://bucket/prefix, when it has finished."""
     tracking: Literal["wandb", "none"] = "wandb"
     """Mirror metrics to wandb (offline when there is no login), or not."""
     json: bool = False
@@ -121,15 +123,57 @@ class Describe:
         return 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sync:
+    """Copy runs from one root to another; what is there already is skipped, an interrupted copy goes on.
+
+    Every file is checked where it arrives. A run that is further at the target is not overwritten.
+
+    For example:
+
+      trm-train sync ./trm gs://bucket/trm
+      trm-train sync gs://bucket/trm ./trm quickstart
+    """
+
+    source: Annotated[Positional[str], arg(metavar="SRC")]
+    """Root to copy from: a folder or gs://bucket/prefix."""
+    target: Annotated[Positional[str], arg(metavar="DST")]
+    """Root to copy to."""
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    """Names of runs, or experiments that have one run; all if none is named."""
+    json: bool = False
+    """Print JSON for machines."""
+
+    def run(self) -> int:
+        """Copy them."""
+        from trm_data.show.progress import terminal_progress
+        from trm_train.run.sync import sync_runs
+
+        with terminal_progress(quiet=self.json) as progress:
+            done = sync_runs(resolve_root(self.source), resolve_root(self.target), list(self.runs), progress)
+        if self.json:
+            print(json.dumps([asdict(one) for one in done], indent=1))
+            return Exit.DONE
+        for one in done:
+            print(
+                f"{one.run}: {one.files_copied} files, {one.bytes_copied / 1e6:.1f} MB copied, {one.files_kept} were "
+                f"there, {one.seconds:.1f} s"
+            )
+        if not done:
+            print(f"no runs under {self.source}")
+        return Exit.DONE
+
+
 Command = (
     Annotated[Run, subcommand("run")]
     | Annotated[List, subcommand("list")]
     | Annotated[Describe, subcommand("describe")]
+    | Annotated[Sync, subcommand("sync")]
 )
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run `trm-train`. Exit code 0: done; 2: an error, on standard error; 143: stopped, with a checkpoint."""
+    """Run `trm-train`. Exit codes: `trm_data.command.Exit`."""
     given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-train", TrainError, DataError):
         answer_version("trm-train", given)
@@ -162,9 +206,11 @@ def _run(name: str, overrides: list[str]) -> int:
     check_config(options.config)
     if options.extend is not None:
         check_extension(options.config, options.extend)
-    layout = require_local(resolve_root(options.root), "training")
+    layout = resolve_root(options.root)
+    archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from trm_train.run.loop import check_dataset_is_built, train
+    from trm_train.run.loop import train
+    from trm_train.run.prepare import check_dataset_is_built
 
     check_dataset_is_built(item, options.config, layout)
     if options.dry_run:
@@ -182,12 +228,31 @@ def _run(name: str, overrides: list[str]) -> int:
             extend=options.extend,
         )
     _print_result(result, as_json=options.json)
-    return 0 if result.finished else 143
+    if archive is not None and result.finished:
+        _archive(result, archive, quiet=options.json)
+    return Exit.DONE if result.finished else 128 + result.signal
+
+
+def _archive(result: TrainResult, target: Layout, *, quiet: bool) -> None:
+    """Copy a finished run to another root."""
+    from trm_data.show.progress import terminal_progress
+    from trm_train.run.sync import sync_run
+
+    with terminal_progress(quiet=quiet) as progress:
+        synced = sync_run(result.folder, target, progress)
+    if not quiet:
+        print(
+            f"  archived: {synced.files_copied} files, {synced.bytes_copied / 1e6:.1f} MB, to {target.place}"
+        )
 
 
 def _print_result(result: TrainResult, *, as_json: bool) -> None:
     if as_json:
-        facts: dict[str, Any] = {"run": result.record.run, "folder": str(result.folder), "step": result.step}
+        facts: dict[str, Any] = {
+            "run": result.record.run,
+            "folder": result.folder.place,
+            "step": result.step,
+        }
         facts |= {"finished": result.finished, "started_at": result.started_at, "seconds": result.seconds}
         print(json.dumps(facts, indent=1))
     elif not result.finished:
@@ -197,8 +262,7 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
     elif result.started_at == result.step:
         print(f"{result.record.run}: already finished ({result.step:,} steps); --resume never starts anew")
     else:
-        taken = result.step - result.started_at
-        print(f"{result.record.run}: finished, {taken:,} steps in {result.seconds:.1f} s")
+        print(f"{result.record.run}: finished, {result.step:,} steps in {result.seconds:.1f} s")
         print(f"  evaluate it: trm-eval run {result.record.run}")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig
 from trm_train.run.record import RunRecord
 
@@ -49,26 +49,27 @@ class RunConsole:
         if self._bar is not None:
             self._bar.stop()
 
-    def begin(self, record: RunRecord, folder: Path, start_step: int, compiled: CompiledStep) -> None:
+    def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
         """Say what runs, where, from which step."""
         begins = f"goes on from step {start_step:,}" if start_step else "begins"
-        self._line(f"{record.run} {begins}; {folder}")
         self._total = record.total_steps
-        self._line(
+        lines = self._lines(
+            f"{record.run} {begins}; {folder}",
             f"{compiled.num_parameters:,} parameters, {self._total:,} steps of "
-            f"{self._config.data.global_batch_size} slots, compiled in {compiled.seconds:.1f} s"
+            f"{self._config.data.global_batch_size} slots, compiled in {compiled.seconds:.1f} s",
         )
         self._marked = time.perf_counter()
         if self._bar is not None:
             self._task = self._bar.add_task("train", total=self._total, completed=start_step, rate="")
             self._bar.start()
+        return lines
 
     def step(self, step: int) -> None:
         """Move the bar."""
         if self._bar is not None:
             self._bar.update(self._task, completed=step)
 
-    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> None:
+    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
         """A line for the steps since the last one."""
         self.step(step)
         now = time.perf_counter()
@@ -78,25 +79,26 @@ class RunConsole:
         speed = f"{rate:.1f} steps/s, {rate * self._config.data.global_batch_size:,.0f} examples/s"
         if self._bar is not None:
             self._bar.update(self._task, rate=speed)
-        self._line(
+        return self._lines(
             f"step {step:>6,}  loss {metrics['lm_loss']:.4f}  cells {_percent(metrics['accuracy'])}  "
             f"exact {_percent(metrics['exact_accuracy'])}  {rows_loaded:,} rows  {speed}, {_duration(left)} left"
         )
 
-    def validated(self, step: int, metrics: dict[str, float]) -> None:
+    def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
         """Say what the validation split gave."""
-        self._line(
+        return self._lines(
             f"step {step:>6,}  validation: exact {_percent(metrics['exact_accuracy'])} of {metrics['count']:,.0f}, "
             f"cells {_percent(metrics['accuracy'])} (EMA weights)"
         )
 
-    def _line(self, text: str) -> None:
-        if self._quiet:
-            return
-        if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False)
-        else:
-            print(text, file=sys.stderr, flush=True)
+    def _lines(self, *lines: str) -> list[str]:
+        """Show lines, and return them for the log."""
+        for text in () if self._quiet else lines:
+            if self._bar is not None:
+                self._bar.console.print(text, markup=False, highlight=False)
+            else:
+                print(text, file=sys.stderr, flush=True)
+        return list(lines)
 
 
 def _percent(share: float) -> str:

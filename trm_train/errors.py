@@ -11,3 +11,9 @@ class ConfigError(TrainError):
 
 class CheckpointError(TrainError):
     """A checkpoint that is missing, unreadable, or belongs to another configuration or dataset."""
+
+
+class NotFiniteError(TrainError):
+    """The loss is no number any more: the run cannot go on as it is."""
+
+    exit_code = 3

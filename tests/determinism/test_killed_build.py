@@ -10,8 +10,7 @@ import pytest
 
 from trm_data.build.flow import build_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.datasets import dataset_names
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 from trm_data.verify.flow import verify_dataset
 
 BUILD = """
@@ -22,7 +21,7 @@ from conftest import small_request
 from trm_data.build import flow as build
 from trm_data.kinds import sizes
 from trm_data.engine.local import LocalEngine
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 sizes.BRIEF_ROWS = 0  # so that worker processes write the shards
 engine = LocalEngine(2)
@@ -31,7 +30,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 begun = time.perf_counter()
 request = small_request(size=60, aug=400, name="killed")
-build.build_dataset(request, Layout(Path(sys.argv[1])), engine=engine, shard_examples=1500)
+build.build_dataset(request, resolve_root(Path(sys.argv[1])), engine=engine, shard_examples=1500)
 print(time.perf_counter() - begun, flush=True)
 """
 
@@ -64,20 +63,20 @@ def test_killed_at_random_moments(tmp_path: Path, request_small, kills: int) -> 
         go(undisturbed)
         seconds = float(undisturbed.stdout.readline())
         undisturbed.communicate(timeout=60)
-    expected = read_manifest(Layout(tmp_path / "whole"), "killed").content_digest
+    expected = read_manifest(resolve_root(tmp_path / "whole"), "killed").content_digest
     request = request_small(size=60, aug=400, name="killed")
     draws = random.Random(kills)
     killed = resumed = 0
     for number in range(kills):
-        layout = Layout(tmp_path / f"root{number}")
-        with start(layout.root) as process:
+        layout = resolve_root(tmp_path / f"root{number}")
+        with start(layout.machine) as process:
             go(process)
             if number % 2:
                 time.sleep(draws.uniform(0, seconds * 1.1))
             else:  # in the middle of writing shards, whatever the machine is doing meanwhile
-                wait_for_shards(layout.dataset("killed"), draws.randint(1, 12))
+                wait_for_shards(layout.dataset("killed").here, draws.randint(1, 12))
             process.kill()
-        killed += not dataset_names(layout)
+        killed += not layout.dataset_names()
         result = build_dataset(request, layout, shard_examples=1500)
         resumed += result.shards_kept > 0
         assert result.manifest.content_digest == expected

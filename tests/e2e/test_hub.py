@@ -18,7 +18,7 @@ from trm_data.generate.maze import generate_mazes
 from trm_data.generate.sudoku import generate
 from trm_data.manifest import read_manifest
 from trm_data.solve.maze import label_mazes
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 
 pytest.importorskip("huggingface_hub", reason="needs the extra hf")
 
@@ -117,7 +117,7 @@ def build(root: Path, endpoint: str, *options: str, kind: str = "sudoku") -> sub
 def test_train_and_test_files_are_read_at_a_commit(hub: str, tmp_path: Path) -> None:
     done = build(tmp_path, hub, "--size", "6", "--aug", "2", "--val-size", "2", "--test-size", "5")
     assert done.returncode == 0, done.stderr
-    manifest = read_manifest(Layout(tmp_path), "sudoku-extreme-6-aug-2")
+    manifest = read_manifest(resolve_root(tmp_path), "sudoku-extreme-6-aug-2")
     assert manifest.spec.source.name == f"{REPOSITORY}/train.csv@{COMMIT}"
     assert manifest.spec.test_source is not None
     assert manifest.spec.test_source.name == f"{REPOSITORY}/test.csv@{COMMIT}"
@@ -131,7 +131,7 @@ def test_train_and_test_files_are_read_at_a_commit(hub: str, tmp_path: Path) -> 
 def test_mazes_have_a_repository_of_their_own(hub: str, tmp_path: Path) -> None:
     done = build(tmp_path, hub, "--size", "4", "--aug", "8", "--test-size", "2", kind="maze")
     assert done.returncode == 0, done.stderr
-    manifest = read_manifest(Layout(tmp_path), "maze-30x30-hard-4-aug-7")
+    manifest = read_manifest(resolve_root(tmp_path), "maze-30x30-hard-4-aug-7")
     assert manifest.spec.source.name == f"{MAZES}/train.csv@{COMMIT}"
     assert {split: entry.num_examples for split, entry in manifest.splits.items()} == {"train": 32, "test": 2}
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from trm_data.loader.dataset import open_dataset
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 
 BIN = Path(sys.executable).parent
 OVERRIDES = [
@@ -118,7 +118,7 @@ def test_predictions_are_drawn(root: Path) -> None:
 
 
 def test_a_dry_run_says_what_would_run(root: Path) -> None:
-    before = sorted(path for path in Layout(root).runs.rglob("*"))
+    before = sorted(path for path in resolve_root(root).machine.rglob("*"))
     arguments = ["trm-train", "run", "quickstart", *OVERRIDES, "--seed", "9", "--dry-run"]
     out = command(*arguments, root=root).stdout
     for words in (
@@ -132,7 +132,7 @@ def test_a_dry_run_says_what_would_run(root: Path) -> None:
     plan = json.loads(command(*arguments, "--json", root=root).stdout)
     assert plan["total_steps"] == 20
     assert plan["run"].endswith("-s9")
-    assert sorted(path for path in Layout(root).runs.rglob("*")) == before
+    assert sorted(path for path in resolve_root(root).machine.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

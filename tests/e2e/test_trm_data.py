@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 SMALL = [
@@ -158,5 +158,5 @@ heavy = {{"grain", "jax", "torch"}} & set(sys.modules)
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=120)
-    assert Layout(tmp_path).catalog.is_file()
-    assert time.time() - Layout(tmp_path).catalog.stat().st_mtime < 120
+    assert resolve_root(tmp_path).catalog.is_file()
+    assert time.time() - resolve_root(tmp_path).catalog.stat().st_mtime < 120

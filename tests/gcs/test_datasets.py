@@ -21,7 +21,6 @@ from trm_data.errors import BucketError, BuildError, CorruptDatasetError, Datase
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest, read_manifest, write_manifest
 from trm_data.specs import canonical_json
-from trm_data.storage.datasets import dataset_names
 from trm_data.storage.root import Layout, require_local, resolve_root
 from trm_data.storage.turn import turn_to_write
 from trm_data.verify.flow import verify_dataset
@@ -52,10 +51,12 @@ def test_a_dataset_on_a_bucket_is_the_local_one(
     built: Manifest, bucket: Layout, small_layout: Layout, machine: Machine
 ) -> None:
     assert built.content_digest == read_manifest(small_layout, "small").content_digest
-    assert not bucket.dataset("small").exists() or not list(bucket.dataset("small").rglob("*.array_record"))
+    assert not bucket.dataset("small").here.exists() or not list(
+        bucket.dataset("small").here.rglob("*.array_record")
+    )
     machine("second")
     for split in ("train", "validation", "test"):
-        there, here = open_dataset("small", URL, split), open_dataset("small", small_layout.root, split)
+        there, here = open_dataset("small", URL, split), open_dataset("small", small_layout.machine, split)
         rows = np.arange(len(here))
         for key, values in here.read(rows).items():
             np.testing.assert_array_equal(there.read(rows)[key], values)
@@ -65,7 +66,7 @@ def test_a_dataset_on_a_bucket_is_the_local_one(
 def test_the_loader_gives_the_same_batches(built: Manifest, small_layout: Layout, machine: Machine) -> None:
     machine("second")
     batches = []
-    for root in (URL, small_layout.root):
+    for root in (URL, small_layout.machine):
         dataset = open_dataset("small", root, budget_bytes=1)  # mapped from decoded files
         with trm_data.make_loader(dataset, global_batch_size=16, seed=5) as loader:
             batches.append([next(loader) for _ in range(20)])
@@ -185,7 +186,7 @@ def test_a_replaced_object_is_built_again(
 
 def test_no_manifest_no_dataset(built: Manifest, server: GcsServer, machine: Machine, bucket: Layout) -> None:
     del server.objects["bucket"]["trm/datasets/small/manifest.json"]
-    assert dataset_names(bucket) == []
+    assert bucket.dataset_names() == []
     with pytest.raises(DatasetNotFoundError):
         open_dataset("small", URL)
 
@@ -194,13 +195,13 @@ def test_only_one_manifest_of_two(built: Manifest, server: GcsServer, bucket: La
     import dataclasses
 
     before = server.objects["bucket"]["trm/datasets/small/manifest.json"].data
-    write_manifest(bucket, built)  # the same bytes: an answer that was lost looks like this
+    write_manifest(bucket.dataset("small"), built)  # the same bytes: an answer that was lost looks like this
     later = dataclasses.replace(built, built_at="2030-01-01T00:00:00+00:00")
     with pytest.raises(BuildError, match="another machine published the same rows"):
-        write_manifest(bucket, later)
+        write_manifest(bucket.dataset("small"), later)
     other = dataclasses.replace(built, content_digest="0" * 64)
     with pytest.raises(BuildError, match="another machine published another dataset"):
-        write_manifest(bucket, other)
+        write_manifest(bucket.dataset("small"), other)
     assert server.objects["bucket"]["trm/datasets/small/manifest.json"].data == before
 
 
@@ -209,7 +210,7 @@ def test_two_machines_at_once(
 ) -> None:
     monkeypatch.setattr(trm_data.storage.claim, "BEAT_S", 0.1)
     monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
-    with turn_to_write(machine("first"), "small") as turn:
+    with turn_to_write(machine("first").dataset("small")) as turn:
         second = machine("second")
         with pytest.raises(BuildError, match=r"another machine is at work on this dataset \(.*process \d+"):
             build_dataset(request_small(), second)
@@ -222,7 +223,9 @@ def test_a_dead_machine_is_taken_over_and_its_ghost_publishes_nothing(
 ) -> None:
     monkeypatch.setattr(trm_data.storage.claim, "LEASE_S", 0.3)
     monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
-    with turn_to_write(machine("first"), "small") as turn:  # its first sign of life comes after BEAT_S
+    with turn_to_write(
+        machine("first").dataset("small")
+    ) as turn:  # its first sign of life comes after BEAT_S
         build_dataset(request_small(), machine("second"))
         with pytest.raises(BuildError, match="another machine took over"):
             turn.check()
@@ -274,11 +277,11 @@ def test_a_manifest_that_leads_elsewhere(
     server.put("bucket", path, json.dumps(forged).encode())
     with pytest.raises(CorruptDatasetError, match="can be no file of a dataset"):
         open_dataset("small", URL)
-    local = Layout(tmp_path / "local")
-    local.dataset("small").mkdir(parents=True)
-    (local.dataset("small") / "manifest.json").write_text(json.dumps(forged))
+    local = resolve_root(tmp_path / "local")
+    local.dataset("small").here.mkdir(parents=True)
+    (local.dataset("small").here / "manifest.json").write_text(json.dumps(forged))
     with pytest.raises(CorruptDatasetError, match="can be no file of a dataset"):
-        open_dataset("small", local.root)
+        open_dataset("small", local.machine)
     assert len(verify_dataset(local, "small").problems) == 1
 
 
@@ -314,7 +317,7 @@ def test_training_needs_a_local_root(server: GcsServer, capsys: pytest.CaptureFi
 
 def test_a_bucket_that_is_not_there(server: GcsServer, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BucketError, match="there is no bucket missing"):
-        dataset_names(resolve_root("gs://missing/trm"))
+        resolve_root("gs://missing/trm").dataset_names()
     code, out = run(capsys, "build", "sudoku", "--size", "2", "--box", "2x2", "--root", "gs://missing/trm")
     assert code == 2
     assert "there is no bucket missing" in out

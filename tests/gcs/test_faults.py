@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-import trm_data.storage.bucket
+import trm_data.storage.objects
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.build.flow import build_dataset
@@ -14,7 +14,6 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, DatasetNotFoundError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.datasets import dataset_names
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 
@@ -44,7 +43,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
             return sleep if name == "sleep" else getattr(asyncio, name)
 
     monkeypatch.setattr(gcsfs.retry, "asyncio", Quick())
-    monkeypatch.setattr(trm_data.storage.bucket, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(trm_data.storage.objects, "FIRST_WAIT_S", 0.02)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,8 @@ def test_a_build_outlives_faults(
     faults: dict,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.bucket, "SILENCE_S", 0.3)
-    trm_data.storage.bucket.close_connections()
+    monkeypatch.setattr(trm_data.storage.objects, "SILENCE_S", 0.3)
+    trm_data.storage.objects.close_connections()
     for fault, count in faults.items():
         setattr(server.faults, fault, count)
     built = build_dataset(request_small(), bucket, shard_examples=50, engine=ONE).manifest
@@ -85,10 +84,10 @@ def test_uploads_in_parts_outlive_faults(
     import hashlib
     import random
 
-    monkeypatch.setattr(trm_data.storage.bucket, "CHUNK_BYTES", 2**20)
+    monkeypatch.setattr(trm_data.storage.objects, "CHUNK_BYTES", 2**20)
     content = random.Random(0).randbytes(7 * 2**20 + 5)
     (tmp_path / "file").write_bytes(content)
-    store = trm_data.storage.bucket.Bucket(URL)
+    store = trm_data.storage.objects.Bucket(URL)
     digest = hashlib.sha256(content).hexdigest()
     server.faults.cut_uploads, server.faults.lost_answers = 2, 1
     assert store.upload("big", tmp_path / "file", digest)
@@ -108,8 +107,8 @@ def test_uploads_in_parts_outlive_faults(
 def test_reading_outlives_faults(
     server: GcsServer, built: str, machine: Machine, faults: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.bucket, "SILENCE_S", 0.3)
-    trm_data.storage.bucket.close_connections()
+    monkeypatch.setattr(trm_data.storage.objects, "SILENCE_S", 0.3)
+    trm_data.storage.objects.close_connections()
     machine("second")
     for fault, count in faults.items():
         setattr(server.faults, fault, count)
@@ -129,7 +128,7 @@ def test_a_bucket_that_stays_away_ends_in_a_clear_error(
     with pytest.raises(BucketError, match="check the network"):
         build_dataset(request_small(name="other"), second)
     server.faults.unavailable = 0
-    assert dataset_names(second) == ["small"]
+    assert second.dataset_names() == ["small"]
     server.faults.cut_downloads = 10**6
     with pytest.raises(BucketError, match="check the network"):
         open_dataset("small", URL)
@@ -151,7 +150,7 @@ def test_an_error_in_the_middle_of_a_build_leaves_no_dataset(
     with pytest.raises(BucketError):
         build_dataset(request_small(), bucket, shard_examples=50, engine=ONE)
     server.faults.unavailable = 0
-    assert dataset_names(bucket) == []
+    assert bucket.dataset_names() == []
     again = build_dataset(request_small(), bucket, shard_examples=50, engine=ONE)
     assert again.shards_kept >= 4
     assert verify_dataset(bucket, "small").problems == []
@@ -163,12 +162,12 @@ def test_listings_that_are_behind(
     server.freeze_listings()
     built = build_dataset(request_small(), bucket, shard_examples=50).manifest
     second = machine("second")
-    assert dataset_names(second) == []  # it is there, and can be opened by name
+    assert second.dataset_names() == []  # it is there, and can be opened by name
     assert open_dataset("small", URL).content_digest == built.content_digest
     assert verify_dataset(second, "small").problems == []
     server.freeze_listings()
     del server.objects["bucket"]["trm/datasets/small/manifest.json"]
-    assert dataset_names(second) == ["small"]  # it is gone
+    assert second.dataset_names() == ["small"]  # it is gone
     assert list_datasets(second) == []
     with pytest.raises(DatasetNotFoundError):
         open_dataset("small", URL)

@@ -12,7 +12,6 @@ import pytest
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.build.flow import build_dataset
-from trm_data.storage.datasets import dataset_names
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
@@ -24,7 +23,7 @@ import sys, time
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 from conftest import small_request
 from trm_data.build.flow import build_dataset
-from trm_data.storage.bucket import Bucket
+from trm_data.storage.objects import Bucket
 from trm_data.storage.root import resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 Bucket(sys.argv[1]).stat("warm")
@@ -59,7 +58,7 @@ def test_killed_at_random_moments(
 ) -> None:
     request = request_small(size=60, aug=400, name="killed")
     expected = build_dataset(
-        request, Layout(tmp_path / "local"), shard_examples=SHARD_EXAMPLES
+        request, resolve_root(tmp_path / "local"), shard_examples=SHARD_EXAMPLES
     ).manifest.content_digest
     machine("first")
     for whole in ("cold", "whole"):
@@ -77,7 +76,7 @@ def test_killed_at_random_moments(
             time.sleep(draws.uniform(0.05, seconds * 1.05))
             process.kill()
         layout = resolve_root(url)
-        finished = dataset_names(layout) != []
+        finished = layout.dataset_names() != []
         killed += not finished
         shards = sum(
             name.startswith(f"trm/{number}/") and name.endswith(".array_record") for name in server.written
@@ -90,7 +89,7 @@ def test_killed_at_random_moments(
         assert result.manifest.content_digest == expected
         assert again <= 19  # each shard is uploaded once, whatever was killed
         resumed += result.shards_kept > 0 and shards > 0
-        assert not [path for path in layout.dataset("killed").rglob("*") if path.is_file()]
+        assert not [path for path in layout.dataset("killed").here.rglob("*") if path.is_file()]
         machine("another")
         assert verify_dataset(resolve_root(url), "killed").problems == []
     assert killed >= 4, "too few kills came before the manifest to mean anything"

@@ -16,7 +16,7 @@ from trm_data.cli import main
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, SpecError
 from trm_data.manifest import read_manifest
-from trm_data.storage.datasets import dataset_names, publish_file
+from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
@@ -28,7 +28,7 @@ Machine = Callable[[str], Layout]
 @pytest.fixture
 def local(tmp_path: Path, request_small: Make) -> Layout:
     """A local root with `small` in 7 shards."""
-    layout = Layout(tmp_path / "local")
+    layout = resolve_root(tmp_path / "local")
     build_dataset(request_small(), layout, shard_examples=50)
     return layout
 
@@ -39,7 +39,7 @@ def count(layout: Layout) -> int:
 
 
 def manifest_bytes(layout: Layout) -> bytes:
-    return (layout.dataset("small") / "manifest.json").read_bytes()
+    return (layout.dataset("small").here / "manifest.json").read_bytes()
 
 
 def test_there_and_to_another_bucket_and_back(
@@ -48,8 +48,8 @@ def test_there_and_to_another_bucket_and_back(
     steps = [
         (local, machine("first")),
         (resolve_root(URL), resolve_root("gs://other")),
-        (resolve_root("gs://other"), Layout(tmp_path / "back")),
-        (Layout(tmp_path / "back"), Layout(tmp_path / "beside")),
+        (resolve_root("gs://other"), resolve_root(tmp_path / "back")),
+        (resolve_root(tmp_path / "back"), resolve_root(tmp_path / "beside")),
     ]
     for number, (source, target) in enumerate(steps):
         machine(f"machine{number}")
@@ -60,12 +60,16 @@ def test_there_and_to_another_bucket_and_back(
         assert query_catalog(target, "SELECT dataset FROM datasets").rows == [("small",)]
         (again,), _ = sync_datasets(source, target)
         assert (again.unchanged, again.files_copied) == (True, 0)
-    back = Layout(tmp_path / "beside")
+    back = resolve_root(tmp_path / "beside")
     assert manifest_bytes(back) == manifest_bytes(local)
-    files = [path.relative_to(local.dataset("small")) for path in local.dataset("small").rglob("*.*")]
+    files = [
+        path.relative_to(local.dataset("small").here) for path in local.dataset("small").here.rglob("*.*")
+    ]
     assert len(files) == count(local) + 7 + 2  # and sidecars, card, manifest
     for file in files:
-        assert (back.dataset("small") / file).read_bytes() == (local.dataset("small") / file).read_bytes()
+        assert (back.dataset("small").here / file).read_bytes() == (
+            local.dataset("small").here / file
+        ).read_bytes()
 
 
 class StoppedError(Exception):
@@ -83,20 +87,20 @@ def test_an_interrupted_copy_goes_on(
 ) -> None:
     machine("first")
     target = resolve_root(target_url or tmp_path / "target")
-    left = [5]
+    left, publish = [5], DatasetFolder.publish
 
-    def publish_five(*arguments, **options) -> bool:
+    def publish_five(*arguments) -> bool:
         if not left[0]:
             raise StoppedError
         left[0] -= 1
-        return publish_file(*arguments, **options)
+        return publish(*arguments)
 
     monkeypatch.setattr(trm_data.sync, "AT_A_TIME", 1)
-    monkeypatch.setattr(trm_data.sync, "publish_file", publish_five)
+    monkeypatch.setattr(DatasetFolder, "publish", publish_five)
     with pytest.raises(StoppedError):
         sync_datasets(local, target)
-    assert dataset_names(target) == []
-    monkeypatch.setattr(trm_data.sync, "publish_file", publish_file)
+    assert target.dataset_names() == []
+    monkeypatch.setattr(DatasetFolder, "publish", publish)
     (done,), _ = sync_datasets(local, target)
     assert (done.files_copied, done.files_kept) == (count(local) - 5, 5)
     assert verify_dataset(target, "small").problems == []
@@ -135,14 +139,14 @@ def test_another_dataset_of_the_name_stays(
 
 
 def test_what_is_damaged_is_not_copied(local: Layout, server: GcsServer, machine: Machine) -> None:
-    shard = local.dataset("small") / "train-00001-of-00005.array_record"
+    shard = local.dataset("small").here / "train-00001-of-00005.array_record"
     data = bytearray(shard.read_bytes())
     data[50] ^= 1
     shard.write_bytes(bytes(data))
     target = machine("first")
     with pytest.raises(CorruptDatasetError, match=r"train-00001.*: its bytes have changed"):
         sync_datasets(local, target)
-    assert dataset_names(target) == []
+    assert target.dataset_names() == []
     assert "trm/datasets/small/train-00001-of-00005.array_record" not in server.names("bucket")
 
 
@@ -155,7 +159,7 @@ def test_names_and_roots(local: Layout, server: GcsServer, machine: Machine, req
     with pytest.raises(SpecError, match="are the same root"):
         sync_datasets(local, local)
     done, _ = sync_datasets(local, target, ["more"])
-    assert [one.name for one in done] == ["more"] == dataset_names(target)
+    assert [one.name for one in done] == ["more"] == target.dataset_names()
     done, _ = sync_datasets(local, target)
     assert [(one.name, one.unchanged) for one in done] == [("more", True), ("small", False)]
 
@@ -170,17 +174,17 @@ def test_the_command(
             main(["sync", *arguments])
         return int(ended.value.code or 0), *capsys.readouterr()
 
-    code, out, _ = run(str(local.root), URL, "small", "--json")
+    code, out, _ = run(str(local.machine), URL, "small", "--json")
     found = json.loads(out)["datasets"][0]
     assert (code, found["files_copied"], found["unchanged"]) == (0, count(local), False)
-    code, out, _ = run(str(local.root), URL)
+    code, out, _ = run(str(local.machine), URL)
     assert (code, out) == (0, "small: already there, nothing to do\n")
     files = count(local)
-    shutil.rmtree(local.root)
-    code, out, err = run(URL, str(local.root))
+    shutil.rmtree(local.machine)
+    code, out, err = run(URL, str(local.machine))
     assert code == 0
     assert out.startswith(f"small: {files} files, ")
     assert "copy small: " in err
     assert " bytes in " in err
-    code, _, err = run(URL, str(local.root), "nothing")
+    code, _, err = run(URL, str(local.machine), "nothing")
     assert (code, "no dataset 'nothing' under gs://bucket/trm" in err) == (2, True)

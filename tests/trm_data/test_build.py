@@ -15,8 +15,7 @@ from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import SudokuOptions
-from trm_data.storage.datasets import dataset_names
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 Make = Callable[..., BuildRequest]
@@ -31,7 +30,7 @@ PUZZLES = [
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path / "root")
+    return resolve_root(tmp_path / "root")
 
 
 @pytest.fixture
@@ -132,7 +131,7 @@ def group_inputs(dataset: Dataset, group: int) -> np.ndarray:
 def test_smaller_sets_are_the_beginning_of_larger_ones(layout: Layout, request_small: Make) -> None:
     large = build_dataset(request_small(name="large"), layout).manifest.name
     small = build_dataset(request_small(name="part", size=10, aug=4), layout).manifest.name
-    more, fewer = open_dataset(large, layout.root), open_dataset(small, layout.root)
+    more, fewer = open_dataset(large, layout.machine), open_dataset(small, layout.machine)
     for group in range(10):
         np.testing.assert_array_equal(group_inputs(fewer, group), group_inputs(more, group)[:5])
 
@@ -144,7 +143,7 @@ def test_augmentations_of_a_group_are_distinct_even_for_symmetric_puzzles(
         size=6, aug=400, val_size=0, test_size=0, options=SudokuOptions(box_rows=2, box_columns=2)
     )
     build_dataset(request, layout)
-    dataset = open_dataset("small", layout.root)
+    dataset = open_dataset("small", layout.machine)
     for group in range(6):
         inputs = group_inputs(dataset, group)
         assert len(np.unique(inputs, axis=0)) == len(inputs)
@@ -157,7 +156,7 @@ def test_more_puzzles_than_there_are(layout: Layout, request_small: Make) -> Non
         SpecError, match=r"--size 500: the generator has only \d+ usable, inequivalent puzzles"
     ):
         build_dataset(request, layout)
-    assert dataset_names(layout) == []
+    assert layout.dataset_names() == []
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_more_puzzles_than_there_are(layout: Layout, request_small: Make) -> Non
 def test_impossible_specifications(layout: Layout, request_small: Make, change: dict, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         build_dataset(request_small(**change), layout)
-    assert dataset_names(layout) == []
+    assert layout.dataset_names() == []
 
 
 def test_answers_and_ratings_may_be_empty(layout: Layout, from_csv) -> None:
@@ -217,7 +216,7 @@ def test_a_bad_row_stops_the_build_or_is_noted(layout: Layout, from_csv, row: st
     with pytest.raises(BadRowError, match=reason) as caught:
         build_dataset(from_csv(*rows), layout)
     assert "puzzles.csv:" in str(caught.value)
-    assert dataset_names(layout) == []
+    assert layout.dataset_names() == []
     result = build_dataset(from_csv(*rows, size=2, on_bad_row="skip"), layout)
     if result.rejects:  # the order is keyed by the seed: a row that is not reached is not judged
         from trm_data.catalog.query import query_catalog
@@ -255,7 +254,7 @@ def test_published_multi_solution_puzzles_are_refused(
     )
     with pytest.raises(BadRowError, match=r"several.txt:\d+: the puzzle has several solutions"):
         build_dataset(request, layout)
-    assert dataset_names(layout) == []
+    assert layout.dataset_names() == []
 
 
 def test_real_puzzles_split_without_shared_symmetry_classes(layout: Layout, shared_data: Path) -> None:

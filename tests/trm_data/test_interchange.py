@@ -18,7 +18,7 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "published_layout"
@@ -26,7 +26,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "publis
 
 @pytest.fixture
 def layout(tmp_path) -> Layout:
-    return Layout(tmp_path / "root")
+    return resolve_root(tmp_path / "root")
 
 
 def import_folder(folder: Path, layout: Layout, name: str) -> Manifest:
@@ -58,7 +58,7 @@ def test_round_trips_are_equal(tmp_path, layout: Layout, request_small, form: st
     imported = import_folder(tmp_path / "out", layout, "back")
     assert verify_dataset(layout, "back").problems == []
     for split in imported.splits:
-        made, back = (open_dataset(name, layout.root, split) for name in ("made", "back"))
+        made, back = (open_dataset(name, layout.machine, split) for name in ("made", "back"))
         rows = np.arange(len(made))
         assert len(back) == len(made)
         for name, values in made.read(rows).items():

@@ -62,15 +62,15 @@ def test_a_root_on_a_bucket_keeps_local_things_in_the_cache(
 ) -> None:
     monkeypatch.setenv("TRM_CACHE", str(tmp_path))
     layout = resolve_root("gs://bucket/prefix/")
-    assert layout.place == layout.url == "gs://bucket/prefix"
-    assert layout.root.parent == tmp_path / "roots"
+    assert layout.place == "gs://bucket/prefix"
+    assert layout.machine.parent == tmp_path / "roots"
     assert layout == resolve_root("gs://bucket/prefix")
-    assert layout.root != resolve_root("gs://bucket/other").root
+    assert layout.machine != resolve_root("gs://bucket/other").machine
     with pytest.raises(SpecError, match="training needs a local folder"):
         require_local(layout, "training")
 
 
 def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setenv("TRM_ROOT", str(tmp_path))
-    assert resolve_root().root == tmp_path
-    assert resolve_root(tmp_path / "other").root == tmp_path / "other"
+    assert resolve_root().machine == tmp_path
+    assert resolve_root(tmp_path / "other").machine == tmp_path / "other"

@@ -15,20 +15,20 @@ from trm_data.records import Rows
 from trm_data.shards.reader import read_blocks
 from trm_data.shards.writer import write_shard
 from trm_data.storage.atomic import file_sha256
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 
 @pytest.fixture
 def folder(small_layout: Layout, tmp_path: Path) -> Path:
     """A copy of the small dataset that may be damaged."""
-    target = Layout(tmp_path).dataset("small")
-    shutil.copytree(small_layout.dataset("small"), target)
+    target = resolve_root(tmp_path).dataset("small").here
+    shutil.copytree(small_layout.dataset("small").here, target)
     return target
 
 
 def damaged(folder: Path) -> list[str]:
-    return verify_dataset(Layout(folder.parents[1]), "small").problems
+    return verify_dataset(resolve_root(folder.parents[1]), "small").problems
 
 
 def first_shard(folder: Path) -> Path:
@@ -42,7 +42,7 @@ def flip(path: Path, position: int) -> None:
 
 
 def test_a_whole_dataset_is_whole(folder: Path) -> None:
-    result = verify_dataset(Layout(folder.parents[1]), "small")
+    result = verify_dataset(resolve_root(folder.parents[1]), "small")
     assert result.whole
     assert result.counts == {"files": 13, "examples": 260, "puzzles checked": 44}
 
@@ -70,7 +70,7 @@ def test_a_copied_folder_is_no_dataset(folder: Path) -> None:
     shutil.copytree(folder, folder.with_name("copy"))
     with pytest.raises(CorruptDatasetError, match="is that of 'small'"):
         open_dataset("copy", folder.parents[1])
-    assert verify_dataset(Layout(folder.parents[1]), "copy").problems
+    assert verify_dataset(resolve_root(folder.parents[1]), "copy").problems
 
 
 def test_a_truncated_shard(folder: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_changed_catalog_file(folder: Path) -> None:
 
 def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:
     """Change rows of the training split and make every digest fit again, as a faulty builder would."""
-    layout = Layout(folder.parents[1])
+    layout = resolve_root(folder.parents[1])
     manifest = read_manifest(layout, "small")
     value = manifest.to_json()
     for shard in value["splits"]["train"]["shards"]:
@@ -194,7 +194,7 @@ def test_a_builder_that_numbers_every_row_as_a_group(folder: Path) -> None:
 
 
 def test_a_manifest_that_numbers_groups_wrongly(folder: Path) -> None:
-    layout = Layout(folder.parents[1])
+    layout = resolve_root(folder.parents[1])
     value = read_manifest(layout, "small").to_json()
     value["splits"]["train"]["shards"][1]["first_group"] += 1
     _write_manifest_that_fits(folder, layout, value)
@@ -203,8 +203,8 @@ def test_a_manifest_that_numbers_groups_wrongly(folder: Path) -> None:
 
 def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
     """A test puzzle is replaced by an augmentation of a training puzzle; all digests fit."""
-    layout = Layout(folder.parents[1])
-    train = open_dataset("small", layout.root)
+    layout = resolve_root(folder.parents[1])
+    train = open_dataset("small", layout.machine)
     value = read_manifest(layout, "small").to_json()
     shard = value["splits"]["test"]["shards"][0]
     path = folder / shard["file"]

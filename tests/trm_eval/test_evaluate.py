@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, ResultError
 from trm_eval.evaluate import choose_step, code_version
 from trm_eval.score.cells import labelled_cells, wrong_cells
@@ -63,7 +63,7 @@ def test_token_lists_keep_their_rows() -> None:
 
 
 def test_rows_that_do_not_fit_the_schema_are_refused(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = resolve_root(tmp_path)
     with pytest.raises(ResultError, match="could not be written"):
         write_table(layout, "runs", "e", "r", "run", [{"seed": "not a number"}])
     with pytest.raises(ResultError):
@@ -72,7 +72,7 @@ def test_rows_that_do_not_fit_the_schema_are_refused(tmp_path: Path) -> None:
 
 
 def test_writing_again_replaces(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = resolve_root(tmp_path)
     for seed in (1, 2):
         path = write_table(layout, "runs", "e", "r", "run", [{"seed": seed}])
     assert pq.read_table(path)["seed"].to_pylist() == [2]

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from trm_data.build.flow import build_dataset
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import Checkpoints, fingerprints, restore_weights, weights_steps
 from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.config.run import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
@@ -25,7 +26,8 @@ from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import read_metrics
 from trm_train.run.loop import TrainResult, train
-from trm_train.run.record import find_run, read_record
+from trm_train.run.observe import read_status
+from trm_train.run.record import find_run, list_runs, read_record
 from trm_train.state import init_state
 
 TINY = RunConfig(
@@ -49,8 +51,8 @@ EXPERIMENT = Experiment("tiny", "testing", lambda: TINY, "trm-data build sudoku"
 
 @pytest.fixture(scope="module")
 def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = Layout(tmp_path_factory.mktemp("training"))
-    shutil.copytree(small_layout.dataset("small"), layout.dataset("small"))
+    layout = resolve_root(tmp_path_factory.mktemp("training"))
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
     return layout
 
 
@@ -75,7 +77,7 @@ def undisturbed(layout: Layout) -> TrainResult:
     return run(layout)
 
 
-def metrics_without_clock(folder: Path) -> list[dict]:
+def metrics_without_clock(folder: Folder) -> list[dict]:
     return [{**row, "seconds": None} for row in read_metrics(folder).to_pylist()]
 
 
@@ -106,20 +108,20 @@ def test_resuming_gives_the_same_bits_and_metrics(
     """The process dies at step `cut` (nothing after its last checkpoint survives); the same command goes on."""
     from trm_train.run import loop
 
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
 
     class KilledError(Exception):
         pass
 
-    def killed(run, step, metrics, record=loop._record_step):
+    def killed(run, step, metrics, record=loop._note_step):
         if step >= cut:
             run.checkpoints.wait()
             raise KilledError
         record(run, step, metrics)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "_record_step", killed)
+        patched.setattr(loop, "_note_step", killed)
         with pytest.raises(KilledError):
             run(elsewhere)
     result = run(elsewhere)
@@ -133,9 +135,10 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_loop import EXPERIMENT, TINY, run
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
 print("ready", flush=True)
-result = run(Layout(Path(sys.argv[1])))
+result = run(resolve_root(Path(sys.argv[1])))
 print(result.step, result.finished, flush=True)
 """
 
@@ -150,12 +153,12 @@ def start(root: Path) -> subprocess.Popen:
 
 def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResult, tmp_path: Path) -> None:
     """SIGKILL as soon as the first checkpoint is there, then the same command."""
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
     with start(tmp_path) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (
-            elsewhere.runs.is_dir() and any(weights_steps(folder) for folder in elsewhere.runs.glob("*/*/*"))
+            any(weights_steps(folder) for folder in list_runs(elsewhere))
         ):
             time.sleep(0.01)
         process.kill()
@@ -165,8 +168,8 @@ def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResu
 
 
 def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) -> None:
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
     config = dataclasses.replace(TINY, total_steps=100_000)
 
     class Interrupting(RunConsole):
@@ -179,6 +182,10 @@ def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) ->
     assert not result.finished
     assert 7 <= result.step <= 9
     assert weights_steps(result.folder)[-1] == result.step
+    assert result.signal == signal.SIGTERM
+    status = read_status(result.folder)
+    assert status is not None
+    assert (status.state, status.step, status.total_steps) == ("stopped", result.step, 100_000)
 
 
 def test_starting_anew_forgets_the_run(layout: Layout, undisturbed: TrainResult) -> None:
@@ -195,12 +202,12 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
         'jax.monitoring.register_event_listener(lambda event, **_: events.append(event))\nprint("ready"',
     )
     program += "\nimport json\nprint(json.dumps({e: events.count(e) for e in set(events)}))\n"
-    shutil.rmtree(undisturbed.folder / "checkpoints")
+    shutil.rmtree(undisturbed.folder.uri("checkpoints"))
     done = None
     for _ in range(2):
-        shutil.rmtree(undisturbed.folder / "checkpoints", ignore_errors=True)
+        shutil.rmtree(undisturbed.folder.uri("checkpoints"), ignore_errors=True)
         done = subprocess.run(
-            [sys.executable, "-c", program, str(layout.root)],
+            [sys.executable, "-c", program, str(layout.machine)],
             capture_output=True,
             text=True,
             check=True,
@@ -212,10 +219,10 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
 
 
 def test_a_rebuilt_dataset_with_other_rows_is_refused(layout: Layout, tmp_path: Path, request_small) -> None:
-    elsewhere = Layout(tmp_path)
+    elsewhere = resolve_root(tmp_path)
     build_dataset(request_small(), elsewhere)
     run(elsewhere)
-    shutil.rmtree(elsewhere.dataset("small"))
+    shutil.rmtree(elsewhere.dataset("small").here)
     build_dataset(request_small(seed=99), elsewhere)
     with pytest.raises(CheckpointError, match="began with other rows"):
         run(elsewhere)
@@ -223,10 +230,10 @@ def test_a_rebuilt_dataset_with_other_rows_is_refused(layout: Layout, tmp_path: 
 
 
 def test_a_checkpoint_whose_arrays_changed_is_refused(layout: Layout, tmp_path: Path) -> None:
-    elsewhere = Layout(tmp_path)
-    shutil.copytree(layout.dataset("small"), elsewhere.dataset("small"))
+    elsewhere = resolve_root(tmp_path)
+    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
     result = run(elsewhere)
-    meta = next((result.folder / "checkpoints" / "weights" / "12").rglob("metadata"))
+    meta = next(Path(result.folder.uri("checkpoints/weights/12")).rglob("metadata"))
     value = json.loads(meta.read_text())
     value["fingerprints"]["ema.lm_head.kernel"] ^= 1
     meta.write_text(json.dumps(value))
@@ -268,7 +275,7 @@ def test_a_batch_that_does_not_fit_the_devices(layout: Layout) -> None:
         "JAX_PLATFORMS": "cpu",
     }
     failed = subprocess.run(
-        [sys.executable, "-c", program, str(layout.root)],
+        [sys.executable, "-c", program, str(layout.machine)],
         capture_output=True,
         text=True,
         env=environment,

@@ -14,11 +14,10 @@ from trm_data.kinds.base import load_kind
 from trm_data.kinds.rows import MadeRows, base_rows, make_rows
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests
+from trm_data.shards.naming import sidecar_name
 from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
 from trm_data.specs import DatasetSpec, Split
-from trm_data.storage.datasets import damaged_files, publish_built, publish_note, read_note
-from trm_data.storage.naming import sidecar_name
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.datasets import DatasetFolder
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ class ShardJob:
     Attributes:
         spec: What is built.
         split: Which split.
-        layout: The root.
-        name: The dataset.
+        folder: The dataset's folder.
         file: Name of the shard within it.
         groups: The base puzzles of this shard.
         first_group: Number of the first of them in its split.
@@ -38,8 +36,7 @@ class ShardJob:
 
     spec: DatasetSpec
     split: Split
-    layout: Layout
-    name: str
+    folder: DatasetFolder
     file: str
     groups: Groups
     first_group: int
@@ -97,16 +94,13 @@ def write_job(job: ShardJob) -> WrittenShard:
             yield rows
 
     spec_digest = job.spec.digest()
-    # Where the root is on a bucket, each machine has a local folder of its own for it.
-    layout = resolve_root(job.layout.url) if job.layout.url else job.layout
-    path = layout.dataset(job.name) / job.file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    stored = _stored_shard(layout, job, spec_digest)
+    path = job.folder.working(job.file)
+    stored = _stored_shard(job, spec_digest)
     info = stored or whole_shard(path, spec_digest)
     if info is not None and (info.first_group, info.num_groups) == (job.first_group, len(groups)):
         if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
             if stored is None:
-                _publish(layout, job, info)
+                _publish(job, info)
             return WrittenShard(info, kept=True, made=_joined(made_parts))
         made_parts.clear()
     info = write_shard(
@@ -116,26 +110,23 @@ def write_job(job: ShardJob) -> WrittenShard:
         spec_digest=spec_digest,
         first_group=job.first_group,
     )
-    _publish(layout, job, info)
+    _publish(job, info)
     return WrittenShard(info, kept=False, made=_joined(made_parts))
 
 
-def _stored_shard(layout: Layout, job: ShardJob, spec_digest: str) -> ShardInfo | None:
-    """What is known of a shard that is on the bucket, whole, for this specification; else None."""
-    note = read_note(layout, job.name, sidecar_name(job.file)) if layout.url else None
+def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:
+    """What is known of a shard that is in its place, whole, for this specification; else None."""
+    note = job.folder.read(sidecar_name(job.file))
     info = sidecar_from_bytes(note) if note is not None else None
     if info is None or info.spec_digest != spec_digest or info.file != job.file:
         return None
-    return None if damaged_files(layout, job.name, [info]) else info
+    return None if job.folder.damaged([info]) else info
 
 
-def _publish(layout: Layout, job: ShardJob, info: ShardInfo) -> None:
-    """Upload a shard and then its sidecar, where the root is on a bucket; what is here goes into the cache."""
-    if layout.url:
-        publish_built(layout, job.name, info)
-        sidecar = sidecar_name(job.file)
-        publish_note(layout, job.name, sidecar, sidecar_to_bytes(info))
-        (layout.dataset(job.name) / sidecar).unlink(missing_ok=True)
+def _publish(job: ShardJob, info: ShardInfo) -> None:
+    """Bring a shard and then its sidecar to their places."""
+    job.folder.publish_built(info)
+    job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info))
 
 
 def _joined(parts: list[MadeRows]) -> MadeRows | None:

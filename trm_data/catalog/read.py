@@ -12,7 +12,6 @@ from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Groups
 from trm_data.specs import Split
-from trm_data.storage.datasets import open_file
 from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def read_identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
 
     for file in manifest.catalog:
         if file.file == "catalog/identifiers.parquet":
-            table = pq.read_table(open_file(layout, manifest.name, file), columns=["identifier", "name"])
+            table = pq.read_table(layout.dataset(manifest.name).open(file), columns=["identifier", "name"])
             return table.sort_by("identifier").column("name").to_pylist()
     return []
 
@@ -183,7 +182,7 @@ def _table(
             break
     else:
         raise CorruptDatasetError(f"{manifest.name}: the manifest names no catalog/{table}.parquet")
-    path = open_file(layout, manifest.name, file)
+    path = layout.dataset(manifest.name).open(file)
     try:
         if columns is not None:
             columns = [name for name in columns if name in pq.read_schema(path).names]

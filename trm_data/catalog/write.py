@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, QueryError
 from trm_data.manifest import FileEntry, Manifest, read_manifest, read_manifests
-from trm_data.storage.atomic import file_sha256, sync_file, write_bytes
-from trm_data.storage.datasets import dataset_names, open_file
-from trm_data.storage.naming import temporary_path
+from trm_data.storage.atomic import file_sha256, sync_file, temporary_path, write_bytes
 from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
@@ -147,7 +145,7 @@ def _copy_index(layout: Layout, temporary: Path) -> bool:
     except duckdb.Error:
         temporary.unlink(missing_ok=True)
         return False
-    if known != set(TABLES) or not indexed <= set(dataset_names(layout)):
+    if known != set(TABLES) or not indexed <= set(layout.dataset_names()):
         temporary.unlink(missing_ok=True)
         return False
     return True
@@ -161,7 +159,7 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
         with closing(duckdb.connect(str(path))) as connection:
             if changed is None:
                 connection.execute(schema_sql())
-            for name in dataset_names(layout) if changed is None else changed:
+            for name in layout.dataset_names() if changed is None else changed:
                 try:
                     _index_dataset(connection, layout, name)
                 except DatasetNotFoundError:
@@ -189,7 +187,7 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
             table = Path(file.file).stem
             if table not in TABLES:
                 raise CorruptDatasetError(f"{name}: {file.file} is no table of the catalog")
-            path = open_file(layout, name, file)
+            path = layout.dataset(name).open(file)
             connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
         connection.commit()
     except BaseException:

@@ -80,11 +80,10 @@ class Catalog:
     def run(self) -> int:
         """Make it and say where it is."""
         from trm_data.catalog.write import refresh_catalog
-        from trm_data.storage.datasets import dataset_names
 
         layout = resolve_root(self.root)
         problems = refresh_catalog(layout)
-        names = dataset_names(layout)
+        names = layout.dataset_names()
         if self.json:
             print(
                 json.dumps(

@@ -15,7 +15,6 @@ from trm_data.records import Rows
 from trm_data.shards.reader import read_block
 from trm_data.show.drawing import Drawing
 from trm_data.specs import BLOCK_EXAMPLES, Split
-from trm_data.storage.datasets import open_file, place
 from trm_data.storage.root import Layout
 
 
@@ -93,7 +92,7 @@ def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "kind": manifest.kind,
-        "folder": place(layout, name),
+        "folder": layout.dataset(name).place,
         "content_digest": manifest.content_digest,
         "spec_digest": manifest.spec_digest,
         "spec": manifest.spec.to_json(),
@@ -145,7 +144,7 @@ def _stored_block(layout: Layout, manifest: Manifest, split: Split, index: int) 
         if offset >= shard.num_examples:
             offset -= shard.num_examples
             continue
-        path = open_file(layout, manifest.name, shard)
+        path = layout.dataset(manifest.name).open(shard)
         # Every block of a shard but the last is full.
         block = read_block(path, offset // BLOCK_EXAMPLES, sequence_length=manifest.sequence_length)
         return block, offset % BLOCK_EXAMPLES

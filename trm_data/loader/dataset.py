@@ -7,7 +7,6 @@ and computes its rows (`loader.virtual`).
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -18,7 +17,7 @@ from trm_data.errors import SpecError
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.drawing import Drawing
 from trm_data.specs import Split
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import Root, resolve_root
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
 
@@ -216,7 +215,7 @@ class Dataset:
 
 def open_dataset(
     name: str,
-    root: str | os.PathLike[str] | None = None,
+    root: Root | None = None,
     split: str = "train",
     *,
     budget_bytes: int = RESIDENT_BUDGET_BYTES,
@@ -225,7 +224,7 @@ def open_dataset(
 
     Args:
         name: A built dataset (`trm-data list`).
-        root: Folder of everything; else `$TRM_ROOT`, else `./trm`.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
         split: `train`, `validation` or `test`.
         budget_bytes: Decoded rows above this are mapped from a file instead of held in memory.
 

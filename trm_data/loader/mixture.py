@@ -16,7 +16,6 @@ function of (datasets, weights, seed, batch size, step), for any number of hosts
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -29,6 +28,7 @@ from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Batch, Dataset, open_
 from trm_data.loader.plan import BatchPlan
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import shuffled
+from trm_data.storage.root import Root
 
 _FINEST_WEIGHT = 1_000_000
 
@@ -122,7 +122,7 @@ def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]
 
 def open_mixture(
     weights: Mapping[str, float],
-    root: str | os.PathLike[str] | None = None,
+    root: Root | None = None,
     split: str = "train",
     *,
     budget_bytes: int = RESIDENT_BUDGET_BYTES,
@@ -131,7 +131,7 @@ def open_mixture(
 
     Args:
         weights: Names of built datasets and their weights.
-        root: Folder of everything; else `$TRM_ROOT`, else `./trm`.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
         split: `train`, `validation` or `test`.
         budget_bytes: Memory for decoded rows of all of them together.
 

@@ -24,7 +24,6 @@ from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_dige
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
 from trm_data.storage.atomic import file_sha256, write_json
-from trm_data.storage.datasets import open_file, place
 from trm_data.storage.root import Layout
 
 
@@ -95,7 +94,7 @@ def _read_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> Itera
     for shard in entry.shards:
         yield Rows.concatenate(
             read_blocks(
-                open_file(layout, manifest.name, shard),
+                layout.dataset(manifest.name).open(shard),
                 sequence_length=manifest.sequence_length,
                 num_records=shard.num_records,
                 num_examples=shard.num_examples,
@@ -107,7 +106,8 @@ def _check_digest(layout: Layout, manifest: Manifest, entry: SplitEntry, digests
     found = split_digest(manifest.sequence_length, [digests])
     if found != entry.digest or len(digests) != GROUP_DIGEST_BYTES * entry.num_groups:
         raise CorruptDatasetError(
-            f"{place(layout, manifest.name)}: the rows of {split} are not those of the manifest (digest {found[:12]})"
+            f"{layout.dataset(manifest.name).place}: the rows of {split} are not those of the manifest "
+            f"(digest {found[:12]})"
         )
 
 
@@ -141,7 +141,7 @@ def _mapped_rows(layout: Layout, manifest: Manifest, entry: SplitEntry, split: s
     were written are decoded again.
     """
     for shard in entry.shards:
-        open_file(layout, manifest.name, shard)
+        layout.dataset(manifest.name).open(shard)
     folder = layout.cache / "rows" / entry.digest
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:

@@ -20,7 +20,6 @@ from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Rows
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
-from trm_data.storage.datasets import open_file
 from trm_data.storage.root import Layout
 
 
@@ -63,7 +62,7 @@ def open_virtual(layout: Layout, manifest: Manifest, split: Split) -> tuple[Grou
     parts: list[Rows] = []
     for shard in manifest.splits[split].shards:
         parts += read_blocks(
-            open_file(layout, manifest.name, shard),
+            layout.dataset(manifest.name).open(shard),
             sequence_length=manifest.sequence_length,
             num_records=shard.num_records,
             num_examples=shard.num_examples,

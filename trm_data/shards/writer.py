@@ -17,9 +17,9 @@ from trm_data.encode.block import BlockEncoder
 from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
+from trm_data.shards.naming import sidecar_path
 from trm_data.specs import BLOCK_EXAMPLES
-from trm_data.storage.atomic import file_sha256, json_bytes, sync_file, write_bytes
-from trm_data.storage.naming import sidecar_path, temporary_path
+from trm_data.storage.atomic import file_sha256, json_bytes, sync_file, temporary_path, write_bytes
 
 WRITER_OPTIONS = "group_size:1,zstd:1"
 """One record a chunk, compressed once by ArrayRecord (docs/decisions/0003)."""

@@ -5,21 +5,41 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from pathlib import Path
+from typing import Literal
 
 from trm_data.errors import CorruptDatasetError
-from trm_data.storage.naming import temporary_path
 
-_CHUNK_BYTES = 1 << 20
+_HERE = secrets.token_hex(4)
+_TEMPORARY = ".tmp-"
+
+Algorithm = Literal["sha256", "md5"]
+
+
+def temporary_path(path: Path) -> Path:
+    """Where this process writes a file before it is renamed to `path`.
+
+    Each process has a name of its own: the workers of a killed build may live a moment longer than its lock, and
+    machines may share a folder.
+    """
+    return path.with_name(f"{_TEMPORARY}{_HERE}-{os.getpid()}-{path.name}")
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a killed writer left this file."""
+    return path.name.startswith(_TEMPORARY)
 
 
 def file_sha256(path: Path) -> str:
     """Hex sha256 of a file's bytes."""
-    digest = hashlib.sha256()
+    return file_digest(path, "sha256")
+
+
+def file_digest(path: Path, algorithm: Algorithm) -> str:
+    """Hex digest of a file's bytes; md5 is for comparison with what a bucket computed, never for trust."""
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
 def sync_file(path: Path) -> None:
@@ -52,7 +72,7 @@ def json_bytes(value: object) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def check_file(path: Path, *, size_bytes: int, sha256: str) -> None:
+def check_file(path: Path, *, size_bytes: int, digest: str, algorithm: Algorithm = "sha256") -> None:
     """Check that a file is the one that was written.
 
     Raises:
@@ -63,5 +83,5 @@ def check_file(path: Path, *, size_bytes: int, sha256: str) -> None:
     found = path.stat().st_size
     if found != size_bytes:
         raise CorruptDatasetError(f"{path}: has {found:,} bytes, the manifest says {size_bytes:,}")
-    if file_sha256(path) != sha256:
-        raise CorruptDatasetError(f"{path}: its bytes have changed (sha256 differs from the manifest's)")
+    if file_digest(path, algorithm) != digest:
+        raise CorruptDatasetError(f"{path}: its bytes have changed ({algorithm} differs from the manifest's)")

@@ -1,6 +1,6 @@
-"""Files of buckets on this machine, by the sha256 of their bytes: verified at every use, within a bound.
+"""Files of buckets on this machine, by the digest of their bytes: verified at every use, within a bound.
 
-    <cache>/files/<first two digits>/<sha256>, .lock
+    <cache>/files/<first two digits>/<digest>, .lock
 
 The least recently used files go first. All processes of a machine share it: a file gets its name when it is whole,
 and the folder's lock is held by whoever writes it, so that a file is fetched once. A killed process leaves a
@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trm_data.errors import BucketError, CorruptDatasetError, SpecError
-from trm_data.storage.atomic import check_file
-from trm_data.storage.root import user_cache
+from trm_data.storage.atomic import Algorithm, check_file
+from trm_data.storage.machine import user_cache
 
 DEFAULT_LIMIT_BYTES = 50_000_000_000
 SPARED_S = 10.0
@@ -46,30 +46,37 @@ def limit_bytes() -> int:
 
 
 def cached_file(
-    sha256: str, size_bytes: int, fetch: Callable[[Path], bool], what: str, *, fresh: bool = False
+    digest: str,
+    size_bytes: int,
+    fetch: Callable[[Path], bool],
+    what: str,
+    *,
+    fresh: bool = False,
+    algorithm: Algorithm = "sha256",
 ) -> Path:
     """The file with these bytes, fetched unless it is there.
 
     Args:
-        sha256: Of its bytes, hexadecimal.
+        digest: Of its bytes, hexadecimal.
         size_bytes: Its size.
         fetch: Writes it to a path; says whether there is such a file.
         what: Where it comes from, for messages.
         fresh: Fetch it even if it is there: what counts is what is stored elsewhere.
+        algorithm: What the digest was computed with; of an object that was not uploaded by us a bucket knows md5.
 
     Raises:
         CorruptDatasetError: There is no such file, or it has other bytes.
         BucketError: It cannot be fetched, or there is no space for it.
     """
-    path = _path(sha256)
+    path = _path(digest)
     with _locked(path.parent):
-        if not fresh and _is_whole(path, size_bytes, sha256):
+        if not fresh and _is_whole(path, size_bytes, digest, algorithm):
             os.utime(path)
             return path
         _make_room(size_bytes, keep=path)
-        temporary = path.with_name(f".tmp-{sha256}")
+        temporary = path.with_name(f".tmp-{digest}")
         try:
-            _fetch(temporary, size_bytes, sha256, fetch, what)
+            _fetch(temporary, size_bytes, digest, algorithm, fetch, what)
             temporary.replace(path)
             _make_room(0, keep=path)
         except OSError as error:
@@ -98,24 +105,31 @@ def adopt(source: Path, sha256: str) -> None:
         os.utime(path)
 
 
-def _fetch(temporary: Path, size_bytes: int, sha256: str, fetch: Callable[[Path], bool], what: str) -> None:
+def _fetch(
+    temporary: Path,
+    size_bytes: int,
+    digest: str,
+    algorithm: Algorithm,
+    fetch: Callable[[Path], bool],
+    what: str,
+) -> None:
     """Fetch into a temporary file; a second time if what arrived is not what was asked for."""
     for attempt in (1, 2):
         if not fetch(temporary):
             raise CorruptDatasetError(f"{what}: is missing")
         try:
-            check_file(temporary, size_bytes=size_bytes, sha256=sha256)
+            check_file(temporary, size_bytes=size_bytes, digest=digest, algorithm=algorithm)
             return
         except CorruptDatasetError as error:
             if attempt == 2:
                 raise CorruptDatasetError(str(error).replace(str(temporary), what)) from None
 
 
-def _is_whole(path: Path, size_bytes: int, sha256: str) -> bool:
+def _is_whole(path: Path, size_bytes: int, digest: str, algorithm: Algorithm) -> bool:
     if not path.is_file():
         return False
     try:
-        check_file(path, size_bytes=size_bytes, sha256=sha256)
+        check_file(path, size_bytes=size_bytes, digest=digest, algorithm=algorithm)
     except CorruptDatasetError:
         path.unlink(missing_ok=True)
         return False
@@ -145,8 +159,8 @@ def _folder() -> Path:
     return user_cache() / "files"
 
 
-def _path(sha256: str) -> Path:
-    return _folder() / sha256[:2] / sha256
+def _path(digest: str) -> Path:
+    return _folder() / digest[:2] / digest
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-"""Says on a bucket that a machine is at work on a dataset, so that another one stays away.
+"""Says on a bucket that a machine is at work on a dataset or a run, so that another one stays away.
 
 A bucket has no locks that end with their holder. A claim is an object that its holder touches every few seconds; who
 finds a claim watches it: if it moves, the holder lives, and the second one stops; if it stands still for the lease,
 its holder is dead, and the claim is taken over. Nobody's clock is compared with another's. A machine takes over its
-own claims at once, for the local lock says that the process that made them is gone.
+own claims at once, for the local lock says that the process that made them is gone; and those of a dead process that
+this one would see if it lived.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trm_data.errors import BucketError, BuildError
-from trm_data.storage.bucket import Bucket
+from trm_data.errors import BucketError, BusyError
+from trm_data.storage.machine import host_identity, process_start
+from trm_data.storage.objects import Bucket
 
 BEAT_S = 5.0
 LEASE_S = 30.0
@@ -44,13 +46,13 @@ class Claim:
         """Nobody took it over.
 
         Raises:
-            BuildError: Somebody did, because this process stood still for longer than the lease.
+            BusyError: Somebody did, because this process stood still for longer than the lease.
         """
         there = self._bucket.stat(self._path)
         if there is None or there.generation != self._generation:
-            raise BuildError(
+            raise BusyError(
                 f"{self._bucket.where(self._path)}: another machine took over, because this one was not heard of for "
-                f"{LEASE_S:.0f} s; build again to go on"
+                f"{LEASE_S:.0f} s; the same command goes on"
             )
 
     def beat_until(self, ended: threading.Event) -> None:
@@ -69,7 +71,7 @@ class Claim:
 
 
 @contextmanager
-def claimed(bucket: Bucket, path: str, machine: Path) -> Generator[Claim, None, None]:
+def claimed(bucket: Bucket, path: str, machine: Path, what: str) -> Generator[Claim, None, None]:
     """Hold a claim while working.
 
     Args:
@@ -77,11 +79,12 @@ def claimed(bucket: Bucket, path: str, machine: Path) -> Generator[Claim, None, 
         path: Its object.
         machine: Local file that holds this machine's identity; written if it is not there. Whoever calls this
             holds the local lock of the same work.
+        what: What is worked on, for the message.
 
     Raises:
-        BuildError: Another machine is at work.
+        BusyError: Another machine is at work.
     """
-    claim = Claim(bucket, path, _acquire(bucket, path, _identity(machine)))
+    claim = Claim(bucket, path, _acquire(bucket, path, _identity(machine), what))
     ended = threading.Event()
     beats = threading.Thread(target=claim.beat_until, args=(ended,), name="claim", daemon=True)
     beats.start()
@@ -93,10 +96,12 @@ def claimed(bucket: Bucket, path: str, machine: Path) -> Generator[Claim, None, 
         claim.release()
 
 
-def _acquire(bucket: Bucket, path: str, machine: str) -> str:
+def _acquire(bucket: Bucket, path: str, machine: str, what: str) -> str:
     """Write the claim, when nobody who lives holds it; returns its generation."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    ours = {"machine": machine, "host": socket.gethostname(), "process": os.getpid(), "began": began}
+    process = os.getpid()
+    ours = {"machine": machine, "host": socket.gethostname(), "process": process, "began": began}
+    ours |= {"sees": host_identity(), "process_start": process_start(process)}
     content = json.dumps({**ours, "token": uuid.uuid4().hex}).encode()
     seen, since = ("", ""), time.monotonic()
     while True:
@@ -108,12 +113,12 @@ def _acquire(bucket: Bucket, path: str, machine: str) -> str:
             return there.generation
         holder = _holder(bucket.read(path))
         mark = (there.generation, there.metageneration)
-        if holder.get("machine") == machine:
+        if holder.get("machine") == machine or _is_dead(holder):
             bucket.delete(path, there.generation)
         elif mark != seen:
             if seen != ("", ""):
-                raise BuildError(
-                    f"{bucket.where(path)}: another machine is at work on this dataset ({holder.get('host', '?')}, "
+                raise BusyError(
+                    f"{bucket.where(path)}: another machine is at work on {what} ({holder.get('host', '?')}, "
                     f"process {holder.get('process', '?')}, since {holder.get('began', '?')}); wait for it"
                 )
             seen, since = mark, time.monotonic()
@@ -130,6 +135,14 @@ def _holder(content: bytes | None) -> dict[str, object]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _is_dead(holder: dict[str, object]) -> bool:
+    """Whether the holder is a process that this one would see, and does not; False where that cannot be known."""
+    sees, process, began = holder.get("sees"), holder.get("process"), holder.get("process_start")
+    if not sees or sees != host_identity() or not isinstance(process, int) or not began:
+        return False
+    return process_start(process) != began
 
 
 def _identity(file: Path) -> str:

@@ -2,13 +2,13 @@
 
     <root>/datasets/<name>/manifest.json, <split>-00003-of-00016.array_record, catalog/*.parquet
     <root>/catalog.duckdb
-    <root>/runs/<group>/<experiment>/<run>/config.json, checkpoints/, metrics/*.parquet
-    <root>/cache/generated/, cache/..., <root>/.locks/      (may be deleted when nothing runs)
+    <root>/runs/<group>/<experiment>/<run>/config.json, checkpoints/, metrics/*.parquet, logs/, status.json
     <root>/results/<table>/experiment=<e>/run=<r>/*.parquet
+    <root>/cache/generated/, cache/..., <root>/.locks/      (may be deleted when nothing runs)
 
 The root is `--root`, else `TRM_ROOT`, else `./trm`: a local folder, or `gs://bucket/prefix`. Of a root on a bucket
-`datasets/` lies on the bucket; what only this machine needs (`catalog.duckdb`, locks, decoded rows, files that are
-being written) lies in a folder of the user's cache that belongs to this URL.
+`datasets/`, `runs/` and `results/` lie on the bucket; what only this machine needs (`catalog.duckdb`, locks, decoded
+rows, files that are being written) lies in a folder of the user's cache that belongs to this URL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trm_data.errors import SpecError
-from trm_data.specs import check_name
+from trm_data.specs import NAME_PATTERN, check_name
+from trm_data.storage.bucket import BucketStore
+from trm_data.storage.datasets import MANIFEST, DatasetFolder
+from trm_data.storage.local import LocalStore
+from trm_data.storage.machine import user_cache
+from trm_data.storage.store import Folder, Store
 
 DEFAULT_ROOT = "trm"
 BUCKET_URL = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9_=.+@-]+)*")
@@ -29,45 +34,33 @@ BUCKET_URL = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9_=.
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths under one root.
+    """What lies where under one root.
 
-    Args:
-        root: An absolute local folder; it need not exist yet.
-        url: `gs://bucket/prefix` where datasets lie on a bucket; empty where they lie under `root`.
+    Attributes:
+        store: The root's files.
     """
 
-    root: Path
-    url: str = ""
+    store: Store
 
     @property
     def place(self) -> str:
         """The root as a person knows it."""
-        return self.url or str(self.root)
+        return self.store.place
 
     @property
-    def datasets(self) -> Path:
-        """Folder with one folder a dataset."""
-        return self.root / "datasets"
+    def machine(self) -> Path:
+        """Folder of this machine's own files for the root; a local root is that folder itself."""
+        return self.store.machine
 
     @property
     def catalog(self) -> Path:
         """The DuckDB index over all datasets."""
-        return self.root / "catalog.duckdb"
-
-    @property
-    def runs(self) -> Path:
-        """Folder of training runs, by experiment."""
-        return self.root / "runs"
-
-    @property
-    def results(self) -> Path:
-        """Folder of the hive-partitioned result tables."""
-        return self.root / "results"
+        return self.machine / "catalog.duckdb"
 
     @property
     def cache(self) -> Path:
-        """Compiled programs and decoded rows: anything here may be deleted."""
-        return self.root / "cache"
+        """Decoded rows and generated puzzles: anything here may be deleted."""
+        return self.machine / "cache"
 
     @property
     def generated(self) -> Path:
@@ -76,61 +69,85 @@ class Layout:
 
     @property
     def locks(self) -> Path:
-        """Files that builds hold locks on; never read."""
-        return self.root / ".locks"
+        """Files that processes of this machine hold locks on; never read."""
+        return self.machine / ".locks"
 
-    def dataset(self, name: str) -> Path:
-        """Folder of one dataset; of a root on a bucket, where its files are written before they are uploaded.
+    @property
+    def runs(self) -> Folder:
+        """Folder of training runs, by group and experiment."""
+        return Folder(self.store, "runs")
 
-        Names cannot leave the root.
+    @property
+    def results(self) -> Folder:
+        """Folder of the hive-partitioned result tables."""
+        return Folder(self.store, "results")
+
+    def dataset(self, name: str) -> DatasetFolder:
+        """Folder of one dataset. Names cannot leave the root.
 
         Raises:
             SpecError: The name has a form that no dataset can have.
         """
-        return self.datasets / check_name(name)
+        return DatasetFolder(self.store, f"datasets/{check_name(name)}")
 
+    def dataset_names(self) -> list[str]:
+        """Names of the datasets that have a manifest.
 
-def resolve_root(root: str | os.PathLike[str] | None = None) -> Layout:
-    """The layout under `root`, else under `TRM_ROOT`, else under `./trm`.
-
-    Raises:
-        SpecError: The root is neither a local folder nor `gs://bucket/prefix`.
-    """
-    chosen = os.fspath(root) if root is not None else os.environ.get("TRM_ROOT") or DEFAULT_ROOT
-    if "://" in chosen or chosen.startswith("gs:"):
-        url = chosen.rstrip("/")
-        if not BUCKET_URL.fullmatch(url) or {".", ".."} & set(url.split("/")):
-            raise SpecError(
-                f"--root {chosen}: expected a local folder or gs://bucket/prefix, of letters, digits and _=.+@-"
-            )
-        return Layout(user_cache() / "roots" / hashlib.sha256(url.encode()).hexdigest()[:16], url)
-    folder = Path(chosen).expanduser().absolute()
-    if folder.exists() and not folder.is_dir():
-        raise SpecError(f"--root {chosen}: is a file, not a folder")
-    return Layout(folder)
+        A bucket's listing may be behind: what it names may be gone, and what it lacks can be opened by name.
+        """
+        names = [path.split("/")[1] for path in self.store.names("datasets", f"*/{MANIFEST}")]
+        return [name for name in names if NAME_PATTERN.fullmatch(name) and ".." not in name]
 
 
 def require_local(layout: Layout, what: str) -> Layout:
     """The layout, if it is local.
 
-    Args:
-        layout: A root.
-        what: What needs a local one, for the message.
-
     Raises:
         SpecError: It is on a bucket.
     """
-    if layout.url:
+    if isinstance(layout.store, BucketStore):
         raise SpecError(
-            f"--root {layout.url}: {what} needs a local folder in this version; datasets can be copied to one: "
-            f"trm-data sync {layout.url} DIR NAME"
+            f"--root {layout.place}: {what} needs a local folder in this version; datasets can be copied to one: "
+            f"trm-data sync {layout.place} DIR NAME"
         )
     return layout
 
 
-def user_cache() -> Path:
-    """The folder that may be deleted at any time: `TRM_CACHE`, else `trm` in the user's cache directory (XDG)."""
-    if chosen := os.environ.get("TRM_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "trm"
+Root = str | os.PathLike[str] | Layout | Store
+
+
+def resolve_root(root: Root | None = None) -> Layout:
+    """The layout under `root`, else under `TRM_ROOT`, else under `./trm`.
+
+    Args:
+        root: A local folder, `gs://bucket/prefix`, or a layout or a store, as they are.
+
+    Raises:
+        SpecError: The root is neither a local folder nor `gs://bucket/prefix`.
+    """
+    if isinstance(root, Layout):
+        return root
+    if root is not None and not isinstance(root, (str, os.PathLike)):
+        return Layout(root)
+    return Layout(
+        store_of(os.fspath(root) if root is not None else os.environ.get("TRM_ROOT") or DEFAULT_ROOT)
+    )
+
+
+def store_of(root: str) -> Store:
+    """The store of a root as a person writes it.
+
+    Raises:
+        SpecError: The root is neither a local folder nor `gs://bucket/prefix`.
+    """
+    if "://" in root or root.startswith("gs:"):
+        url = root.rstrip("/")
+        if not BUCKET_URL.fullmatch(url) or {".", ".."} & set(url.split("/")):
+            raise SpecError(
+                f"--root {root}: expected a local folder or gs://bucket/prefix, of letters, digits and _=.+@-"
+            )
+        return BucketStore(url, user_cache() / "roots" / hashlib.sha256(url.encode()).hexdigest()[:16])
+    folder = Path(root).expanduser().absolute()
+    if folder.exists() and not folder.is_dir():
+        raise SpecError(f"--root {root}: is a file, not a folder")
+    return LocalStore(folder)

@@ -1,59 +1,52 @@
-"""The right to write a dataset: one process of a machine at a time, and on a bucket one machine.
+"""The right to write a folder: one process of a machine at a time, and on a bucket one machine.
 
-Neighbours: `claim` is how machines keep each other away; builds, syncs and removals take a turn.
+Neighbours: `claim` is how machines keep each other away; builds, syncs, removals and training runs take a turn.
 """
 
 from __future__ import annotations
 
 import fcntl
 from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 
-from trm_data.errors import BuildError
-from trm_data.storage.bucket import Bucket
-from trm_data.storage.claim import Claim, claimed
-from trm_data.storage.datasets import CLAIM, object_name
-from trm_data.storage.root import Layout
-
-
-@dataclass(frozen=True)
-class Turn:
-    """The right to write a dataset; `check` it before anything that another machine may have written is touched."""
-
-    claim: Claim | None
-
-    def check(self) -> None:
-        """Nobody took it away.
-
-        Raises:
-            BuildError: Another machine took over.
-        """
-        if self.claim is not None:
-            self.claim.check()
+from trm_data.errors import BusyError
+from trm_data.storage.store import Folder, Turn
 
 
 @contextmanager
-def writing(layout: Layout, name: str) -> Generator[None, None, None]:
-    """Hold the dataset's lock on this machine; a second build of the same name stops with a clear message."""
-    layout.locks.mkdir(parents=True, exist_ok=True)
-    with (layout.locks / f"{name}.lock").open("w") as lock:
+def locked(folder: Folder, busy: str) -> Generator[None, None, None]:
+    """Hold the folder's lock on this machine.
+
+    Args:
+        folder: A dataset's or a run's.
+        busy: What to say where another process holds it.
+
+    Raises:
+        BusyError: Another process of this machine holds it.
+    """
+    locks = folder.store.machine / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / f"{folder.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BuildError(f"{name}: another build of this dataset is running; wait for it") from None
+            raise BusyError(busy) from None
         yield
 
 
-@contextmanager
-def turn_to_write(layout: Layout, name: str) -> Generator[Turn, None, None]:
-    """Keep other machines away as well, where the root is on a bucket. The lock of `writing` is held.
+def writing(dataset: Folder) -> AbstractContextManager[None]:
+    """Hold a dataset's lock on this machine; a second build of the same name stops with a clear message."""
+    return locked(dataset, f"{dataset.name}: another build of this dataset is running; wait for it")
+
+
+def turn_to_write(folder: Folder, what: str = "this dataset") -> AbstractContextManager[Turn]:
+    """Keep other machines away as well. The lock of `locked` is held.
+
+    Args:
+        folder: What is written.
+        what: What lies there, for the message.
 
     Raises:
-        BuildError: Another machine is writing this dataset.
+        BusyError: Another machine is writing it.
     """
-    if not layout.url:
-        yield Turn(None)
-        return
-    with claimed(Bucket(layout.url), object_name(name, CLAIM), layout.locks / "machine") as claim:
-        yield Turn(claim)
+    return folder.store.turn(folder.path, what)

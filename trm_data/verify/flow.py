@@ -20,7 +20,6 @@ from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.reader import read_blocks
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.specs import SPLITS, Split
-from trm_data.storage.datasets import open_file
 from trm_data.storage.root import Layout
 from trm_data.verify.rows import ShardRows, check_rows
 
@@ -111,7 +110,7 @@ class _Checker:
         self._progress.start("check files", len(files), "files")
         for file in files:
             try:
-                open_file(self._layout, self._manifest.name, file, fresh=True)
+                self._layout.dataset(self._manifest.name).open(file, fresh=True)
             except CorruptDatasetError as error:
                 self.problems.append(str(error))
             self.counts["files"] += 1
@@ -164,7 +163,7 @@ class _Checker:
     def _read_shard(self, shard: ShardEntry) -> Rows:
         return Rows.concatenate(
             read_blocks(
-                open_file(self._layout, self._manifest.name, shard),
+                self._layout.dataset(self._manifest.name).open(shard),
                 sequence_length=self._manifest.sequence_length,
                 num_records=shard.num_records,
                 num_examples=shard.num_examples,

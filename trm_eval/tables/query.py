@@ -19,7 +19,6 @@ from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.catalog.write import ensure_catalog
 from trm_data.errors import QueryError
-from trm_data.storage.datasets import dataset_names
 from trm_data.storage.root import Layout
 from trm_eval.tables.schema import PARTITIONING, TABLES, comments
 
@@ -110,7 +109,7 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _attach_catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> None:
     """The dataset catalog as `catalog`, and its tables under their own names; empty without datasets."""
-    if dataset_names(layout):
+    if layout.dataset_names():
         path = quote_literal(str(ensure_catalog(layout)))
         connection.execute(f"ATTACH {path} AS catalog (READ_ONLY)")
     else:
@@ -124,7 +123,7 @@ def _attach_catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> No
 
 def _files(layout: Layout, table: str) -> pads.Dataset | pa.Table:
     """All Parquet files of a table, lazily; an empty table where there are none."""
-    folder = layout.results / table
+    folder = layout.machine / "results" / table
     paths = [
         str(path) for path in folder.glob("experiment=*/run=*/*.parquet") if not path.name.startswith(".")
     ]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trm_data.storage.naming import temporary_path
+from trm_data.storage.atomic import temporary_path
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import TABLES
@@ -42,7 +42,7 @@ def write_table(
     Raises:
         ResultError: The rows do not fit the schema, or the file could not be written.
     """
-    folder = layout.results / table / f"experiment={experiment}" / f"run={run}"
+    folder = layout.machine / "results" / table / f"experiment={experiment}" / f"run={run}"
     path = folder / f"{file}.parquet"
     temporary = temporary_path(path)
     try:

@@ -5,25 +5,29 @@ what evaluation needs (parameters, EMA, puzzle table, fixed latents; kept by pol
 `meta`: the dataset's digests, the data step, the tracking run's id, and a fingerprint of every leaf that
 does not depend on how it is laid out over devices.
 
-Orbax writes under a temporary name and renames; a checkpoint that a kill cut short is never seen.
+Orbax writes them itself, into a folder or onto a bucket: under a temporary name that it renames, or with a last file
+that says that the others are there. A checkpoint that a kill cut short is never seen.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
+from trm_data.storage.store import Folder
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
 from trm_train.state import TrainState
 
 FORMAT_VERSION = 1
 RESUME_KEPT = 2
+FOLDER = "checkpoints"
+COMMITTED = "commit_success.txt"
+"""Written into a checkpoint's folder last of all, by Orbax."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +51,10 @@ class Checkpoints:
         keep_weights: Weights checkpoints kept, the newest; 0 keeps all.
     """
 
-    def __init__(self, folder: Path, keep_weights: int = 0) -> None:
-        self.folder = folder / "checkpoints"
-        self._resume = _manager(self.folder / "resume", RESUME_KEPT)
-        self._weights = _manager(self.folder / "weights", keep_weights or None)
+    def __init__(self, folder: Folder, keep_weights: int = 0) -> None:
+        self.folder = folder.within(FOLDER)
+        self._resume = _manager(self.folder.within("resume"), RESUME_KEPT)
+        self._weights = _manager(self.folder.within("weights"), keep_weights or None)
 
     def save(self, state: TrainState, meta: CheckpointMeta) -> None:
         """Start writing both kinds; returns when the arrays are copied, not when they are written."""
@@ -79,7 +83,7 @@ class Checkpoints:
         step = self._resume.latest_step()
         if step is None:
             raise CheckpointError(f"{self.folder}: holds no checkpoint to resume from")
-        path = self.folder / "resume" / str(step)
+        path = self.folder.where(f"resume/{step}")
         try:
             tree, meta = _restore(self._resume, step, state_tree(like), path)
         except CheckpointError as error:
@@ -101,16 +105,19 @@ class Checkpoints:
         self._resume.close()
 
 
-def weights_steps(run: Path) -> list[int]:
+def weights_steps(run: Folder) -> list[int]:
     """Steps of a run's whole weights checkpoints, ascending."""
-    folder = run / "checkpoints" / "weights"
-    if not folder.is_dir():
-        return []
-    steps = [int(path.name) for path in folder.iterdir() if path.name.isdecimal()]
-    return sorted(step for step in steps if (folder / str(step) / "_CHECKPOINT_METADATA").is_file())
+    found = (name.split("/")[0] for name in run.within(f"{FOLDER}/weights").names(f"*/{COMMITTED}"))
+    return sorted(int(step) for step in found if step.isdecimal())
 
 
-def restore_weights(run: Path, step: int, like: dict[str, Any]) -> tuple[dict[str, Any], CheckpointMeta]:
+def saved_steps(run: Folder) -> list[int]:
+    """Steps of a run's whole checkpoints of both kinds, ascending."""
+    found = (name.split("/")[1] for name in run.within(FOLDER).names(f"*/*/{COMMITTED}"))
+    return sorted({int(step) for step in found if step.isdecimal()})
+
+
+def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[str, Any], CheckpointMeta]:
     """A weights checkpoint of a run, as a tree like `weights_tree` makes.
 
     Raises:
@@ -120,9 +127,10 @@ def restore_weights(run: Path, step: int, like: dict[str, Any]) -> tuple[dict[st
     if step not in steps:
         have = f"there are: {', '.join(map(str, steps))}" if steps else "the run has none yet"
         raise CheckpointError(f"{run}: no weights checkpoint at step {step} ({have})")
-    manager = _manager(run / "checkpoints" / "weights", None, create=False)
+    folder = run.within(f"{FOLDER}/weights")
+    manager = _manager(folder, None, create=False)
     try:
-        return _restore(manager, step, like, run / "checkpoints" / "weights" / str(step))
+        return _restore(manager, step, like, folder.where(str(step)))
     finally:
         manager.close()
 
@@ -158,7 +166,7 @@ def _fingerprint(leaf: jax.Array) -> jax.Array:
     return jnp.sum(mixed ^ (mixed >> jnp.uint32(13)), dtype=jnp.uint32)
 
 
-def _manager(folder: Path, kept: int | None, *, create: bool = True) -> ocp.CheckpointManager:
+def _manager(folder: Folder, kept: int | None, *, create: bool = True) -> ocp.CheckpointManager:
     """A manager that writes, or (without `create`) one that only reads."""
     options = ocp.CheckpointManagerOptions(
         max_to_keep=kept,
@@ -166,11 +174,11 @@ def _manager(folder: Path, kept: int | None, *, create: bool = True) -> ocp.Chec
         cleanup_tmp_directories=create,
         enable_async_checkpointing=create,
     )
-    return ocp.CheckpointManager(folder, options=options, item_names=("state", "meta"))
+    return ocp.CheckpointManager(folder.uri("").rstrip("/"), options=options, item_names=("state", "meta"))
 
 
 def _restore(
-    manager: ocp.CheckpointManager, step: int, like: Any, shown: Path
+    manager: ocp.CheckpointManager, step: int, like: Any, shown: str
 ) -> tuple[dict[str, Any], CheckpointMeta]:
     """Read a checkpoint and prove that it is what was saved."""
     abstract = jax.tree.map(_abstract, like)

@@ -1,21 +1,25 @@
 """The table `train_metrics`: one row a step and split, as Parquet parts in the run's `metrics/` folder.
 
-A part is written just before a checkpoint and holds the steps since the one before, so a run that goes on
-from step t drops the parts beyond t and writes the same rows again. Sums and counts only: whoever reads the
-table divides. The evaluation package publishes it beside the other results.
+A part holds the steps since the one before; one is written about once a minute, and one just before each checkpoint.
+So no part spans a checkpoint, and a run that goes on from step t drops the parts beyond t and writes the same rows
+again. Sums and counts only, named so: whoever reads the table divides. Parts of format 1 called the sums by the names
+of their rates; they are read under the names of today.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trm_data.storage.naming import is_temporary, temporary_path
+from trm_data.storage.atomic import file_sha256, temporary_path
+from trm_data.storage.store import Folder
 
+FOLDER = "metrics"
 PART_NAME = re.compile(r"[0-9]{9}-[0-9]{9}\.parquet")
 
 _COLUMNS: list[tuple[str, pa.DataType, str]] = [
@@ -24,70 +28,107 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ("rows_loaded", pa.int64(), "rows taken by slots that had halted, since the start (examples)"),
     ("global_batch_size", pa.int32(), "slots that the loss sums are over (examples)"),
     ("count", pa.int64(), "slots that halted at this step, or rows evaluated (examples)"),
-    ("accuracy", pa.float64(), "sum over count of the share of cells that are right (examples)"),
-    ("exact_accuracy", pa.int64(), "of count, those with every cell right (examples)"),
-    ("q_halt_accuracy", pa.int64(), "of count, those whose halting logit fits their rightness (examples)"),
-    ("steps", pa.int64(), "sum over count of supervision steps spent (steps)"),
-    ("lm_loss", pa.float64(), "sum over all slots of the mean cross-entropy over cells (nats)"),
-    ("q_halt_loss", pa.float64(), "sum over all slots of the halting cross-entropy (nats)"),
+    ("accuracy_sum", pa.float64(), "sum over count of the share of cells that are right (examples)"),
+    ("exact_count", pa.int64(), "of count, those with every cell right (examples)"),
+    ("q_halt_right_count", pa.int64(), "of count, those whose halting logit fits their rightness (examples)"),
+    ("steps_sum", pa.int64(), "sum over count of supervision steps spent (steps)"),
+    ("lm_loss_sum", pa.float64(), "sum over all slots of the mean cross-entropy over cells (nats)"),
+    ("q_halt_loss_sum", pa.float64(), "sum over all slots of the halting cross-entropy (nats)"),
     ("lr", pa.float64(), "learning rate of the network at this step"),
-    ("seconds", pa.float64(), "wall-clock time since this start of the run (s)"),
+    (
+        "seconds",
+        pa.float64(),
+        "wall-clock time of training over all starts of the run, compilation aside (s)",
+    ),
 ]
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in _COLUMNS])
+
+SUM_OF = {
+    "accuracy": "accuracy_sum",
+    "exact_accuracy": "exact_count",
+    "q_halt_accuracy": "q_halt_right_count",
+    "steps": "steps_sum",
+    "lm_loss": "lm_loss_sum",
+    "q_halt_loss": "q_halt_loss_sum",
+}
+"""Column of each metric, which on the devices and in format 1 goes by the name of its rate."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of the steps from one to another."""
+
+    first_step: int
+    last_step: int
+    rows: list[dict[str, Any]]
 
 
 class MetricTable:
     """Collects rows and writes them as parts.
 
+    Attributes:
+        rows_loaded: Rows that the slots have taken, those of the next step included.
+        seconds: Training time of earlier starts, up to the step that the run goes on from.
+
     Args:
-        folder: The run's folder.
+        run: The run's folder.
         start_step: Step the run goes on from; parts beyond it are removed.
     """
 
-    def __init__(self, folder: Path, start_step: int = 0) -> None:
-        self.folder = folder / "metrics"
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, run: Folder, start_step: int = 0) -> None:
+        self.folder = run.within(FOLDER)
         self._from = start_step
         self._rows: list[dict[str, Any]] = []
         self.rows_loaded = 0
-        """Rows that the slots have taken, those of the next step included."""
-        for part in self.folder.iterdir():
-            if is_temporary(part) or (PART_NAME.fullmatch(part.name) and _last_step(part) > start_step):
-                part.unlink()
+        self.seconds = 0.0
+        self.folder.store.remove_temporary(self.folder.path)
+        for part in part_names(run):
+            if _last_step(part) > start_step:
+                self.folder.delete(part)
         if start_step:
-            self.rows_loaded = max(
-                (
-                    row["rows_loaded"] + row["count"]
-                    for row in read_metrics(folder).to_pylist()
-                    if row["split"] == "train"
-                ),
-                default=0,
-            )
+            rows = [row for row in read_metrics(run).to_pylist() if row["split"] == "train"]
+            self.rows_loaded = max((row["rows_loaded"] + row["count"] for row in rows), default=0)
+            self.seconds = max((row["seconds"] for row in rows), default=0.0)
 
-    def add(self, row: dict[str, Any]) -> None:
-        """Add a row; its keys are the columns."""
-        self._rows.append(row)
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row; its keys are columns, or metrics by the names of their rates."""
+        self._rows.append({SUM_OF.get(name, name): value for name, value in row.items()})
 
-    def write_part(self, step: int) -> None:
-        """Write the rows since the last part; all of them are of steps up to `step`."""
+    def take_part(self, step: int) -> Part | None:
+        """The rows since the last part, all of them of steps up to `step`, to be written; None without any."""
         if not self._rows:
-            return
-        path = self.folder / f"{self._from + 1:09d}-{step:09d}.parquet"
+            return None
+        part = Part(self._from + 1, step, self._rows)
+        self._from, self._rows = step, []
+        return part
+
+    def write_part(self, part: Part) -> None:
+        """Write a part that was taken."""
+        name = f"{part.first_step:09d}-{part.last_step:09d}.parquet"
+        path = self.folder.working(name)
         temporary = temporary_path(path)
-        pq.write_table(pa.Table.from_pylist(self._rows, schema=SCHEMA), temporary, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(part.rows, schema=SCHEMA), temporary, compression="zstd")
         temporary.replace(path)
-        self._from = step
-        self._rows = []
+        self.folder.finish(name, file_sha256(path))
 
 
-def read_metrics(run: Path) -> pa.Table:
+def part_names(run: Folder) -> list[str]:
+    """Names of a run's parts within its `metrics/` folder, by step."""
+    return [name for name in run.within(FOLDER).names("*.parquet") if PART_NAME.fullmatch(name)]
+
+
+def read_metrics(run: Folder) -> pa.Table:
     """All rows of a run's metric table, by step."""
-    folder = run / "metrics"
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    parts = [folder / name for name in names if PART_NAME.fullmatch(name)]
-    tables = [pq.read_table(part) for part in parts]
+    folder = run.within(FOLDER)
+    paths = [path for path in folder.currents(part_names(run)) if path is not None]
+    tables = [of_today(pq.read_table(path)) for path in paths]
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
 
-def _last_step(part: Path) -> int:
-    return int(part.stem.rsplit("-", 1)[-1])
+def of_today(table: pa.Table) -> pa.Table:
+    """A part under the names of today, whichever format it has."""
+    return table.rename_columns([SUM_OF.get(name, name) for name in table.column_names]).select(SCHEMA.names)
+
+
+def _last_step(part: str) -> int:
+    return int(part.removesuffix(".parquet").rsplit("-", 1)[-1])

@@ -6,14 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig, config_to_json
 from trm_train.experiments.registry import Experiment
-from trm_train.mesh.sharding import make_mesh
-from trm_train.run.loop import check_batch
-from trm_train.run.record import make_record, run_folder
-from trm_train.step.compile import compile_train_step, use_compilation_cache
+from trm_train.run.prepare import prepare
+from trm_train.step.compile import compile_train_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,16 +72,13 @@ def plan_run(experiment: Experiment, config: RunConfig, layout: Layout) -> RunPl
         ConfigError: The configuration cannot be run.
         DatasetNotFoundError: Its dataset is not built.
     """
-    use_compilation_cache(layout)
-    manifest = read_manifest(layout, config.data.dataset)
-    mesh = make_mesh(config.execution.model_parallel)
-    check_batch(config, mesh)
-    record = make_record(experiment, config, manifest)
+    prepared = prepare(experiment, config, layout)
+    manifest, mesh, record = prepared.manifest, prepared.mesh, prepared.record
     compiled, _, _ = compile_train_step(config, record.input_spec, mesh)
     groups = manifest.splits["train"].num_groups
     return RunPlan(
         run=record.run,
-        folder=str(run_folder(layout, experiment, config)),
+        folder=prepared.folder.place,
         config=config_to_json(config),
         dataset={"name": manifest.name, "content_digest": manifest.content_digest, "groups": groups},
         num_parameters=compiled.num_parameters,

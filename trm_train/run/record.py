@@ -1,13 +1,14 @@
 """What a run is called, where it lies, and its `config.json`.
 
 A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same command finds its own checkpoints.
-`<root>/runs/<group>/<experiment>/<run>/` holds config.json, checkpoints/ and metrics/.
+`<root>/runs/<group>/<experiment>/<run>/` holds config.json, status.json, checkpoints/, metrics/ and logs/.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.manifest import Manifest
-from trm_data.storage.atomic import write_json
-from trm_data.storage.root import Layout
+from trm_data.storage.atomic import json_bytes
+from trm_data.storage.local import LocalStore
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
 from trm_train.config.run import (
     InputSpec,
     RunConfig,
@@ -78,9 +81,9 @@ def run_name(experiment: str, config: RunConfig) -> str:
     return f"{experiment}-{identity_hash(config)[:8]}-s{config.seed}"
 
 
-def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Path:
+def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Folder:
     """Folder of the run of a configuration."""
-    return layout.runs / experiment.group / experiment.name / run_name(experiment.name, config)
+    return layout.runs.within(f"{experiment.group}/{experiment.name}/{run_name(experiment.name, config)}")
 
 
 def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -> RunRecord:
@@ -108,57 +111,100 @@ def input_spec(manifest: Manifest) -> InputSpec:
     )
 
 
-def write_record(folder: Path, record: RunRecord) -> None:
-    """Write `config.json`."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_record(folder: Folder, record: RunRecord) -> None:
+    """Write `config.json`, unless it says just this."""
     value = {"format_version": FORMAT_VERSION, **asdict(record), "config": config_to_json(record.config)}
     if record.extended_to is None:
         del value["extended_to"]
-    write_json(folder / CONFIG_FILE, value)
+    content = json_bytes(value)
+    if folder.read(CONFIG_FILE) != content:
+        folder.write(CONFIG_FILE, content)
 
 
-def read_record(folder: Path) -> RunRecord:
+def read_record(folder: Folder) -> RunRecord:
     """Read `config.json` of a run.
 
     Raises:
         ConfigError: There is none, or one that this version cannot read.
     """
-    path = folder / CONFIG_FILE
+    found = find_record(folder)
+    if found is None:
+        raise ConfigError(f"{folder}: is no run (it has no {CONFIG_FILE})")
+    return found
+
+
+def find_record(folder: Folder) -> RunRecord | None:
+    """The record of a run, or None where there is none yet.
+
+    Raises:
+        ConfigError: There is one that this version cannot read.
+    """
+    content, where = folder.read(CONFIG_FILE), folder.where(CONFIG_FILE)
+    if content is None:
+        return None
     try:
-        value: dict[str, Any] = json.loads(path.read_text())
+        value: dict[str, Any] = json.loads(content)
         if value.pop("format_version") > FORMAT_VERSION:
-            raise ConfigError(f"{path}: was written by a newer version of trm-train; upgrade it")
+            raise ConfigError(f"{where}: was written by a newer version of trm-train; upgrade it")
         value["config"] = config_from_json(value["config"])
         value["input_spec"] = InputSpec(**value["input_spec"])
         extended_to = value.pop("extended_to", None)
         return extend_record(RunRecord(**value), extended_to)
-    except FileNotFoundError:
-        raise ConfigError(f"{folder}: is no run (it has no {CONFIG_FILE})") from None
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{path}: is no record of a run ({error})") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"{where}: is no record of a run ({error})") from error
 
 
-def list_runs(layout: Layout) -> list[Path]:
+def list_runs(layout: Layout) -> list[Folder]:
     """Folders of all runs under a root."""
-    return sorted(path.parent for path in layout.runs.glob(f"*/*/*/{CONFIG_FILE}"))
+    return [
+        layout.runs.within(name.removesuffix(f"/{CONFIG_FILE}"))
+        for name in layout.runs.names(f"*/*/*/{CONFIG_FILE}")
+    ]
 
 
-def find_run(layout: Layout, reference: str) -> Path:
-    """The folder of a run, by its name, by its folder, or by its experiment if that has one run.
+def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]:
+    """The records of all runs under a root; of those that cannot be read the reason."""
+
+    def read(folder: Folder) -> RunRecord | ConfigError:
+        try:
+            return read_record(folder)
+        except ConfigError as error:
+            return error
+
+    folders = list_runs(layout)
+    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
+        return list(zip(folders, pool.map(read, folders), strict=True))
+
+
+def find_run(layout: Layout, reference: str) -> Folder:
+    """The folder of a run, by its name, by its folder or URL, or by its experiment if that has one run.
 
     Raises:
         ConfigError: There is none, or there are several.
     """
-    as_folder = Path(reference).expanduser()
-    if (as_folder / CONFIG_FILE).is_file():
-        return as_folder.absolute()
+    if reference.startswith("gs://"):
+        parent, _, name = reference.rstrip("/").rpartition("/")
+        folder = Folder(resolve_root(parent).store, name)
+        read_record(folder)
+        return folder
+    path = Path(reference).expanduser()
+    if (path / CONFIG_FILE).is_file():
+        return _local_run(layout, path.absolute())
     runs = list_runs(layout)
     found = [run for run in runs if run.name == reference] or [
-        run for run in runs if run.parent.name == reference
+        run for run in runs if run.path.split("/")[-2] == reference
     ]
     if len(found) == 1:
         return found[0]
     if found:
         raise ConfigError(f"{reference} has several runs: {', '.join(run.name for run in found)}; name one")
     have = f"there are: {', '.join(run.name for run in runs)}" if runs else "there are none yet"
-    raise ConfigError(f"no run {reference!r} under {layout.runs} ({have})")
+    raise ConfigError(f"no run {reference!r} under {layout.runs.place} ({have})")
+
+
+def _local_run(layout: Layout, path: Path) -> Folder:
+    """A run's folder of this machine, as one of the root where it lies there."""
+    for run in list_runs(layout):
+        if run.place == str(path):
+            return run
+    return Folder(LocalStore(path.parent), path.name)

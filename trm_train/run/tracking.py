@@ -1,15 +1,15 @@
 """Mirrors metrics to Weights & Biases. Our own metric table is the truth; this is a window on it.
 
-Without a login the run is kept offline under its folder (`wandb sync` uploads it later). wandb cannot resume
-an offline run, so a resumed one is a new wandb run of the same group.
+Without a login the run is kept offline in this machine's folder of the run (`wandb sync` uploads it later). wandb
+cannot resume an offline run, so a resumed one is a new wandb run of the same group.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from trm_data.storage.store import Folder
 from trm_train.run.record import RunRecord
 
 TrackingMode = Literal["wandb", "none"]
@@ -44,7 +44,7 @@ class NoTracker:
 class WandbTracker:
     """One wandb run."""
 
-    def __init__(self, folder: Path, record: RunRecord) -> None:
+    def __init__(self, folder: Folder, record: RunRecord) -> None:
         import wandb
 
         online = bool(os.environ.get("WANDB_API_KEY")) or _logged_in()
@@ -55,7 +55,7 @@ class WandbTracker:
             id=record.run if online else None,
             resume="allow" if online else None,
             config=_flat(record),
-            dir=folder,
+            dir=folder.working("wandb").parent,
             mode="online" if online else "offline",
             settings=wandb.Settings(console="off", silent=True),
         )
@@ -70,7 +70,7 @@ class WandbTracker:
         self._run.finish()
 
 
-def make_tracker(mode: TrackingMode, folder: Path, record: RunRecord) -> Tracker:
+def make_tracker(mode: TrackingMode, folder: Folder, record: RunRecord) -> Tracker:
     """The tracker that was asked for."""
     return NoTracker() if mode == "none" else WandbTracker(folder, record)
 

@@ -1,4 +1,4 @@
-"""Compiles a run's steps ahead of the first one, through a cache under the root.
+"""Compiles a run's steps ahead of the first one, through a cache on this machine.
 
 A second start of the same run, or another run of the same shapes, reads the program instead of compiling it.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
 
-from trm_data.storage.root import Layout
+from trm_data.storage.machine import user_cache
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.sharding import batch_sharding, jit_train_step
 from trm_train.state import TrainState, init_state
@@ -42,9 +42,9 @@ class CompiledStep:
     memory_bytes: dict[str, int] | None
 
 
-def use_compilation_cache(layout: Layout) -> None:
-    """Keep compiled programs under the root, all of them."""
-    folder = layout.cache / "xla"
+def use_compilation_cache() -> None:
+    """Keep compiled programs in the user's cache, all of them, for every root."""
+    folder = user_cache() / "xla"
     folder.mkdir(parents=True, exist_ok=True)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

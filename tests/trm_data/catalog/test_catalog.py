@@ -14,7 +14,7 @@ from trm_data.catalog.schema import TABLES, quote_identifier, quote_literal, sch
 from trm_data.errors import QueryError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 
 
 def test_counts_are_those_of_the_manifest(small_layout: Layout) -> None:
@@ -28,7 +28,7 @@ def test_counts_are_those_of_the_manifest(small_layout: Layout) -> None:
 
 def test_the_catalog_gives_the_symmetry_of_every_row(small_layout: Layout) -> None:
     """So an evaluation can undo an augmentation by its catalog row."""
-    dataset = open_dataset("small", small_layout.root)
+    dataset = open_dataset("small", small_layout.machine)
     found = query_catalog(
         small_layout,
         "SELECT element FROM augmentations WHERE split = 'train' ORDER BY group_index, augmentation",
@@ -55,7 +55,7 @@ def test_every_table_and_column_says_what_it_is() -> None:
 
 
 def test_the_index_is_rebuilt_when_it_is_missing_broken_or_behind(tmp_path: Path, request_small) -> None:
-    layout = Layout(tmp_path)
+    layout = resolve_root(tmp_path)
     build_dataset(request_small(), layout)
     count = "SELECT count(*) FROM datasets"
     layout.catalog.unlink()
@@ -65,12 +65,12 @@ def test_the_index_is_rebuilt_when_it_is_missing_broken_or_behind(tmp_path: Path
     assert query_catalog(layout, count).rows == [(2,)]
     import shutil
 
-    shutil.rmtree(layout.dataset("second"))
+    shutil.rmtree(layout.dataset("second").here)
     assert query_catalog(layout, count).rows == [(1,)]
 
 
 def test_building_one_dataset_leaves_the_others_in_the_index(tmp_path: Path, request_small) -> None:
-    layout = Layout(tmp_path)
+    layout = resolve_root(tmp_path)
     for name in ("a", "b", "c"):
         build_dataset(request_small(name=name), layout)
     rows = query_catalog(layout, "SELECT dataset, count(*) FROM augmentations GROUP BY 1 ORDER BY 1").rows
@@ -105,7 +105,7 @@ def test_sql_can_only_read_the_catalog(
 
 def test_no_datasets_is_said_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="trm-data build"):
-        query_catalog(Layout(tmp_path), "SELECT 1")
+        query_catalog(resolve_root(tmp_path), "SELECT 1")
 
 
 @pytest.mark.parametrize(

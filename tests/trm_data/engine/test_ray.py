@@ -22,7 +22,7 @@ from trm_data.errors import BadRowError
 from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest
 from trm_data.specs import SudokuOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
@@ -134,7 +134,7 @@ def test_the_same_bytes_on_a_bucket(
 ) -> None:
     from trm_data.engine.ray import RayEngine
 
-    expected = build_dataset(request_rows, Layout(tmp_path / "local"), shard_examples=2_000).manifest
+    expected = build_dataset(request_rows, resolve_root(tmp_path / "local"), shard_examples=2_000).manifest
     meeting = tmp_path / "meeting"
     meeting.mkdir()
     monkeypatch.setattr(trm_data.build.flow, "write_job", partial(write_when_both_work, meeting))
@@ -158,11 +158,11 @@ def test_the_same_bytes_although_a_node_is_killed(
 ) -> None:
     from trm_data.engine.ray import RayEngine
 
-    expected = build_dataset(request_rows, Layout(tmp_path / "local"), shard_examples=2_000).manifest
+    expected = build_dataset(request_rows, resolve_root(tmp_path / "local"), shard_examples=2_000).manifest
     engine = RayEngine()
     assert engine.workers == 2
-    layout = Layout(tmp_path / "ray")
-    folder = layout.dataset("small")
+    layout = resolve_root(tmp_path / "ray")
+    folder = layout.dataset("small").here
     killed = threading.Event()
 
     def kill_when_it_writes() -> None:

@@ -16,7 +16,7 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import ArcOptions, DatasetSpec, SourceSpec
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 
@@ -49,7 +49,7 @@ def write(path, value) -> None:
 
 @pytest.fixture
 def layout(tmp_path) -> Layout:
-    return Layout(tmp_path / "root")
+    return resolve_root(tmp_path / "root")
 
 
 def request(folder, **changes) -> BuildRequest:
@@ -66,7 +66,7 @@ def test_splits_and_identifiers(folder, layout: Layout) -> None:
     assert (test.num_groups, test.num_puzzles, test.num_examples) == (4, 28, 7 * 4 * 2)
     assert manifest.num_identifiers == 71
     rows = np.arange(train.num_examples)
-    identifiers = open_dataset("arc", layout.root).read(rows)["puzzle_identifiers"]
+    identifiers = open_dataset("arc", layout.machine).read(rows)["puzzle_identifiers"]
     assert sorted(set(identifiers.tolist())) == list(range(1, 71))
     evaluated = query_catalog(
         layout,
@@ -82,7 +82,7 @@ def test_the_catalog_undoes_every_row(folder, layout: Layout) -> None:
     """Crop by the offsets, undo dihedral and colours: the original grids come back."""
     build_dataset(request(folder), layout)
     for split in ("train", "test"):
-        dataset = open_dataset("arc", layout.root, split)
+        dataset = open_dataset("arc", layout.machine, split)
         batch = dataset.read(np.arange(len(dataset)))
         found = query_catalog(
             layout,
@@ -188,7 +188,7 @@ def test_tasks_without_solutions_are_built_and_marked(folder, layout: Layout) ->
     assert any("1 test tasks have no solutions" in warning for warning in result.warnings)
     found = query_catalog(layout, "SELECT task, scored FROM puzzles WHERE split = 'test'").rows
     assert {name for name, scored in found if not scored} == {"task10"}
-    dataset = open_dataset("arc", layout.root, "test")
+    dataset = open_dataset("arc", layout.machine, "test")
     labels = dataset.read(np.arange(len(dataset)))["labels"]
     unknown = ~labels.any(axis=1)
     assert unknown.sum() == 7 * 2

@@ -14,7 +14,7 @@ from trm_data.kinds.kept import BLOCK_CANDIDATES, kept_block, kept_folder
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import MazeOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 
 
 class Generator:
@@ -126,7 +126,7 @@ def test_a_larger_dataset_goes_on_from_a_smaller_one(tmp_path: Path, monkeypatch
             options=MazeOptions(rows=9, columns=9, min_path=14),
             name=f"mazes-{size}",
         )
-        layout = Layout(tmp_path / root)
+        layout = resolve_root(tmp_path / root)
         return build_dataset(request, layout, engine=LocalEngine(1)).manifest.content_digest
 
     expected = build("alone", 40)

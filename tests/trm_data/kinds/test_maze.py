@@ -12,7 +12,7 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import MazeOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 OPTIONS = MazeOptions(rows=5, columns=5, min_path=6)
@@ -26,7 +26,7 @@ def request(**changes) -> BuildRequest:
 
 @pytest.fixture
 def layout(tmp_path) -> Layout:
-    return Layout(tmp_path / "root")
+    return resolve_root(tmp_path / "root")
 
 
 def csv_request(tmp_path, rows: list[str], **changes) -> BuildRequest:
@@ -69,7 +69,7 @@ def test_a_dihedral_of_the_catalog_undoes_its_row(layout: Layout) -> None:
     from trm_data.augment.dihedral import Dihedral
 
     build_dataset(request(), layout)
-    dataset = open_dataset("mazes", layout.root)
+    dataset = open_dataset("mazes", layout.machine)
     inputs = dataset.read(np.arange(len(dataset)))["inputs"]
     found = query_catalog(
         layout,

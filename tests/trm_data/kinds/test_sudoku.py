@@ -8,13 +8,13 @@ from trm_data.catalog.query import query_catalog
 from trm_data.errors import SpecError
 from trm_data.kinds.sudoku.kind import BOXES
 from trm_data.specs import SudokuOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 
 @pytest.fixture
 def layout(tmp_path) -> Layout:
-    return Layout(tmp_path)
+    return resolve_root(tmp_path)
 
 
 @pytest.mark.parametrize("box", BOXES)

@@ -11,7 +11,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.commands.kinds import BuildTable
 from trm_data.errors import BadRowError, DataError, SourceError, SpecError
 from trm_data.loader.dataset import open_dataset
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 GRIDS = np.random.default_rng(0).integers(1, 5, (30, 3, 4))
@@ -19,7 +19,7 @@ GRIDS = np.random.default_rng(0).integers(1, 5, (30, 3, 4))
 
 @pytest.fixture
 def layout(tmp_path) -> Layout:
-    return Layout(tmp_path / "root")
+    return resolve_root(tmp_path / "root")
 
 
 def write(path, inputs, labels) -> str:
@@ -49,7 +49,7 @@ def test_every_format_gives_the_same_dataset(tmp_path, layout: Layout, suffix: s
         "test": 10,
     }
     assert verify_dataset(layout, "own").problems == []
-    test_rows = open_dataset("own", layout.root, "test").read(np.arange(10))
+    test_rows = open_dataset("own", layout.machine, "test").read(np.arange(10))
     found = {row.tobytes() for row in test_rows["inputs"]}
     assert found == {grid.astype(np.uint8).tobytes() for grid in GRIDS[20:]}
 

@@ -18,7 +18,7 @@ from trm_data.storage.root import Layout
 
 @pytest.fixture(scope="module")
 def dataset(small_layout: Layout) -> trm_data.Dataset:
-    return trm_data.open_dataset("small", small_layout.root)
+    return trm_data.open_dataset("small", small_layout.machine)
 
 
 def batches(dataset: trm_data.Dataset, count: int, **options) -> list[dict]:
@@ -132,7 +132,7 @@ def test_seeds_give_other_orders(dataset: trm_data.Dataset) -> None:
 def test_rows_beyond_the_budget_are_mapped_and_the_same(
     small_layout: Layout, dataset: trm_data.Dataset
 ) -> None:
-    mapped = trm_data.open_dataset("small", small_layout.root, budget_bytes=1)
+    mapped = trm_data.open_dataset("small", small_layout.machine, budget_bytes=1)
     assert isinstance(mapped.reader.rows.inputs, np.memmap)
     assert_equal(batches(mapped, 5), batches(dataset, 5))
 
@@ -141,8 +141,8 @@ def test_rows_beyond_the_budget_are_mapped_and_the_same(
 def test_decoded_files_that_are_not_what_was_written_are_written_again(
     small_layout: Layout, damage: str
 ) -> None:
-    resident = trm_data.open_dataset("small", small_layout.root, "test")
-    mapped = trm_data.open_dataset("small", small_layout.root, "test", budget_bytes=1)
+    resident = trm_data.open_dataset("small", small_layout.machine, "test")
+    mapped = trm_data.open_dataset("small", small_layout.machine, "test", budget_bytes=1)
     folder = Path(mapped.reader.rows.inputs.filename).parent
     if damage == "complete":  # a kill while decoding
         (folder / "complete.json").unlink()
@@ -151,13 +151,13 @@ def test_decoded_files_that_are_not_what_was_written_are_written_again(
         content = bytearray((folder / f"{damage}.npy").read_bytes())
         content[-1] ^= 1
         (folder / f"{damage}.npy").write_bytes(bytes(content))
-    again = trm_data.open_dataset("small", small_layout.root, "test", budget_bytes=1)
+    again = trm_data.open_dataset("small", small_layout.machine, "test", budget_bytes=1)
     assert_equal([everything(again)], [everything(resident)])
 
 
 @pytest.mark.parametrize(("batch_size", "limit"), [(5, 0), (12, 0), (50, 0), (5, 7), (5, 10)])
 def test_evaluation_visits_every_row_once(small_layout: Layout, batch_size: int, limit: int) -> None:
-    test = trm_data.open_dataset("small", small_layout.root, "test")
+    test = trm_data.open_dataset("small", small_layout.machine, "test")
     rows = []
     for batch, first, count in evaluation_batches(test, batch_size, limit=limit):
         assert batch["inputs"].shape == (batch_size, 36)
@@ -184,9 +184,9 @@ def test_impossible_loaders(dataset: trm_data.Dataset, options: dict, message: s
 
 def test_unknown_names_and_splits(small_layout: Layout) -> None:
     with pytest.raises(DatasetNotFoundError, match=r"there are: small"):
-        trm_data.open_dataset("nothing", small_layout.root)
+        trm_data.open_dataset("nothing", small_layout.machine)
     with pytest.raises(SpecError, match="has no split 'dev'"):
-        trm_data.open_dataset("small", small_layout.root, "dev")
+        trm_data.open_dataset("small", small_layout.machine, "dev")
 
 
 def test_datasets_and_loaders_say_what_they_are(dataset: trm_data.Dataset) -> None:

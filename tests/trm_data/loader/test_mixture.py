@@ -12,19 +12,19 @@ from trm_data.build.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.loader.mixture import Mixture, make_mixture, open_mixture
 from trm_data.specs import SudokuOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory):
     from tests.conftest import small_request
 
-    layout = Layout(tmp_path_factory.mktemp("mixture"))
+    layout = resolve_root(tmp_path_factory.mktemp("mixture"))
     build_dataset(small_request(), layout)
     four = SudokuOptions(box_rows=2, box_columns=2)
     build_dataset(small_request(name="four", size=5, aug=20, val_size=0, test_size=0, options=four), layout)
     build_dataset(small_request(name="virtual", augment="virtual", seed=9), layout)
-    return layout.root
+    return layout.machine
 
 
 @pytest.fixture(scope="module")

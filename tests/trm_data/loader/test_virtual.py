@@ -12,7 +12,7 @@ from trm_data.describe.facts import read_example
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import ArcOptions, MazeOptions, SudokuOptions
-from trm_data.storage.root import Layout
+from trm_data.storage.root import resolve_root
 from trm_data.verify.flow import verify_dataset
 
 TASKS = {
@@ -70,7 +70,7 @@ def requests(kind: str, folder, request_small) -> BuildRequest:
 
 @pytest.mark.parametrize("kind", ["sudoku 4x4", "sudoku 6x6", "sudoku 9x9", "maze", "arc"])
 def test_virtual_batches_are_the_stored_ones(kind: str, tmp_path, request_small) -> None:
-    layout = Layout(tmp_path / "root")
+    layout = resolve_root(tmp_path / "root")
     request = requests(kind, tmp_path, request_small)
     stored = build_dataset(request, layout).manifest
     virtual = build_dataset(dataclasses.replace(request, augment="virtual", name="virtual"), layout).manifest
@@ -83,7 +83,7 @@ def test_virtual_batches_are_the_stored_ones(kind: str, tmp_path, request_small)
             entry.num_puzzles,
             entry.num_examples,
         )
-        kept, made = (trm_data.open_dataset(name, layout.root, split) for name in ("stored", "virtual"))
+        kept, made = (trm_data.open_dataset(name, layout.machine, split) for name in ("stored", "virtual"))
         rows = np.arange(len(kept))
         assert_same(kept.read(rows), made.read(rows))
         loaders = [trm_data.make_loader(dataset, global_batch_size=16, seed=11) for dataset in (kept, made)]
@@ -107,7 +107,7 @@ def assert_same(left: dict, right: dict) -> None:
 
 def test_other_augmentations_are_another_content(tmp_path, request_small) -> None:
     """The base puzzles are the same; what the loader makes of them is not."""
-    layout = Layout(tmp_path)
+    layout = resolve_root(tmp_path)
     first = build_dataset(request_small(name="a", augment="virtual"), layout).manifest
     second = build_dataset(request_small(name="b", augment="virtual", aug=11), layout).manifest
     assert first.splits["train"].digest != second.splits["train"].digest

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 
-_HERE = secrets.token_hex(4)
 SUFFIX = ".array_record"
 
 
@@ -23,17 +20,3 @@ def sidecar_name(shard: str) -> str:
 def sidecar_path(shard: Path) -> Path:
     """Path of a shard's sidecar."""
     return shard.with_name(sidecar_name(shard.name))
-
-
-def temporary_path(path: Path) -> Path:
-    """Where this process writes a file before it is renamed to `path`.
-
-    Each process has a name of its own: the workers of a killed build may live a moment longer than its lock, and
-    machines may share a folder.
-    """
-    return path.with_name(f".tmp-{_HERE}-{os.getpid()}-{path.name}")
-
-
-def is_temporary(path: Path) -> bool:
-    """Whether a killed writer left this file."""
-    return path.name.startswith(".tmp-")

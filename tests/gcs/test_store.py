@@ -1,0 +1,183 @@
+"""What `Store` promises, of both stores; and who takes a claim over."""
+
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import trm_data.storage.claim
+from tests.gcs.conftest import URL
+from tests.gcs.server import GcsServer
+from trm_data.errors import BuildError, BusyError, CorruptDatasetError
+from trm_data.storage.claim import claimed
+from trm_data.storage.local import LocalStore
+from trm_data.storage.objects import Bucket
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder, Store
+from trm_data.storage.turn import locked
+
+CONTENT = b"some bytes"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture(params=["local", "bucket"])
+def store(
+    request: pytest.FixtureRequest, server: GcsServer, machine: Callable[[str], Layout], tmp_path: Path
+) -> Store:
+    return machine("first").store if request.param == "bucket" else LocalStore(tmp_path / "root")
+
+
+def test_small_files(store: Store) -> None:
+    assert store.read("a/b.json") is None
+    assert store.stat("a/b.json") is None
+    assert store.current("a/b.json") is None
+    store.write("a/b.json", b"one")
+    first = store.stat("a/b.json")
+    store.write("a/b.json", b"other")
+    second = store.stat("a/b.json")
+    assert store.read("a/b.json") == b"other"
+    assert first is not None
+    assert second is not None
+    assert (first.size_bytes, second.size_bytes) == (3, 5)
+    assert first.version != second.version
+    assert store.delete("a/b.json")
+    assert not store.delete("a/b.json")
+    assert store.read("a/b.json") is None
+
+
+def test_only_one_creates(store: Store) -> None:
+    assert store.create("c", b"mine")
+    assert store.create("c", b"mine")  # as after an answer that was lost
+    assert not store.create("c", b"yours")
+    assert store.read("c") == b"mine"
+
+
+def test_names_are_those_of_whole_files(store: Store) -> None:
+    for name in ("x/1/config.json", "x/2/config.json", "x/2/deep/part", "y/3/config.json"):
+        store.write(name, CONTENT)
+    assert store.names("x", "*/config.json") == ["x/1/config.json", "x/2/config.json"]
+    assert store.names("x") == ["x/1/config.json", "x/2/config.json", "x/2/deep/part"]
+    assert store.names("nothing") == []
+    store.working("x/.tmp-0-1-part").parent.mkdir(parents=True, exist_ok=True)
+    store.working("x/.tmp-0-1-part").write_bytes(b"half")
+    assert store.names("x", "*") == []
+    store.remove_temporary("x")
+    assert not store.working("x/.tmp-0-1-part").exists()
+    store.delete_folder("x")
+    assert store.names("x") == []
+    assert store.names("y", "*/*") == ["y/3/config.json"]
+
+
+def test_a_file_is_written_here_and_finished(store: Store) -> None:
+    folder = Folder(store, "runs/one")
+    folder.working("part").write_bytes(CONTENT)
+    folder.finish("part", SHA256)
+    path = folder.current("part")
+    assert path is not None
+    assert path.read_bytes() == CONTENT
+    assert store.fetch("runs/one/part", len(CONTENT), SHA256).read_bytes() == CONTENT
+    assert store.damage("runs/one/part", len(CONTENT), SHA256) == ""
+    assert "has" in store.damage("runs/one/part", len(CONTENT) + 1, SHA256)
+    assert "is missing" in store.damage("runs/one/other", len(CONTENT), SHA256)
+    with pytest.raises(CorruptDatasetError, match="is missing"):
+        store.fetch("runs/one/other", 1, SHA256)
+
+
+def test_a_file_of_elsewhere_is_put_once(store: Store, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(CONTENT)
+    assert store.put("a", source, len(CONTENT), SHA256)
+    assert not store.put("a", source, len(CONTENT), SHA256)
+    source.write_bytes(b"other byte")
+    with pytest.raises(BuildError, match="changed while it was being"):
+        store.put("b", source, len(CONTENT), SHA256)
+    assert store.read("b") is None
+
+
+def test_what_is_current_follows_the_store(store: Store) -> None:
+    store.write("note", b"one")
+    path = store.current("note")
+    assert path is not None
+    assert path.read_bytes() == b"one"
+    store.write("note", b"two")
+    path = store.current("note")
+    assert path is not None
+    assert path.read_bytes() == b"two"
+
+
+def test_a_store_travels_to_another_machine(store: Store, machine: Callable[[str], Layout]) -> None:
+    store.write("a", CONTENT)
+    machine("second")
+    copy = pickle.loads(pickle.dumps(store))  # noqa: S301
+    assert copy.place == store.place
+    assert copy.read("a") == CONTENT
+    assert (copy.machine == store.machine) == isinstance(store, LocalStore)
+
+
+def test_a_root_is_text_a_path_a_layout_or_a_store(store: Store) -> None:
+    assert resolve_root(store).store is store
+    assert resolve_root(resolve_root(store)).store is store
+    assert resolve_root(store.place).store == store
+
+
+def test_a_folder_is_locked_once(store: Store) -> None:
+    folder = Folder(store, "runs/one")
+    with locked(folder, "busy"), pytest.raises(BusyError, match="busy"), locked(folder, "busy"):
+        pass
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from trm_data.storage.claim import claimed
+from trm_data.storage.objects import Bucket
+with claimed(Bucket(sys.argv[1]), "runs/x/.building", Path(sys.argv[2]), "run x"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_claim_of_a_killed_process_of_this_host_is_taken_over_at_once(
+    server: GcsServer, tmp_path: Path
+) -> None:
+    """Other cache folders, so other machines by name; but this host sees that the process is gone."""
+    command = [sys.executable, "-c", HOLD, URL, str(tmp_path / "one")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"held\n"
+            with (
+                pytest.raises(BusyError, match=rf"machine is at work on run x \(.*process {process.pid}"),
+                claimed(Bucket(URL), "runs/x/.building", tmp_path / "two", "run x"),
+            ):
+                pass
+        finally:
+            process.kill()
+    begun = time.monotonic()
+    with claimed(Bucket(URL), "runs/x/.building", tmp_path / "two", "run x"):
+        assert time.monotonic() - begun < trm_data.storage.claim.LEASE_S / 2
+
+
+def test_a_process_of_another_host_is_believed_to_live(
+    server: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trm_data.storage.claim, "LEASE_S", 0.5)
+    monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
+    holder = {
+        "machine": "m",
+        "host": "h",
+        "process": 1,
+        "began": "b",
+        "sees": "another",
+        "process_start": "1",
+    }
+    Bucket(URL).create("runs/x/.building", json.dumps(holder).encode())
+    begun = time.monotonic()
+    with claimed(Bucket(URL), "runs/x/.building", tmp_path / "two", "run x"):
+        assert time.monotonic() - begun > 0.5

@@ -1,0 +1,123 @@
+"""The end of a build, when all shards are there: the catalog files, the card and, last of all, the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from trm_data.build.shard_job import ShardJob, WrittenShard
+from trm_data.card import CARD, dataset_card
+from trm_data.catalog.schema import TABLES
+from trm_data.catalog.tables import catalog_tables
+from trm_data.catalog.write import write_attachments, write_catalog_files
+from trm_data.errors import BuildError
+from trm_data.kinds.base import Kind
+from trm_data.manifest import Manifest, ShardEntry, SplitEntry, write_manifest
+from trm_data.records import Selection
+from trm_data.shards.digest import content_digest, split_digest
+from trm_data.shards.naming import sidecar_name
+from trm_data.shards.writer import ShardInfo
+from trm_data.show.progress import Progress
+from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
+from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.store import Turn
+
+BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
+"""Digest of the identifiers of a dataset whose puzzles all share the blank one."""
+
+
+def finish_build(
+    kind: Kind,
+    folder: DatasetFolder,
+    turn: Turn,
+    spec: DatasetSpec,
+    selection: Selection,
+    jobs: list[ShardJob],
+    written: list[WrittenShard],
+    progress: Progress,
+) -> Manifest:
+    """Write the catalog files and, last of all, the manifest.
+
+    Raises:
+        BuildError: They could not be written, or another machine wrote there meanwhile.
+    """
+    progress.start("write catalog", len(TABLES), "tables")
+    shards_of: dict[str, list[WrittenShard]] = {
+        split: [shard for shard, job in zip(written, jobs, strict=True) if job.split == split]
+        for split in selection.splits
+    }
+    manifest = _manifest(kind, folder.name, spec, selection, shards_of)
+    turn.check()
+    folder.remove_leftovers(name for job in jobs for name in (job.file, sidecar_name(job.file)))
+    made = {split: [shard.made for shard in shards] for split, shards in shards_of.items()}
+    try:
+        catalog = write_catalog_files(folder.here, catalog_tables(kind, manifest, selection, made))
+        catalog += write_attachments(folder.here, selection.attachments)
+        manifest = replace(manifest, catalog=tuple(catalog))
+        turn.check()
+        for file in catalog:
+            folder.publish_built(file)
+        folder.publish_note(CARD, dataset_card(manifest, selection.sources).encode())
+        turn.check()
+        if problems := folder.overwritten(manifest.files):
+            raise BuildError(f"{problems[0]}; something else writes there: stop that and build again")
+        write_manifest(folder, manifest)
+        folder.clear_working()
+        progress.advance(len(TABLES))
+    except OSError as error:
+        raise BuildError(
+            f"{folder.here}: could not be written ({error}); free some space and build again"
+        ) from error
+    return manifest
+
+
+def _manifest(
+    kind: Kind, name: str, spec: DatasetSpec, selection: Selection, shards_of: dict[str, list[WrittenShard]]
+) -> Manifest:
+    """What the dataset is, its catalog files aside."""
+    geometry = kind.geometry(spec)
+    splits: dict[str, SplitEntry] = {}
+    for split, groups in selection.splits.items():
+        augmented = spec.augment == "virtual" and groups.num_puzzles > len(groups)
+        digests = (shard.info.group_digest_bytes() for shard in shards_of[split])
+        splits[split] = SplitEntry(
+            num_groups=len(groups),
+            num_puzzles=groups.num_puzzles,
+            num_examples=groups.num_examples,
+            digest=split_digest(
+                geometry.sequence_length, digests, virtual=spec.digest() if augmented else ""
+            ),
+            shards=tuple(_entry(shard.info) for shard in shards_of[split]),
+        )
+    return Manifest(
+        name=name,
+        kind=spec.kind,
+        spec=spec,
+        spec_digest=spec.digest(),
+        content_digest=content_digest({split: entry.digest for split, entry in splits.items()}),
+        builder_version=BUILDER_VERSION,
+        built_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        sequence_length=geometry.sequence_length,
+        vocabulary_size=geometry.vocabulary_size,
+        num_identifiers=selection.num_identifiers,
+        identifiers_digest=selection.identifiers_digest or BLANK_IDENTIFIERS,
+        grid_rows=geometry.grid_rows,
+        grid_columns=geometry.grid_columns,
+        splits=splits,
+        catalog=(),
+        libraries={package: version(package) for package in ("array-record", "numba", "numpy", "pyarrow")},
+    )
+
+
+def _entry(info: ShardInfo) -> ShardEntry:
+    return ShardEntry(
+        file=info.file,
+        sha256=info.sha256,
+        size_bytes=info.size_bytes,
+        num_records=info.num_records,
+        num_examples=info.num_examples,
+        first_group=info.first_group,
+        num_groups=info.num_groups,
+    )

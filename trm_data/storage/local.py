@@ -1,0 +1,176 @@
+"""A root that is a folder of this machine: files lie where they are written, and the machine's lock is enough."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+from trm_data.errors import BuildError, CorruptDatasetError
+from trm_data.storage.atomic import check_file, file_sha256, is_temporary, temporary_path, write_bytes
+from trm_data.storage.store import Store, Stored, Turn
+
+
+class OwnTurn:
+    """The turn of a root that no other machine writes."""
+
+    def check(self) -> None:
+        """The lock is held for as long as the process lives."""
+
+
+@dataclass(frozen=True)
+class LocalStore(Store):
+    """Files under a local folder; it need not exist yet.
+
+    Attributes:
+        root: The folder, absolute.
+    """
+
+    root: Path
+    at_a_time = 1
+
+    @property
+    @override
+    def place(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    @property
+    @override
+    def machine(self) -> Path:
+        """The folder itself."""
+        return self.root
+
+    @override
+    def where(self, name: str) -> str:
+        """The file's path."""
+        return str(self.root / name)
+
+    @override
+    def uri(self, name: str) -> str:
+        """The file's path."""
+        return str(self.root / name)
+
+    @override
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self.root / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    @override
+    def write(self, name: str, content: bytes) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content)
+
+    @override
+    def create(self, name: str, content: bytes) -> bool:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_path(path)
+        try:
+            write_bytes(temporary, content)
+            os.link(temporary, path)
+        except FileExistsError:
+            return path.read_bytes() == content
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+    @override
+    def delete(self, name: str) -> bool:
+        try:
+            (self.root / name).unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    @override
+    def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
+        shutil.rmtree(self.root / folder, ignore_errors=True)
+
+    @override
+    def names(self, folder: str, pattern: str = "**") -> list[str]:
+        top = self.root / folder
+        paths = top.rglob("*") if pattern == "**" else top.glob(pattern)
+        files = [path.relative_to(self.root) for path in paths if path.is_file() and not is_temporary(path)]
+        return sorted(path.as_posix() for path in files)
+
+    @override
+    def stat(self, name: str) -> Stored | None:
+        try:
+            status = (self.root / name).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return Stored(status.st_size, f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}")
+
+    @override
+    def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
+        path = self.root / name
+        check_file(path, size_bytes=size_bytes, digest=sha256)
+        return path
+
+    @override
+    def current(self, name: str) -> Path | None:
+        path = self.root / name
+        return path if path.is_file() else None
+
+    @override
+    def damage(self, name: str, size_bytes: int, sha256: str) -> str:
+        """The file is read."""
+        try:
+            self.fetch(name, size_bytes, sha256)
+        except CorruptDatasetError as error:
+            return str(error)
+        return ""
+
+    @override
+    def overwritten(self, name: str, size_bytes: int, sha256: str) -> str:
+        """The lock keeps every other writer away."""
+        return ""
+
+    @override
+    def working(self, name: str) -> Path:
+        """Its place."""
+        return self.root / name
+
+    @override
+    def finish(self, name: str, sha256: str) -> None:
+        """It is in its place."""
+
+    @override
+    def put(self, name: str, source: Path, size_bytes: int, sha256: str) -> bool:
+        target = self.root / name
+        if target == source or not self.damage(name, size_bytes, sha256):
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_path(target)
+        try:
+            shutil.copyfile(source, temporary)
+            if file_sha256(temporary) != sha256:
+                raise BuildError(f"{source}: changed while it was being copied; nothing else may write there")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+    @override
+    def remove_temporary(self, folder: str) -> None:
+        for path in (self.root / folder).rglob(".tmp-*"):
+            path.unlink(missing_ok=True)
+
+    @override
+    def clear_working(self, folder: str) -> None:
+        """What is here is the files themselves."""
+
+    @contextmanager
+    @override
+    def turn(self, folder: str, what: str) -> Generator[Turn, None, None]:
+        """The machine's lock, which is held, is enough."""
+        yield OwnTurn()

@@ -1,0 +1,36 @@
+"""What belongs to this machine alone: the user's cache folder, and which processes of it live."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+
+def user_cache() -> Path:
+    """The folder that may be deleted at any time: `TRM_CACHE`, else `trm` in the user's cache directory (XDG)."""
+    if chosen := os.environ.get("TRM_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "trm"
+
+
+def host_identity() -> str:
+    """A name for the processes that this one can see: the same for two processes only if each sees the other.
+
+    Host name, boot and process namespace; empty where the system does not tell the last two.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = Path("/proc/self/ns/pid").readlink().name
+    except OSError:
+        return ""
+    return f"{socket.gethostname()} {boot} {namespace}"
+
+
+def process_start(process: int) -> str:
+    """When a process of this machine began, in ticks since the boot; empty if there is none, or it is not told."""
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""

@@ -1,0 +1,252 @@
+"""What a root offers, wherever it is: files by name, whole or absent, and the right to write them.
+
+Names are relative to the root (`datasets/<name>/manifest.json`). `local.LocalStore` and `bucket.BucketStore` are the
+two stores; whoever holds one does not ask which. A `Folder` is a store and a prefix: a dataset's, a run's, a result
+table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a store says of a file without reading it.
+
+    Attributes:
+        size_bytes: Size.
+        version: Differs whenever the file may have other bytes.
+        sha256: Of its bytes, where the store knows it; else empty.
+    """
+
+    size_bytes: int
+    version: str
+    sha256: str = ""
+
+
+class Turn(Protocol):
+    """The right to write a folder; `check` it before anything that another machine may have written is touched."""
+
+    def check(self) -> None:
+        """Nobody took it away.
+
+        Raises:
+            BusyError: Another machine took over.
+        """
+        ...
+
+
+class Store(Protocol):
+    """Files under one root.
+
+    Every operation raises `BucketError` where a bucket cannot be reached or refuses, `OSError` where a disk does.
+    """
+
+    at_a_time: int
+    """Requests worth having under way at once."""
+
+    @property
+    def place(self) -> str:
+        """The root as a person knows it."""
+        ...
+
+    @property
+    def machine(self) -> Path:
+        """Folder of this machine's own files for this root: index, locks, caches, what is being written."""
+        ...
+
+    def where(self, name: str) -> str:
+        """A file as a person knows it: its path or URL."""
+        ...
+
+    def uri(self, name: str) -> str:
+        """What libraries that read and write by themselves take: an absolute path or a URL."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """A small file; None if there is none."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file whole, in the place of one that is there."""
+        ...
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a small file whole if there is none; False if there is one with other bytes, which stays."""
+        ...
+
+    def delete(self, name: str) -> bool:
+        """Delete a file; whether it was there. One that another writer has replaced meanwhile stays."""
+        ...
+
+    def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
+        """Delete every file below a folder, its claims aside.
+
+        Args:
+            folder: Without a trailing `/`.
+            names: Files that are known to be there, in case a listing is behind.
+        """
+        ...
+
+    def names(self, folder: str, pattern: str = "**") -> list[str]:
+        """Files below a folder, sorted; what a writer has not finished is not among them.
+
+        A bucket's listing may be behind: what it names may be gone, and what it lacks can be read by name.
+
+        Args:
+            folder: Without a trailing `/`.
+            pattern: What the rest of a name is like; `*` stands for anything but `/`, `**` alone for everything.
+        """
+        ...
+
+    def stat(self, name: str) -> Stored | None:
+        """What the store says of a file; None if there is none."""
+        ...
+
+    def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
+        """A file on this machine, checked to have these bytes.
+
+        Args:
+            name: The file.
+            size_bytes: Its size.
+            sha256: Of its bytes, hexadecimal.
+            fresh: Read what the store holds now, even if this machine has those bytes.
+
+        Raises:
+            CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
+        """
+        ...
+
+    def current(self, name: str) -> Path | None:
+        """A file on this machine with the bytes that the store holds now; None if there is none."""
+        ...
+
+    def damage(self, name: str, size_bytes: int, sha256: str) -> str:
+        """What is wrong with a file where it lies, in one line; empty if it has these bytes.
+
+        Of a file on a bucket nothing is read: the bucket says its size and the digest it was uploaded with.
+        """
+        ...
+
+    def overwritten(self, name: str, size_bytes: int, sha256: str) -> str:
+        """As `damage`, of a file that this process has just written: what another machine may have done to it."""
+        ...
+
+    def working(self, name: str) -> Path:
+        """Where this machine writes a file before `finish`."""
+        ...
+
+    def finish(self, name: str, sha256: str) -> None:
+        """A file that was written at `working` is whole: it takes its place.
+
+        Raises:
+            BuildError: It changed on the way.
+        """
+        ...
+
+    def put(self, name: str, source: Path, size_bytes: int, sha256: str) -> bool:
+        """Copy a whole file to its place, unless it is there; whether it was copied.
+
+        Raises:
+            BuildError: It changed on the way.
+        """
+        ...
+
+    def remove_temporary(self, folder: str) -> None:
+        """Remove what killed writers were writing on this machine."""
+        ...
+
+    def clear_working(self, folder: str) -> None:
+        """Remove what finished writers have left on this machine, where files do not lie here anyway."""
+        ...
+
+    def turn(self, folder: str, what: str) -> AbstractContextManager[Turn]:
+        """Keep other machines from writing a folder. This machine's lock (`turn.locked`) is held.
+
+        Args:
+            folder: The folder.
+            what: What lies there, for the message: `dataset small`.
+
+        Raises:
+            BusyError: Another machine is writing it.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of a store; names are relative to it.
+
+    Attributes:
+        store: The store.
+        path: Name of the folder in it, without a trailing `/`.
+    """
+
+    store: Store
+    path: str
+
+    @property
+    def name(self) -> str:
+        """Last part of its path."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def place(self) -> str:
+        """The folder as a person knows it."""
+        return self.store.where(self.path)
+
+    def __str__(self) -> str:
+        return self.place
+
+    def within(self, path: str) -> Folder:
+        """A folder in this one."""
+        return Folder(self.store, f"{self.path}/{path}")
+
+    def where(self, name: str) -> str:
+        """A file as a person knows it."""
+        return self.store.where(f"{self.path}/{name}")
+
+    def uri(self, name: str) -> str:
+        """As `Store.uri`."""
+        return self.store.uri(f"{self.path}/{name}")
+
+    def read(self, name: str) -> bytes | None:
+        """As `Store.read`."""
+        return self.store.read(f"{self.path}/{name}")
+
+    def write(self, name: str, content: bytes) -> None:
+        """As `Store.write`."""
+        self.store.write(f"{self.path}/{name}", content)
+
+    def delete(self, name: str) -> bool:
+        """As `Store.delete`."""
+        return self.store.delete(f"{self.path}/{name}")
+
+    def names(self, pattern: str = "**") -> list[str]:
+        """As `Store.names`; names within this folder."""
+        return [name.removeprefix(f"{self.path}/") for name in self.store.names(self.path, pattern)]
+
+    def current(self, name: str) -> Path | None:
+        """As `Store.current`."""
+        return self.store.current(f"{self.path}/{name}")
+
+    def currents(self, names: Sequence[str]) -> list[Path | None]:
+        """`current` of several files, asked for at a time."""
+        with ThreadPoolExecutor(self.store.at_a_time) as pool:
+            return list(pool.map(self.current, names))
+
+    def working(self, name: str) -> Path:
+        """As `Store.working`; its folder is there."""
+        path = self.store.working(f"{self.path}/{name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def finish(self, name: str, sha256: str) -> None:
+        """As `Store.finish`."""
+        self.store.finish(f"{self.path}/{name}", sha256)

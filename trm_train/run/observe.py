@@ -1,0 +1,272 @@
+"""Tells everybody who watches how a run goes: metric parts, status.json, log parts, the console and the tracker.
+
+About once a minute, and before every checkpoint, what has come since is written to the run's folder:
+
+    metrics/000000101-000000160.parquet    rows of the table `train_metrics`
+    status.json                            state, step, speed, last loss, heartbeat: `Status`
+    logs/worker-0-<start>-000003.log       lines that a person reads, in parts, since a bucket cannot append
+
+In between the writing happens beside the steps; before a checkpoint it has ended, because the checkpoint stands on
+those rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+
+from trm_data.storage.atomic import json_bytes
+from trm_data.storage.store import Folder, Turn
+from trm_train.errors import NotFiniteError
+from trm_train.metrics.table import MetricTable
+from trm_train.run.record import RunRecord
+from trm_train.run.tracking import Tracker
+from trm_train.step.compile import CompiledStep
+
+FLUSH_S = 60.0
+STATUS_FILE = "status.json"
+LOGS = "logs"
+
+State = Literal["running", "finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """A run's `status.json`: how it goes, for whoever watches from elsewhere.
+
+    Attributes:
+        state: What it does; one that runs and whose heartbeat is old is dead.
+        step: Optimizer steps whose metrics are written.
+        total_steps: Steps planned.
+        examples_per_s: Slots per second since the last heartbeat.
+        loss: Mean cross-entropy over slots and cells of the last step (nats); None before the first.
+        heartbeat: When this was written (UTC).
+        seconds: Training time over all starts, compilation aside (s).
+        compile_s: Time to compile at this start (s).
+        host: Machine.
+        process: Its process.
+        started_at: When this start began (UTC).
+        reason: Why it failed.
+    """
+
+    state: State
+    step: int
+    total_steps: int
+    examples_per_s: float
+    loss: float | None
+    heartbeat: str
+    seconds: float
+    compile_s: float
+    host: str
+    process: int
+    started_at: str
+    reason: str = ""
+
+
+class Console(Protocol):
+    """Shows a person how a run goes."""
+
+    def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
+        """The run starts, at `start_step`; returns the lines for the log."""
+        ...
+
+    def step(self, step: int) -> None:
+        """A step is done."""
+        ...
+
+    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
+        """So many steps since the last window are done; means over the examples that ended in them."""
+        ...
+
+    def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
+        """An evaluation on the validation split has ended."""
+        ...
+
+
+class Observer:
+    """Notes every step of one start of a run.
+
+    Args:
+        folder: The run's folder.
+        record: What it is.
+        total_steps: Steps planned.
+        start: Step it goes on from.
+        rates: Learning rate of the network at every step, from step 1.
+        compiled: The training step.
+        console: Shows progress.
+        tracker: Mirrors metrics.
+        turn: The right to write the folder.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        record: RunRecord,
+        *,
+        total_steps: int,
+        start: int,
+        rates: Any,
+        compiled: CompiledStep,
+        console: Console,
+        tracker: Tracker,
+        turn: Turn,
+    ) -> None:
+        self._folder, self._turn = folder, turn
+        self._table = MetricTable(folder, start)
+        self._console, self._tracker = console, tracker
+        self._config = record.config
+        self._total, self._step, self._rates = total_steps, start, rates
+        self._compile_s = compiled.seconds
+        self._started_at = _now()
+        self._begun = self._flushed = time.perf_counter()
+        self._flushed_step = start
+        self._loss: float | None = None
+        self._window: dict[str, float] = {}
+        self._window_steps = 0
+        self._log: list[str] = []
+        self._parts = 0
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="observe")
+        self._writing: Future[None] | None = None
+        self._first_lines = console.begin(record, folder, start, compiled)
+
+    def begin(self) -> None:
+        """The first step is about to be taken."""
+        self._begun = self._flushed = time.perf_counter()
+        self._note(self._first_lines)
+        self.flush("running")
+
+    @property
+    def seconds(self) -> float:
+        """Training time over all starts."""
+        return self._table.seconds + time.perf_counter() - self._begun
+
+    def step(self, step: int, metrics: dict[str, Any]) -> None:
+        """Note the metrics of a step: numpy scalars, sums over the batch.
+
+        Raises:
+            NotFiniteError: The loss is no number any more.
+        """
+        values = {name: value.item() for name, value in metrics.items()}
+        slots = self._config.data.global_batch_size
+        # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
+        if step == 1:
+            self._table.rows_loaded += slots
+        rows_loaded = self._table.rows_loaded
+        row = {"step": step, "split": "train", "rows_loaded": rows_loaded, "global_batch_size": slots}
+        self._table.add(row | {"lr": float(self._rates[step - 1]), "seconds": self.seconds} | values)
+        self._table.rows_loaded += int(values["count"])
+        self._step, self._loss = step, values["lm_loss"] / slots
+        if not math.isfinite(values["lm_loss"]):
+            raise NotFiniteError(f"step {step:,}: the loss is {values['lm_loss']}")
+        for name, value in values.items():
+            self._window[name] = self._window.get(name, 0.0) + value
+        self._window_steps += 1
+        if step % self._config.execution.log_every == 0 or step == self._total:
+            shown = means(self._window, self._window_steps * slots)
+            self._note(self._console.window(step, rows_loaded, self._window_steps, shown))
+            self._tracker.log(step, {f"train/{name}": value for name, value in shown.items()})
+            self._window, self._window_steps = {}, 0
+        else:
+            self._console.step(step)
+        if time.perf_counter() - self._flushed >= FLUSH_S and (self._writing is None or self._writing.done()):
+            self._ended()
+            self._writing = self._writer.submit(self._prepared("running"))
+
+    def validated(self, step: int, sums: dict[str, float]) -> None:
+        """Note what the validation split gave: sums over its rows."""
+        count = int(sums["count"])
+        row = {"step": step, "split": "validation", "rows_loaded": self._table.rows_loaded}
+        row |= {"global_batch_size": count, "seconds": self.seconds, **sums}
+        for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps"):
+            row[name] = int(sums[name])
+        self._table.add(row)
+        shown = means(sums, count)
+        self._note(self._console.validated(step, shown))
+        self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
+
+    def flush(self, state: State, reason: str = "") -> None:
+        """Write what has come since the last time, and return when it is written."""
+        self._ended()
+        self._prepared(state, reason)()
+
+    def close(self) -> None:
+        """End the thread; what it was writing is written."""
+        self._writer.shutdown(wait=True)
+
+    def _ended(self) -> None:
+        """Wait for what is being written beside the steps; its errors are raised here."""
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def _prepared(self, state: State, reason: str = "") -> Any:
+        """What writes everything up to here; later steps do not change what it writes."""
+        now, seconds = time.perf_counter(), self.seconds
+        slots = (self._step - self._flushed_step) * self._config.data.global_batch_size
+        status = Status(
+            state=state,
+            step=self._step,
+            total_steps=self._total,
+            examples_per_s=round(slots / max(now - self._flushed, 1e-9), 3),
+            loss=self._loss if self._loss is not None and math.isfinite(self._loss) else None,
+            heartbeat=_now(),
+            seconds=round(seconds, 3),
+            compile_s=round(self._compile_s, 3),
+            host=socket.gethostname(),
+            process=os.getpid(),
+            started_at=self._started_at,
+            reason=reason,
+        )
+        self._flushed, self._flushed_step = now, self._step
+        part = self._table.take_part(self._step)
+        if reason:
+            self._note([reason])
+        lines, self._log = self._log, []
+
+        def write() -> None:
+            self._turn.check()
+            if part is not None:
+                self._table.write_part(part)
+            if lines:
+                name = f"{LOGS}/worker-0-{self._started_at.replace(':', '')}-{self._parts:06d}.log"
+                self._folder.write(name, "".join(lines).encode())
+                self._parts += 1
+            self._folder.write(STATUS_FILE, json_bytes(asdict(status)))
+
+        return write
+
+    def _note(self, lines: list[str]) -> None:
+        self._log += [f"{_now()} {line}\n" for line in lines]
+
+
+def read_status(folder: Folder) -> Status | None:
+    """The status of a run; None where there is none, or none that this version can read."""
+    content = folder.read(STATUS_FILE)
+    if content is None:
+        return None
+    try:
+        return Status(**json.loads(content))
+    except (ValueError, TypeError):
+        return None
+
+
+def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
+    """Divide metric sums: accuracies and steps by `count`, losses by the rows they are over."""
+    count = sums["count"]
+    shown = {"count": float(count)}
+    for name in ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps"):
+        shown[name] = sums[name] / count if count else float("nan")
+    for name in ("lm_loss", "q_halt_loss"):
+        shown[name] = sums[name] / max(loss_rows, 1)
+    return shown
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,83 @@
+"""What a run needs before its first step, short of arrays: `--dry-run` ends here, training goes on from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jax.sharding import Mesh
+
+from trm_data.errors import DatasetNotFoundError
+from trm_data.manifest import Manifest, read_manifest
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_train.config.run import RunConfig, check_config
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import Experiment
+from trm_train.mesh.sharding import make_mesh
+from trm_train.run.record import RunRecord, make_record, run_folder
+from trm_train.step.compile import use_compilation_cache
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that could start.
+
+    Attributes:
+        layout: The root.
+        config: What it is.
+        manifest: Of its dataset.
+        mesh: Devices.
+        record: Of a run that starts now.
+        folder: Where it lies.
+    """
+
+    layout: Layout
+    config: RunConfig
+    manifest: Manifest
+    mesh: Mesh
+    record: RunRecord
+    folder: Folder
+
+
+def prepare(experiment: Experiment, config: RunConfig, layout: Layout) -> Prepared:
+    """Check a configuration against its dataset and the devices, and name the run.
+
+    Raises:
+        ConfigError: The configuration cannot be run.
+        DatasetNotFoundError: Its dataset is not built.
+    """
+    check_config(config)
+    use_compilation_cache()
+    manifest = read_manifest(layout, config.data.dataset)
+    mesh = make_mesh(config.execution.model_parallel)
+    check_batch(config, mesh)
+    record = make_record(experiment, config, manifest)
+    return Prepared(layout, config, manifest, mesh, record, run_folder(layout, experiment, config))
+
+
+def check_batch(config: RunConfig, mesh: Mesh) -> None:
+    """Refuse a batch that cannot be spread evenly.
+
+    Raises:
+        ConfigError: Says which batch sizes are allowed.
+    """
+    devices = mesh.shape["data"]
+    if config.data.global_batch_size % devices:
+        raise ConfigError(
+            f"data.global_batch_size: a multiple of the {devices} devices along the mesh axis data, "
+            f"got {config.data.global_batch_size}"
+        )
+
+
+def check_dataset_is_built(experiment: Experiment, config: RunConfig, layout: Layout) -> None:
+    """Refuse to start without the dataset, saying how to build it.
+
+    Raises:
+        DatasetNotFoundError: With the command that builds the experiment's dataset.
+    """
+    try:
+        read_manifest(layout, config.data.dataset)
+    except DatasetNotFoundError as error:
+        if config.data.dataset != experiment.make().data.dataset:
+            raise
+        raise DatasetNotFoundError(f"{error}\n  build it: {experiment.build}") from None

@@ -1,0 +1,63 @@
+"""How a run goes on from what it has, or forgets it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
+from trm_train.checkpoint.manager import Checkpoints
+from trm_train.errors import CheckpointError
+from trm_train.metrics.table import FOLDER as METRICS
+from trm_train.run.observe import LOGS, STATUS_FILE
+from trm_train.run.record import RunRecord, find_record
+from trm_train.state import TrainState
+
+
+def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
+    """The record of a run that goes on: it began when it began, and on the rows it began with.
+
+    Raises:
+        ConfigError: The record that is there cannot be read.
+        CheckpointError: The dataset has other rows or identifiers now.
+    """
+    before = find_record(folder)
+    if before is None:
+        return record
+    for what in ("content_digest", "identifiers_digest"):
+        if getattr(before, what) != getattr(record, what):
+            raise CheckpointError(
+                f"{folder}: began with other rows (dataset {record.config.data.dataset} had {what} "
+                f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
+                "start anew with --resume never"
+            )
+    return replace(record, created_at=before.created_at, extended_to=before.extended_to)
+
+
+def restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> tuple[TrainState, int]:
+    """The state to go on from, and its step.
+
+    Raises:
+        CheckpointError: The newest checkpoint cannot be read, or is of another configuration or dataset.
+    """
+    if checkpoints.latest_step() is None:
+        return state, 0
+    restored, meta = checkpoints.restore(state)
+    expected = (record.identity, record.content_digest, record.identifiers_digest)
+    if (meta.identity, meta.content_digest, meta.identifiers_digest) != expected:
+        raise CheckpointError(
+            f"{checkpoints.folder}: the checkpoint at step {meta.step} is of another configuration or dataset; "
+            "start anew with --resume never"
+        )
+    return restored, meta.step
+
+
+def forget(layout: Layout, folder: Folder, record: RunRecord) -> None:
+    """Remove what a run has, its results too, so that it starts anew."""
+    for part in (CHECKPOINTS, METRICS, LOGS):
+        folder.store.delete_folder(f"{folder.path}/{part}")
+    folder.delete(STATUS_FILE)
+    results = layout.results
+    for name in results.names(f"*/experiment={record.experiment}/run={record.run}/*"):
+        results.delete(name)

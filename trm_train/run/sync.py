@@ -1,0 +1,104 @@
+"""Copies runs from one root to another: `trm-train sync`, and the archive step after a run.
+
+A checkpoint's last file is copied after its others, and config.json after everything, so a copy that was cut off is no
+run yet, or one without the checkpoints that are not whole; the same command goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from trm_data.errors import SpecError
+from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.copy import copy_folder
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_data.storage.turn import locked, turn_to_write
+from trm_train.checkpoint.manager import COMMITTED, saved_steps
+from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
+from trm_train.errors import ConfigError
+from trm_train.metrics.table import FOLDER as METRICS
+from trm_train.run.record import CONFIG_FILE, find_record, find_run, list_runs, read_record
+
+LAST = (rf"{CHECKPOINTS}/.*{COMMITTED}", r"status\.json", CONFIG_FILE.replace(".", r"\."))
+
+
+@dataclass(frozen=True)
+class SyncedRun:
+    """What was done for one run.
+
+    Attributes:
+        run: Its name.
+        files_copied: Files that were copied.
+        files_kept: Files that were there already.
+        bytes_copied: Bytes of the copied files.
+        seconds: How long it took.
+    """
+
+    run: str
+    files_copied: int
+    files_kept: int
+    bytes_copied: int
+    seconds: float
+
+
+def sync_runs(
+    source: Layout, target: Layout, runs: list[str] | None = None, progress: Progress | None = None
+) -> list[SyncedRun]:
+    """Copy runs.
+
+    Args:
+        source: Root to copy from.
+        target: Root to copy to.
+        runs: Names or experiments; all of the source if None or empty.
+        progress: Told of every run.
+
+    Raises:
+        SpecError: The roots are the same.
+        ConfigError: The source has no such run, or the target has another one of this name or a later state of it.
+        BusyError: The run is being trained at the target.
+        BuildError: A file could not be written.
+    """
+    if source.place == target.place:
+        raise SpecError(f"{source.place}: source and target are the same root")
+    folders = [find_run(source, run) for run in runs] if runs else list_runs(source)
+    return [sync_run(folder, target, progress or NoProgress()) for folder in folders]
+
+
+def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
+    """Copy one run; see `sync_runs`."""
+    begun, record = time.perf_counter(), read_record(source)
+    folder = target.runs.within(f"{record.group}/{record.experiment}/{record.run}")
+    with (
+        locked(folder, f"{record.run}: is being written at {target.place}; wait for it"),
+        turn_to_write(folder, f"run {record.run}"),
+    ):
+        there = find_record(folder)
+        if there is not None and (there.identity, there.content_digest) != (
+            record.identity,
+            record.content_digest,
+        ):
+            raise ConfigError(
+                f"{folder}: is another run of this name; remove it first, or choose another root"
+            )
+        ahead = max(saved_steps(folder), default=0)
+        if ahead > max(saved_steps(source), default=0):
+            raise ConfigError(
+                f"{folder}: is at step {ahead:,}, further than {source}: it is not overwritten; copy the other "
+                "way, or remove it first"
+            )
+        names = source.names()
+        progress.start(f"copy {record.run}", len(names), "files")
+        copied = copy_folder(source, folder, progress, LAST)
+        kept = set(source.names())
+        for name in folder.names():  # what the source has dropped: else steps would be there twice
+            if name.startswith((f"{CHECKPOINTS}/", f"{METRICS}/")) and name not in kept:
+                folder.delete(name)
+    return SyncedRun(
+        record.run,
+        copied.files_copied,
+        copied.files_kept,
+        copied.bytes_copied,
+        time.perf_counter() - begun,
+    )
