@@ -1,18 +1,102 @@
--- Views over the result tables. trm-eval registers the Parquet files as <table>_files (with the columns
--- experiment and run from their folders) and the dataset catalog as the schema `catalog`, then runs this.
+-- Views over results and runs. trm-eval registers the Parquet files of a table as <table>_files (with the columns
+-- experiment and run), the runs as they are now as runs_live and train_metrics_live, and the dataset catalog as the
+-- schema `catalog`, then runs this. Columns that are sums or counts say so; rates have the names of the field.
 
-CREATE VIEW runs AS SELECT * FROM runs_files;
+-- A run's folder knows more than what was published of it; results of runs whose folder is gone stay.
+CREATE VIEW runs AS
+SELECT * FROM runs_live
+UNION ALL BY NAME
+SELECT * FROM runs_files AS f ANTI JOIN runs_live AS l ON f.run = l.run;
 
-CREATE VIEW train_metrics AS SELECT * FROM train_metrics_files;
+-- Every step once: from the run's own parts, or from what was published where the run is gone. Files of format 1
+-- called the sums by the names of the rates.
+CREATE VIEW train_metrics AS
+WITH rows_of AS (
+    SELECT * FROM train_metrics_live
+    UNION ALL BY NAME
+    SELECT * FROM train_metrics_files AS f ANTI JOIN runs_live AS l ON f.run = l.run
+),
+named AS (
+    SELECT
+        experiment,
+        run,
+        step,
+        split,
+        rows_loaded,
+        global_batch_size,
+        count,
+        coalesce(accuracy_sum, accuracy) AS accuracy_sum,
+        coalesce(exact_count, exact_accuracy) AS exact_count,
+        coalesce(q_halt_right_count, q_halt_accuracy) AS q_halt_right_count,
+        coalesce(steps_sum, steps) AS steps_sum,
+        coalesce(lm_loss_sum, lm_loss) AS lm_loss_sum,
+        coalesce(q_halt_loss_sum, q_halt_loss) AS q_halt_loss_sum,
+        lr,
+        seconds
+    FROM rows_of
+)
+SELECT
+    *,
+    accuracy_sum / nullif(count, 0) AS accuracy,
+    exact_count / nullif(count, 0) AS exact_accuracy,
+    q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
+    steps_sum / nullif(count, 0) AS mean_steps,
+    lm_loss_sum / nullif(global_batch_size, 0) AS lm_loss,
+    q_halt_loss_sum / nullif(global_batch_size, 0) AS q_halt_loss
+FROM named;
 
-CREATE VIEW evals AS SELECT * FROM evals_files;
+-- Every evaluation there is, older ones of the same request too.
+CREATE VIEW all_evals AS
+WITH named AS (
+    SELECT
+        experiment,
+        run,
+        evaluation,
+        step,
+        weights,
+        dataset,
+        split,
+        split_digest,
+        coalesce(row_limit, "limit") AS row_limit,
+        supervision_steps,
+        count,
+        coalesce(exact_count, exact) AS exact_count,
+        cells,
+        wrong_cells,
+        coalesce(q_halt_right_count, q_halt_right) AS q_halt_right_count,
+        coalesce(lm_loss_sum, lm_loss) AS lm_loss_sum,
+        seconds,
+        evaluation_version,
+        code_version,
+        created_at,
+        parts
+    FROM evals_files
+)
+SELECT
+    *,
+    exact_count / nullif(count, 0) AS exact_accuracy,
+    1 - wrong_cells / nullif(cells, 0) AS cell_accuracy,
+    q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
+    lm_loss_sum / nullif(count, 0) AS lm_loss
+FROM named;
+
+-- The newest evaluation of each request.
+CREATE VIEW evals AS
+SELECT * FROM all_evals
+QUALIFY row_number() OVER (
+    PARTITION BY run, step, weights, dataset, split, split_digest, row_limit, supervision_steps
+    ORDER BY created_at DESC, evaluation
+) = 1;
 
 -- Only what a finished evaluation names: parts of a writer that died, or of an older division, do not show.
-CREATE VIEW predictions AS
+CREATE VIEW all_predictions AS
 SELECT p.*
 FROM predictions_files AS p
-SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM evals_files) AS named
+SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
     ON p.evaluation = named.evaluation AND p.part = named.part;
+
+CREATE VIEW predictions AS
+SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.evaluation;
 
 -- Every prediction with what the dataset catalog knows of its puzzle. The catalog's split must have the very rows
 -- that were evaluated: where a dataset was deleted, or rebuilt with others, rating and clues are NULL.
@@ -23,7 +107,7 @@ SELECT
     e.weights,
     e.dataset,
     e.split,
-    e."limit",
+    e.row_limit,
     e.supervision_steps,
     q.rating,
     q.rating_source,

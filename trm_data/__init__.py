@@ -11,11 +11,12 @@ Both are imported on first use, so that the command line does not pay for grain.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trm_data.catalog.query import sql
     from trm_data.loader.dataset import Dataset, open_dataset
     from trm_data.loader.mixture import Mixture, open_mixture
     from trm_data.loader.pipeline import BatchLoader, make_loader
 
-__all__ = ["BatchLoader", "Dataset", "Mixture", "make_loader", "open_dataset", "open_mixture"]
+__all__ = ["BatchLoader", "Dataset", "Mixture", "make_loader", "open_dataset", "open_mixture", "sql"]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -25,6 +26,7 @@ _HOMES = {
     "open_mixture": "trm_data.loader.mixture",
     "BatchLoader": "trm_data.loader.pipeline",
     "make_loader": "trm_data.loader.pipeline",
+    "sql": "trm_data.catalog.query",
 }
 
 
@@ -34,3 +36,7 @@ def __getattr__(name: str) -> object:
     import importlib
 
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,1 +1,36 @@
-"""Evaluates checkpoints and keeps the results as Parquet tables that are read with SQL."""
+"""Evaluates checkpoints and keeps the results as Parquet tables that are read with SQL.
+
+In Python a result is a polars frame:
+
+    trm_eval.sql("SELECT run, exact_accuracy FROM evals")
+    trm_eval.read_predictions("quickstart")      # lazy: a row per example and evaluation
+    trm_eval.read_train_metrics("quickstart")    # lazy: a row per step and split
+
+They are imported on first use, so that the command line does not pay for them.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trm_eval.frames import read_predictions, read_train_metrics
+    from trm_eval.tables.query import sql
+
+__all__ = ["read_predictions", "read_train_metrics", "sql"]
+
+_HOMES = {
+    "read_predictions": "trm_eval.frames",
+    "read_train_metrics": "trm_eval.frames",
+    "sql": "trm_eval.tables.query",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trm_eval' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

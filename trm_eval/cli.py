@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from trm_data.command import PARSING, Root, answer_version, errors_end
+from trm_data.command import PARSING, Exit, Root, answer_version, errors_end
 from trm_data.errors import DataError
 from trm_data.show.render import print_result
-from trm_data.storage.root import require_local, resolve_root
+from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
 
@@ -53,7 +53,8 @@ class Run:
     def command(self) -> int:
         """Evaluate and report."""
         from trm_data.show.progress import terminal_progress
-        from trm_eval.evaluate import EvalRequest, evaluate_run
+        from trm_eval.evaluate import evaluate_run
+        from trm_eval.identity import EvalRequest
         from trm_eval.report import print_report
         from trm_train.run.record import find_run
 
@@ -62,7 +63,7 @@ class Run:
                 f"--limit at least 0, got {self.limit}; --steps at least 1, got {self.steps or 'none'}"
             )
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        layout = require_local(resolve_root(self.root), "evaluating a run")
+        layout = resolve_root(self.root)
         request = EvalRequest(
             checkpoint=self.checkpoint,
             split=self.split,
@@ -83,14 +84,16 @@ class Run:
 class Sql:
     """Ask results and dataset catalog in SQL, read-only.
 
-    Views: runs, train_metrics, evals, predictions, predicted_puzzles (predictions with rating and clues), and
-    the tables of trm-data sql. duckdb_columns() gives every column with its unit.
+    Views: runs and train_metrics (of the runs as they are, evaluated or not), evals and predictions (the newest of
+    each request), all_evals, all_predictions, predicted_puzzles (predictions with rating and clues), and the tables
+    of trm-data sql. duckdb_columns() gives every column with its unit.
     @NAME runs a query that ships with the package; `trm-eval queries` lists them.
 
     For example:
 
       trm-eval sql @accuracy_by_rating
-      trm-eval sql "SELECT run, exact / count FROM evals" --format csv
+      trm-eval sql "SELECT run, exact_accuracy FROM evals" --format csv
+      trm-eval sql "SELECT run, state, step, total_steps, heartbeat FROM runs"
     """
 
     query: Annotated[Positional[str], arg(metavar="QUERY")]
@@ -101,8 +104,11 @@ class Sql:
         """Run the query and print the result."""
         from trm_eval.tables.query import query_results
 
-        print_result(query_results(resolve_root(self.root), self.query), self.format)
-        return 0
+        found = query_results(resolve_root(self.root), self.query)
+        print_result(found, self.format)
+        for problem in found.problems:
+            print(f"trm-eval: left out: {problem}", file=sys.stderr)
+        return Exit.FOUND if found.problems else Exit.DONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +157,7 @@ class Show:
 
         if self.count < 1:
             raise EvalError(f"--count {self.count}: at least 1")
-        layout = require_local(resolve_root(self.root), "showing predictions")
+        layout = resolve_root(self.root)
         found = show_predictions(layout, find_run(layout, self.run).name, count=self.count, which=self.which)
         if self.json:
             print(json.dumps([asdict(puzzle) for puzzle in found], indent=1))
@@ -161,16 +167,57 @@ class Show:
         return 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sync:
+    """Copy results from one root to another; what is there already is skipped, an interrupted copy goes on.
+
+    Every file is checked where it arrives; the rows that name others are copied last.
+
+    For example:
+
+      trm-eval sync gs://bucket/trm ./trm
+      trm-eval sync ./trm gs://bucket/trm quickstart
+    """
+
+    source: Annotated[Positional[str], arg(metavar="SRC")]
+    """Root to copy from: a folder or gs://bucket/prefix."""
+    target: Annotated[Positional[str], arg(metavar="DST")]
+    """Root to copy to."""
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    """Names of runs or experiments; all results if none is named."""
+    json: bool = False
+    """Print JSON for machines."""
+
+    def command(self) -> int:
+        """Copy them."""
+        from trm_data.show.progress import terminal_progress
+        from trm_eval.sync import sync_results
+
+        with terminal_progress(quiet=self.json) as progress:
+            done = sync_results(
+                resolve_root(self.source), resolve_root(self.target), list(self.runs), progress
+            )
+        if self.json:
+            print(json.dumps(asdict(done), indent=1))
+        else:
+            print(
+                f"results: {done.files_copied} files, {done.bytes_copied / 1e6:.1f} MB copied, "
+                f"{done.files_kept} were there, {done.seconds:.1f} s"
+            )
+        return Exit.DONE
+
+
 Command = (
     Annotated[Run, subcommand("run")]
     | Annotated[Sql, subcommand("sql")]
     | Annotated[Queries, subcommand("queries")]
     | Annotated[Show, subcommand("show")]
+    | Annotated[Sync, subcommand("sync")]
 )
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run `trm-eval`. Exit code 0: done; 2: an error, on standard error."""
+    """Run `trm-eval`. Exit codes: `trm_data.command.Exit`."""
     given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-eval", EvalError, TrainError, DataError):
         answer_version("trm-eval", given)

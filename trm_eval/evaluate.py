@@ -2,51 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.specs import canonical_json
 from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
+from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
 from trm_eval.infer import infer
 from trm_eval.predictions import PredictionWriter
+from trm_eval.tables.live import run_row
 from trm_eval.tables.writer import write_table
 from trm_train.checkpoint.manager import weights_steps
-from trm_train.config.run import config_to_json
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, read_record
 from trm_train.step.compile import use_compilation_cache
-
-WhichWeights = Literal["ema", "raw"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalRequest:
-    """What to evaluate.
-
-    Attributes:
-        checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
-        split: None is test if there is one, else validation.
-        limit: Rows at most, from the first; 0 is all.
-        weights: Averaged or raw parameters.
-        supervision_steps: None is as many as training gives at most.
-    """
-
-    checkpoint: str = "last"
-    split: str | None = None
-    limit: int = 0
-    weights: WhichWeights = "ema"
-    supervision_steps: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +34,7 @@ class EvalResult:
 
 
 def evaluate_run(
-    layout: Layout, run: Path, request: EvalRequest, progress: Progress | None = None
+    layout: Layout, run: Folder, request: EvalRequest, progress: Progress | None = None
 ) -> EvalResult:
     """Evaluate one checkpoint, every row once, and write `runs`, `train_metrics`, `predictions` and `evals`.
 
@@ -75,7 +50,7 @@ def evaluate_run(
         CheckpointError: There is no such checkpoint.
         CorruptDatasetError: The dataset is not what was built.
     """
-    use_compilation_cache(layout)
+    use_compilation_cache()
     record = read_record(run)
     step = choose_step(run, request.checkpoint)
     dataset = _open_split(layout, record, request)
@@ -106,7 +81,7 @@ def evaluate_run(
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
 
 
-def choose_step(run: Path, checkpoint: str) -> int:
+def choose_step(run: Folder, checkpoint: str) -> int:
     """The step that `last`, `best` or a number names.
 
     Raises:
@@ -121,9 +96,7 @@ def choose_step(run: Path, checkpoint: str) -> int:
         return steps[-1]
     if checkpoint == "best":
         metrics = [row for row in read_metrics(run).to_pylist() if row["split"] == "validation"]
-        scored = [
-            (row["exact_accuracy"] / row["count"], row["step"]) for row in metrics if row["step"] in steps
-        ]
+        scored = [(row["exact_count"] / row["count"], row["step"]) for row in metrics if row["step"] in steps]
         if not scored:
             raise EvalError(
                 f"{run.name}: has no validated checkpoint to call the best; use --checkpoint last"
@@ -136,50 +109,9 @@ def choose_step(run: Path, checkpoint: str) -> int:
     return int(checkpoint)
 
 
-def evaluation_id(
-    record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
-) -> str:
-    """Hash of everything that decides an evaluation's rows: the same evaluation replaces itself."""
-    content = {
-        "run": record.run,
-        "content_digest": record.content_digest,
-        "step": step,
-        "weights": request.weights,
-        "supervision_steps": supervision_steps,
-        "split": dataset.split,
-        "split_digest": dataset.split_digest,
-        "limit": request.limit,
-        "code_version": code_version(),
-    }
-    return hashlib.sha256(canonical_json(content)).hexdigest()[:16]
-
-
-@cache
-def code_version() -> str:
-    """Version of the package and a hash over the sources that decide what an evaluation gives."""
-    digest = hashlib.sha256()
-    for package in ("trm_train", "trm_eval"):
-        root = Path(str(files(package)))
-        for path in sorted(root.rglob("*.py")):
-            digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return f"{version('trm-lab')}+{digest.hexdigest()[:12]}"
-
-
-def publish_run(layout: Layout, run: Path, record: RunRecord) -> None:
+def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
     """Write what a run is and how its training went beside the results."""
-    row = {
-        "experiment_group": record.group,
-        "identity": record.identity,
-        "seed": record.config.seed,
-        "dataset": record.config.data.dataset,
-        "content_digest": record.content_digest,
-        "config": json.dumps(config_to_json(record.config), sort_keys=True),
-        "total_steps": record.config.total_steps,
-        "global_batch_size": record.config.data.global_batch_size,
-        "created_at": datetime.fromisoformat(record.created_at),
-        "versions": json.dumps(record.versions, sort_keys=True),
-    }
-    write_table(layout, "runs", record.experiment, record.run, "run", [row])
+    write_table(layout, "runs", record.experiment, record.run, "run", [run_row(record)])
     write_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", read_metrics(run))
 
 
@@ -225,16 +157,17 @@ def _evals_row(
         "dataset": dataset.name,
         "split": dataset.split,
         "split_digest": dataset.split_digest,
-        "limit": request.limit,
+        "row_limit": request.limit,
         "supervision_steps": predictions.supervision_steps,
         "count": seen,
-        "exact": right,
+        "exact_count": right,
         "cells": predictions.cells,
         "wrong_cells": predictions.wrong_cells,
-        "q_halt_right": int(sums["q_halt_accuracy"]),
-        "lm_loss": sums["lm_loss"],
+        "q_halt_right_count": int(sums["q_halt_accuracy"]),
+        "lm_loss_sum": sums["lm_loss"],
         "seconds": sums["seconds"],
-        "code_version": code_version(),
+        "evaluation_version": EVALUATION_VERSION,
+        "code_version": version("trm-lab"),
         "created_at": datetime.now(UTC),
         "parts": predictions.parts,
     }

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.loader.dataset import Dataset
-from trm_data.loader.pipeline import evaluation_batches
 from trm_data.show.progress import Progress
+from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
-from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
+from trm_train.mesh.sharding import make_mesh
 from trm_train.run.record import RunRecord
-from trm_train.run.validate import evaluation_batch_size
+from trm_train.run.validate import evaluate_split
 from trm_train.state import Weights, abstract_weights
 from trm_train.step.evaluate import make_eval_step
 
@@ -45,7 +43,7 @@ class Inferred:
 
 
 def infer(
-    run: Path,
+    run: Folder,
     record: RunRecord,
     dataset: Dataset,
     *,
@@ -78,22 +76,17 @@ def infer(
     tree, _ = restore_weights(run, step, weights_tree(shapes))
     chosen: Weights = choose_weights(tree, weights)
     evaluate = jax.jit(make_eval_step(record.config, record.input_spec, model, steps=supervision_steps))
-    batch_size = evaluation_batch_size(dataset, mesh)
     total = min(limit, len(dataset)) if limit else len(dataset)
     progress.start(f"evaluate {dataset.split}", total, "examples")
-    for batch, first_row, count in evaluation_batches(dataset, batch_size, limit=limit):
-        begun = time.perf_counter()
-        weight = np.arange(batch_size) < count
-        outputs = jax.device_get(
-            evaluate(chosen, put_batch({**batch, "weight": weight}, batch_sharding(mesh)))
-        )
+    for evaluated in evaluate_split(evaluate, chosen, dataset, mesh, limit=limit):
+        outputs, count = evaluated.outputs, evaluated.count
         halting = np.asarray(outputs.q_halt_by_step)[:, :count] > 0
         yield Inferred(
-            first_row=first_row,
+            first_row=evaluated.first_row,
             predictions=np.asarray(outputs.predictions)[:count].astype(np.uint8),
             q_halt_logits=np.asarray(outputs.q_halt_logits)[:count],
             halt_steps=np.where(halting.any(axis=0), halting.argmax(axis=0) + 1, 0).astype(np.int32),
             metrics={name: float(value) for name, value in outputs.metrics.items()},
-            seconds=time.perf_counter() - begun,
+            seconds=evaluated.seconds,
         )
         progress.advance(count)

@@ -15,7 +15,7 @@ SECTIONS = (
 )
 
 HEADLINE = """
-SELECT count, exact, 100.0 * exact / count, 100.0 * (cells - wrong_cells) / cells, supervision_steps, seconds,
+SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, supervision_steps, seconds,
        (SELECT count_if(rating > 0) FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
 FROM evals AS e WHERE evaluation = ?
 """

@@ -17,7 +17,7 @@ SELECT
     step,
     weights,
     split,
-    "limit",
+    row_limit,
     supervision_steps,
     rating_bucket,
     count(*) AS puzzles,
@@ -27,5 +27,5 @@ SELECT
     round(avg(halt_step), 2) AS mean_halt_step,
     evaluation
 FROM bucketed
-GROUP BY run, step, weights, split, "limit", supervision_steps, rating_bucket, evaluation
+GROUP BY run, step, weights, split, row_limit, supervision_steps, rating_bucket, evaluation
 ORDER BY run, step, weights, split, min(rating);

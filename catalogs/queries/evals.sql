@@ -6,9 +6,9 @@ SELECT
     dataset,
     split,
     count,
-    round(100.0 * exact / count, 2) AS exact_percent,
-    round(100.0 * (cells - wrong_cells) / cells, 2) AS cells_percent,
-    round(100.0 * q_halt_right / count, 2) AS q_halt_percent,
+    round(100.0 * exact_accuracy, 2) AS exact_percent,
+    round(100.0 * cell_accuracy, 2) AS cells_percent,
+    round(100.0 * q_halt_accuracy, 2) AS q_halt_percent,
     supervision_steps,
     evaluation
 FROM evals

@@ -4,12 +4,12 @@ SELECT
     step,
     weights,
     split,
-    "limit",
+    row_limit,
     supervision_steps,
     halt_step,
     count(*) AS puzzles,
     count_if(exact) AS exact,
     evaluation
 FROM predicted_puzzles
-GROUP BY run, step, weights, split, "limit", supervision_steps, halt_step, evaluation
+GROUP BY run, step, weights, split, row_limit, supervision_steps, halt_step, evaluation
 ORDER BY run, step, weights, split, halt_step;

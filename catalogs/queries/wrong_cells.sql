@@ -4,12 +4,12 @@ SELECT
     step,
     weights,
     split,
-    "limit",
+    row_limit,
     supervision_steps,
     wrong_cells,
     count(*) AS puzzles,
     round(100.0 * count(*) / sum(count(*)) OVER (PARTITION BY evaluation), 2) AS percent,
     evaluation
 FROM predicted_puzzles
-GROUP BY run, step, weights, split, "limit", supervision_steps, wrong_cells, evaluation
+GROUP BY run, step, weights, split, row_limit, supervision_steps, wrong_cells, evaluation
 ORDER BY run, step, weights, split, wrong_cells;

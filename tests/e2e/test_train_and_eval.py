@@ -60,7 +60,7 @@ def test_evaluation_counts_every_row_and_agrees_with_its_predictions(root: Path)
     wrong = [(np.array(item["prediction"]) != labels[item["row"]]).sum() for item in found]
     assert [item["wrong_cells"] for item in found] == wrong
     assert sum(wrong) == row["wrong_cells"]
-    assert sum(item["exact"] for item in found) == row["exact"]
+    assert sum(item["exact"] for item in found) == row["exact_count"]
 
 
 def test_evaluating_again_replaces_and_other_requests_add(root: Path) -> None:

@@ -39,14 +39,22 @@ class Copied:
     gone: list[str] = field(default_factory=list[str])
 
 
-def copy_folder(source: Folder, target: Folder, progress: Progress, last: Sequence[str] = ()) -> Copied:
-    """Copy every file of a folder. The target's turn is held.
+def copy_folder(
+    source: Folder,
+    target: Folder,
+    progress: Progress,
+    last: Sequence[str] = (),
+    *,
+    names: Sequence[str] | None = None,
+) -> Copied:
+    """Copy files of a folder.
 
     Args:
         source: What to copy.
         target: Where to.
         progress: Told of every file; its caller has started it.
         last: Patterns of names that are copied after all others, pattern by pattern.
+        names: Which; all if None.
 
     Raises:
         BuildError: A file changed while it was copied, or could not be written.
@@ -54,13 +62,13 @@ def copy_folder(source: Folder, target: Folder, progress: Progress, last: Sequen
     """
     patterns = [re.compile(pattern) for pattern in last]
     stages: list[list[str]] = [[] for _ in range(len(patterns) + 1)]
-    for name in source.names():
+    for name in source.names() if names is None else names:
         if name.rsplit("/", 1)[-1] != CLAIM:
             found = [i for i, pattern in enumerate(patterns, start=1) if pattern.fullmatch(name)]
             stages[found[0] if found else 0].append(name)
     results: list[tuple[str, int, bool | None]] = []
-    for names in stages:
-        results += _copy_all(source, target, names, progress)
+    for stage in stages:
+        results += _copy_all(source, target, stage, progress)
     return Copied(
         files_copied=sum(copied is True for _, _, copied in results),
         files_kept=sum(copied is False for _, _, copied in results),

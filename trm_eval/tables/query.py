@@ -7,22 +7,41 @@ the connection has no access to files or the network, and its settings are locke
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
+from pyarrow.fs import LocalFileSystem
 
-from trm_data.catalog.query import QueryResult, run_locked
+from trm_data.catalog.query import QueryResult, frame_locked, run_locked
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.catalog.write import ensure_catalog
 from trm_data.errors import QueryError
-from trm_data.storage.root import Layout
-from trm_eval.tables.schema import PARTITIONING, TABLES, comments
+from trm_data.storage.root import Layout, Root, resolve_root
+from trm_data.storage.store import Folder
+from trm_eval.tables.live import live_parts, live_runs
+from trm_eval.tables.schema import LEGACY, PARTITIONING, RUN_STATUS, TABLES, VIEW_COMMENTS, comments
 
-WHICH_EVALUATION = ("run", "step", "weights", "dataset", "split", "limit", "supervision_steps", "evaluation")
+if TYPE_CHECKING:
+    import polars
+
+WHICH_EVALUATION = (
+    "run",
+    "step",
+    "weights",
+    "dataset",
+    "split",
+    "row_limit",
+    "supervision_steps",
+    "evaluation",
+)
 """Columns of the named queries that say which evaluation a row is of."""
 
 
@@ -37,9 +56,28 @@ def query_results(layout: Layout, sql: str, parameters: Sequence[object] = ()) -
     Raises:
         QueryError: The SQL cannot be run, or there is no query of that name.
     """
-    text = load_query(sql[1:]) if sql.startswith("@") else sql
-    with _connection(layout) as connection:
-        return run_locked(connection, text, parameters)
+    with open_results(layout) as (connection, problems):
+        found = run_locked(connection, query_text(sql), parameters)
+    return replace(found, problems=tuple(problems))
+
+
+def sql(query: str, root: Root | None = None) -> polars.DataFrame:
+    """The result of a query over runs, results and catalog, as a data frame.
+
+    Args:
+        query: One SQL statement, or `@name` for one of `named_queries`.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+
+    Raises:
+        QueryError: The SQL cannot be run, or there is no query of that name.
+    """
+    with open_results(resolve_root(root)) as (connection, _):
+        return frame_locked(connection, query_text(query))
+
+
+def query_text(query: str) -> str:
+    """The SQL of a query as a user gives it: itself, or a named one behind `@`."""
+    return load_query(query[1:]) if query.startswith("@") else query
 
 
 def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
@@ -73,16 +111,19 @@ def load_query(name: str) -> str:
 
 
 @contextmanager
-def _connection(layout: Layout) -> Generator[duckdb.DuckDBPyConnection, None, None]:
-    """A connection in memory with the views over results and catalog."""
+def open_results(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
+    """A connection in memory with the views over runs, results and catalog; and a line for each run left out."""
     with closing(duckdb.connect()) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         _attach_catalog(connection, layout)
+        runs, folders, problems = live_runs(layout)
+        connection.register("runs_live", runs)
+        connection.register("train_metrics_live", _dataset("train_metrics", live_parts(folders)))
         for table in TABLES:
-            connection.register(f"{table}_files", _files(layout, table))
+            connection.register(f"{table}_files", _dataset(table, _files(layout, table)))
         connection.execute(files("catalogs").joinpath("results.sql").read_text("utf-8"))
         _comment(connection)
-        yield connection
+        yield connection, problems
 
 
 def _comment(connection: duckdb.DuckDBPyConnection) -> None:
@@ -92,16 +133,21 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     ).fetchall()
     texts = {(table, column): text for table, column, text in known if text}
     texts |= {(table, column): text for table in TABLES for column, text in comments(table).items()}
+    texts |= {("runs", field.name): field.metadata[b"comment"].decode() for field in RUN_STATUS}
     by_column = {
         column: text
         for (table, column), text in texts.items()
-        if table in ("puzzles", "evals", "predictions")
+        if table in ("puzzles", "evals", "predictions", "runs", "train_metrics")
     }
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
     ).fetchall()
     for table, column in columns:
-        text = texts.get((table, column)) or (by_column.get(column) if table == "predicted_puzzles" else None)
+        text = (
+            texts.get((table.removeprefix("all_"), column))
+            or VIEW_COMMENTS.get(column)
+            or by_column.get(column)
+        )
         if text:
             target = f"{quote_identifier(table)}.{quote_identifier(column)}"
             connection.execute(f"COMMENT ON COLUMN {target} IS {quote_literal(text)}")
@@ -121,14 +167,34 @@ def _attach_catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> No
         connection.execute(f"CREATE VIEW {table} AS SELECT * FROM catalog.{table}")
 
 
-def _files(layout: Layout, table: str) -> pads.Dataset | pa.Table:
-    """All Parquet files of a table, lazily; an empty table where there are none."""
-    folder = layout.machine / "results" / table
-    paths = [
-        str(path) for path in folder.glob("experiment=*/run=*/*.parquet") if not path.name.startswith(".")
-    ]
-    schema = pa.unify_schemas([TABLES[table], PARTITIONING])
-    if not paths:
+def _files(layout: Layout, table: str) -> list[tuple[Folder, str, str, str]]:
+    """Folder, name, experiment and run of every Parquet file of a table."""
+    folder = layout.results.within(table)
+    found: list[tuple[Folder, str, str, str]] = []
+    for name in folder.names("experiment=*/run=*/*.parquet"):
+        experiment, run, _ = name.split("/")
+        found.append((folder, name, experiment.removeprefix("experiment="), run.removeprefix("run=")))
+    return found
+
+
+def _dataset(table: str, found: Sequence[tuple[Folder, str, str, str]]) -> pads.Dataset | pa.Table:
+    """Parquet files of a table, lazily, with the columns experiment and run; an empty table where there are none."""
+    legacy = pa.schema(LEGACY.get(table, []))
+    schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])
+    if not found:
         return schema.empty_table()
-    partitioning = pads.partitioning(PARTITIONING, flavor="hive")
-    return pads.dataset(sorted(paths), schema=schema, format="parquet", partitioning=partitioning)
+    store = found[0][0].store
+    with ThreadPoolExecutor(store.at_a_time) as pool:
+        paths = list(pool.map(lambda item: item[0].current(item[1]), found))
+    there = [
+        (str(path), (pc.field("experiment") == experiment) & (pc.field("run") == run))
+        for path, (_, _, experiment, run) in zip(paths, found, strict=True)
+        if path is not None
+    ]
+    return pads.FileSystemDataset.from_paths(
+        [path for path, _ in there],
+        schema=schema,
+        format=pads.ParquetFileFormat(),
+        filesystem=LocalFileSystem(),
+        partitions=[partition for _, partition in there],
+    )

@@ -40,27 +40,24 @@ EVALS = _schema(
         (
             "evaluation",
             pa.string(),
-            "id: hash over run, step, weights, mode, split digest, subset and code version",
+            "id: hash over run, step, weights, mode, split digest, subset and evaluation version",
         ),
         ("step", pa.int64(), "training step of the checkpoint (steps)"),
         ("weights", pa.string(), "ema or raw"),
         ("dataset", pa.string(), "name of the dataset"),
         ("split", pa.string(), "train, validation or test"),
         ("split_digest", pa.string(), "digest of the split's rows, hexadecimal"),
-        ("limit", pa.int64(), "rows at most, from the first; 0 for all (examples)"),
+        ("row_limit", pa.int64(), "rows at most, from the first; 0 for all (examples)"),
         ("supervision_steps", pa.int32(), "supervision steps each row was given (steps)"),
         ("count", pa.int64(), "rows evaluated (examples)"),
-        ("exact", pa.int64(), "rows with every cell right (examples)"),
+        ("exact_count", pa.int64(), "rows with every cell right (examples)"),
         ("cells", pa.int64(), "labelled cells (cells)"),
         ("wrong_cells", pa.int64(), "labelled cells that are wrong (cells)"),
-        ("q_halt_right", pa.int64(), "rows whose halting logit fits their rightness (examples)"),
-        ("lm_loss", pa.float64(), "sum over rows of the mean cross-entropy over cells (nats)"),
+        ("q_halt_right_count", pa.int64(), "rows whose halting logit fits their rightness (examples)"),
+        ("lm_loss_sum", pa.float64(), "sum over rows of the mean cross-entropy over cells (nats)"),
         ("seconds", pa.float64(), "wall-clock time of inference, compilation included (s)"),
-        (
-            "code_version",
-            pa.string(),
-            "version of trm-lab and hash over the sources of trainer and evaluation",
-        ),
+        ("evaluation_version", pa.int32(), "version of the code that decides predictions; NULL before 1"),
+        ("code_version", pa.string(), "version of trm-lab"),
         ("created_at", pa.timestamp("us", "UTC"), "when the evaluation ended (UTC)"),
         ("parts", pa.list_(pa.string()), "files of predictions that belong to it"),
     ]
@@ -86,6 +83,47 @@ PREDICTIONS = _schema(
         ("prediction", pa.list_(pa.uint8()), "predicted tokens, a cell each"),
     ]
 )
+
+RUN_STATUS = _schema(
+    [
+        ("state", pa.string(), "running, finished, stopped or failed, as the run said last"),
+        ("step", pa.int64(), "optimizer steps whose metrics are written (steps)"),
+        ("examples_per_s", pa.float64(), "slots per second before the last heartbeat (examples/s)"),
+        ("train_seconds", pa.float64(), "training time over all starts, compilation aside (s)"),
+        ("compile_seconds", pa.float64(), "time to compile at the last start (s)"),
+        ("heartbeat", pa.timestamp("us", "UTC"), "when the run was heard of last (UTC)"),
+    ]
+)
+"""Columns of the view `runs` that change while a run goes on; they come from its status.json."""
+
+LEGACY: dict[str, list[tuple[str, pa.DataType]]] = {
+    "train_metrics": [
+        ("accuracy", pa.float64()),
+        ("exact_accuracy", pa.int64()),
+        ("q_halt_accuracy", pa.int64()),
+        ("steps", pa.int64()),
+        ("lm_loss", pa.float64()),
+        ("q_halt_loss", pa.float64()),
+    ],
+    "evals": [
+        ("exact", pa.int64()),
+        ("q_halt_right", pa.int64()),
+        ("lm_loss", pa.float64()),
+        ("limit", pa.int64()),
+    ],
+}
+"""Columns of files of format 1 that have other names today; `catalogs/results.sql` reads them as those."""
+
+VIEW_COMMENTS = {
+    "accuracy": "share of cells that are right, mean over count (0 to 1)",
+    "exact_accuracy": "share of count with every cell right (0 to 1)",
+    "q_halt_accuracy": "share of count whose halting logit fits their rightness (0 to 1)",
+    "cell_accuracy": "share of labelled cells that are right (0 to 1)",
+    "mean_steps": "supervision steps spent, mean over count (steps)",
+    "lm_loss": "mean cross-entropy over cells, mean over slots or rows (nats)",
+    "q_halt_loss": "halting cross-entropy, mean over slots (nats)",
+}
+"""Columns that only views have."""
 
 TABLES = {"runs": RUNS, "train_metrics": TRAIN_METRICS, "evals": EVALS, "predictions": PREDICTIONS}
 

@@ -7,7 +7,6 @@ nothing that anyone sees.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trm_data.storage.atomic import temporary_path
+from trm_data.storage.atomic import file_sha256, temporary_path
 from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import TABLES
 
 
-def write_table(
-    layout: Layout,
-    table: str,
-    experiment: str,
-    run: str,
-    file: str,
-    content: Any,
-) -> Path:
+def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folder:
+    """Folder of a run's files of a table."""
+    return layout.results.within(f"{table}/experiment={experiment}/run={run}")
+
+
+def write_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> str:
     """Write one file of a table, whole or not at all.
 
     Args:
@@ -39,24 +37,29 @@ def write_table(
         file: Name of the file, without its ending.
         content: Rows; their columns are the schema's.
 
+    Returns:
+        Where it is, as a person knows it.
+
     Raises:
         ResultError: The rows do not fit the schema, or the file could not be written.
     """
-    folder = layout.machine / "results" / table / f"experiment={experiment}" / f"run={run}"
-    path = folder / f"{file}.parquet"
-    temporary = temporary_path(path)
+    folder, name = table_folder(layout, table, experiment, run), f"{file}.parquet"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path = folder.working(name)
+        temporary = temporary_path(path)
         schema = TABLES[table]
         rows = (
             content if isinstance(content, pa.Table) else pa.Table.from_pylist(list(content), schema=schema)
         )
-        pq.write_table(rows.select(schema.names).cast(schema), temporary, compression="zstd")
-        temporary.replace(path)
+        try:
+            pq.write_table(rows.select(schema.names).cast(schema), temporary, compression="zstd")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        folder.finish(name, file_sha256(path))
     except (OSError, KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        temporary.unlink(missing_ok=True)
-        raise ResultError(f"{path}: could not be written ({error})") from error
-    return path
+        raise ResultError(f"{folder.where(name)}: could not be written ({error})") from error
+    return folder.where(name)
 
 
 def token_lists(tokens: NDArray[np.uint8]) -> pa.ListArray:

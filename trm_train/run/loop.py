@@ -128,7 +128,6 @@ def train(
         observer = Observer(
             folder,
             record,
-            total_steps=record.total_steps,
             start=start,
             rates=config.optim.lr * _rate_factors(config, record.total_steps),
             compiled=compiled,

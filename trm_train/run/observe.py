@@ -96,7 +96,6 @@ class Observer:
     Args:
         folder: The run's folder.
         record: What it is.
-        total_steps: Steps planned.
         start: Step it goes on from.
         rates: Learning rate of the network at every step, from step 1.
         compiled: The training step.
@@ -110,7 +109,6 @@ class Observer:
         folder: Folder,
         record: RunRecord,
         *,
-        total_steps: int,
         start: int,
         rates: Any,
         compiled: CompiledStep,
@@ -122,7 +120,7 @@ class Observer:
         self._table = MetricTable(folder, start)
         self._console, self._tracker = console, tracker
         self._config = record.config
-        self._total, self._step, self._rates = total_steps, start, rates
+        self._total, self._step, self._rates = record.total_steps, start, rates
         self._compile_s = compiled.seconds
         self._started_at = _now()
         self._begun = self._flushed = time.perf_counter()

@@ -1,0 +1,65 @@
+"""Predictions and metrics of a run as lazy polars frames, from a local root or a bucket."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from trm_data.storage.root import Layout, Root, resolve_root
+from trm_eval.errors import ResultError
+from trm_eval.tables.query import query_results
+from trm_eval.tables.writer import table_folder
+from trm_train.metrics.table import FOLDER, SCHEMA, SUM_OF, part_names
+from trm_train.run.record import find_run, read_record
+
+EVALS_OF = "SELECT experiment, evaluation, parts FROM evals WHERE run = ? ORDER BY created_at"
+
+
+def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
+    """Every prediction of a run: a row per example and evaluation, of the newest evaluation of each request.
+
+    Args:
+        run: A run's name or folder, or an experiment that has one run.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+
+    Raises:
+        ConfigError: There is no such run.
+        ResultError: It was not evaluated yet, or a file of predictions is missing.
+    """
+    layout = resolve_root(root)
+    name = find_run(layout, run).name
+    found = query_results(layout, EVALS_OF, [name]).rows
+    if not found:
+        raise ResultError(f"{name}: was not evaluated yet: trm-eval run {name}")
+    return pl.concat([_parts(layout, experiment, name, parts) for experiment, _, parts in found])
+
+
+def _parts(layout: Layout, experiment: str, run: str, parts: list[str]) -> pl.LazyFrame:
+    folder = table_folder(layout, "predictions", experiment, run)
+    names = [f"{part}.parquet" for part in parts]
+    paths = folder.currents(names)
+    for name, path in zip(names, paths, strict=True):
+        if path is None:
+            raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
+    return pl.scan_parquet([str(path) for path in paths])
+
+
+def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
+    """The metric table of a run as it is, evaluated or not: a row per step and split, sums and counts.
+
+    Args:
+        run: A run's name or folder, or an experiment that has one run.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+
+    Raises:
+        ConfigError: There is no such run.
+    """
+    folder = find_run(resolve_root(root), run)
+    read_record(folder)
+    paths = [path for path in folder.within(FOLDER).currents(part_names(folder)) if path is not None]
+    if not paths:
+        empty = pl.from_arrow(SCHEMA.empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        return empty.lazy()
+    return pl.concat(
+        [pl.scan_parquet(str(path)).rename(SUM_OF, strict=False).select(SCHEMA.names) for path in paths]
+    )

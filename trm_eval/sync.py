@@ -1,0 +1,68 @@
+"""Copies result tables from one root to another: `trm-eval sync`. Rows of `evals` last, for they name the others."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from trm_data.errors import SpecError
+from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.copy import copy_folder
+from trm_data.storage.root import Layout
+from trm_eval.errors import ResultError
+
+LAST = (r"evals/.*",)
+
+
+@dataclass(frozen=True)
+class SyncedResults:
+    """What was done.
+
+    Attributes:
+        files_copied: Files that were copied.
+        files_kept: Files that were there already.
+        bytes_copied: Bytes of the copied files.
+        seconds: How long it took.
+    """
+
+    files_copied: int
+    files_kept: int
+    bytes_copied: int
+    seconds: float
+
+
+def sync_results(
+    source: Layout, target: Layout, runs: list[str] | None = None, progress: Progress | None = None
+) -> SyncedResults:
+    """Copy result tables. A file of the same name and other bytes is replaced: it holds the same evaluation.
+
+    Args:
+        source: Root to copy from.
+        target: Root to copy to.
+        runs: Names of runs or experiments; all results if None or empty.
+        progress: Told of every file.
+
+    Raises:
+        SpecError: The roots are the same.
+        ResultError: The source has no results of such a run.
+        BuildError: A file could not be written.
+    """
+    begun, progress = time.perf_counter(), progress or NoProgress()
+    if source.place == target.place:
+        raise SpecError(f"{source.place}: source and target are the same root")
+
+    names = source.results.names()
+    for run in runs or []:
+        if not any(_is_of(name, run) for name in names):
+            raise ResultError(f"no results of {run!r} under {source.results.place}")
+    chosen = [name for name in names if not runs or any(_is_of(name, run) for run in runs)]
+    progress.start("copy results", len(chosen), "files")
+    copied = copy_folder(source.results, target.results, progress, LAST, names=chosen)
+    return SyncedResults(
+        copied.files_copied, copied.files_kept, copied.bytes_copied, time.perf_counter() - begun
+    )
+
+
+def _is_of(name: str, run: str) -> bool:
+    """Whether a file of a table is of a run, or of an experiment's runs."""
+    return bool({f"run={run}", f"experiment={run}"} & set(name.split("/")))

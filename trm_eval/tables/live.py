@@ -1,0 +1,68 @@
+"""The tables `runs` and `train_metrics` of the runs as they are: read from their folders, evaluated or not."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_eval.tables.schema import RUN_STATUS, RUNS
+from trm_train.config.run import config_to_json
+from trm_train.metrics.table import FOLDER, part_names
+from trm_train.run.observe import read_status
+from trm_train.run.record import RunRecord, read_records
+
+
+def run_row(record: RunRecord) -> dict[str, Any]:
+    """A run's row in `runs`."""
+    return {
+        "experiment_group": record.group,
+        "identity": record.identity,
+        "seed": record.config.seed,
+        "dataset": record.config.data.dataset,
+        "content_digest": record.content_digest,
+        "config": json.dumps(config_to_json(record.config), sort_keys=True),
+        "total_steps": record.config.total_steps,
+        "global_batch_size": record.config.data.global_batch_size,
+        "created_at": datetime.fromisoformat(record.created_at),
+        "versions": json.dumps(record.versions, sort_keys=True),
+    }
+
+
+def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]], list[str]]:
+    """Every run under a root, its folder and record, and a line for each run whose record cannot be read."""
+    found = read_records(layout)
+    runs = [(folder, record) for folder, record in found if isinstance(record, RunRecord)]
+    problems = [str(record) for _, record in found if not isinstance(record, RunRecord)]
+    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
+        statuses = list(pool.map(lambda run: read_status(run[0]), runs))
+    rows: list[dict[str, Any]] = []
+    for (_, record), status in zip(runs, statuses, strict=True):
+        row = {"experiment": record.experiment, "run": record.run, **run_row(record)}
+        if status is not None:
+            row |= {
+                "state": status.state,
+                "step": status.step,
+                "examples_per_s": status.examples_per_s,
+                "train_seconds": status.seconds,
+                "compile_seconds": status.compile_s,
+                "heartbeat": datetime.fromisoformat(status.heartbeat),
+            }
+        rows.append(row)
+    names = pa.schema([("experiment", pa.string()), ("run", pa.string())])
+    schema = pa.unify_schemas([RUNS, RUN_STATUS, names])
+    return pa.Table.from_pylist(rows, schema=schema), runs, problems
+
+
+def live_parts(runs: list[tuple[Folder, RunRecord]]) -> list[tuple[Folder, str, str, str]]:
+    """Folder, name, experiment and run of every metric part."""
+    return [
+        (folder.within(FOLDER), name, record.experiment, record.run)
+        for folder, record in runs
+        for name in part_names(folder)
+    ]
