@@ -192,7 +192,9 @@ def test_what_is_planned_is_what_is_built(small_layout, request_small) -> None:
     assert planned.groups == manifest.splits["train"].num_groups
 
 
-def test_a_missing_dataset_is_built_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_dataset_is_built_first_and_its_run_extended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     small = ("--data.dataset", TINY, "--data.global-batch-size", "4", "--model.hidden-size", "8")
     small += ("--model.num-heads", "2", "--model.num-layers", "1", "--optim.lr-warmup-steps", "1")
     small += ("--total-steps", "2", "--tracking", "none", "--json", "--root", str(tmp_path))
@@ -203,6 +205,13 @@ def test_a_missing_dataset_is_built_first(tmp_path: Path, capsys: pytest.Capture
     assert code == 0, err
     assert json.loads(out)["step"] == 2  # nothing of the build is among what machines read
     assert "digest" in err
+    extended = (*small, "--optim.lr-min-ratio", "1")
+    names = []
+    for steps, arguments in ((2, extended), (3, (*extended, "--extend", "3")), (3, extended)):
+        code, out, err = output(capsys, "run", "quickstart", *arguments)
+        assert (code, json.loads(out)["step"]) == (0, steps), err
+        names.append(json.loads(out)["run"])
+    assert len(set(names)) == 1
     manifest = next(resolve_root(tmp_path).dataset(TINY).here.glob("manifest.json"))
     assert json.loads(manifest.read_text())["content_digest"] == named_dataset(TINY).digest
     code, _, err = output(capsys, "run", "quickstart", *small, "--build", "--data.dataset", "nothing-such")
