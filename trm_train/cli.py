@@ -24,9 +24,11 @@ from trm_train.config.run import (
     check_extension,
     config_to_json,
     effective_identity,
+    planned_steps,
 )
 from trm_train.errors import ConfigError, TrainError
-from trm_train.experiments.registry import Experiment, find_experiment, load_experiments
+from trm_train.experiments.dataset import build_missing
+from trm_train.experiments.registry import Experiment, find_experiment, find_run_of, load_experiments
 
 if TYPE_CHECKING:
     from trm_train.run.loop import TrainResult
@@ -43,6 +45,7 @@ For example:
   trm-train run quickstart --seed 1 --optim.lr 3e-4
   trm-train run quickstart --optim.name adamw --optim.lr-schedule linear
   trm-train run quickstart --model.halt-exploration-prob "linear(0.3, 0.05)"
+  trm-train run quickstart --build
   trm-train run trm_sudoku_mlp --dry-run
   trm-train run quickstart --resume never --tracking none
 """
@@ -55,7 +58,9 @@ class RunOptions:
     config: Annotated[RunConfig, arg(name="")]
     root: Root = None
     dry_run: bool = False
-    """Say what would run (configuration, parameters, steps, batch, memory); take no step."""
+    """Say what would run (configuration, parameters, steps, batch, memory); take no step, need no dataset."""
+    build: bool = False
+    """Build the dataset first if it is not there: trm-data build NAME."""
     extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
     """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
     resume: Literal["auto", "never"] = "auto"
@@ -86,16 +91,22 @@ class List:
         """Print a line each."""
         experiments = load_experiments()
         if self.json:
-            print(
-                json.dumps(
-                    [{"name": e.name, "group": e.group, "summary": e.summary} for e in experiments.values()],
-                    indent=1,
-                )
-            )
+            facts = [
+                {
+                    "name": item.name,
+                    "group": item.group,
+                    "summary": item.summary,
+                    "dataset": item.dataset,
+                    "alias_of": item.alias_of,
+                }
+                for item in experiments.values()
+            ]
+            print(json.dumps(facts, indent=1))
             return 0
         width = max(map(len, experiments))
         for item in experiments.values():
-            print(f"{item.name:<{width}}  {item.summary}")
+            alias = f" (the run of {item.alias_of})" if item.alias_of else ""
+            print(f"{item.name:<{width}}  {item.summary}{alias}")
         return 0
 
 
@@ -112,12 +123,21 @@ class Describe:
         item = find_experiment(self.experiment)
         config = item.make()
         if self.json:
-            facts = {"name": item.name, "group": item.group, "guide": item.guide, "build": item.build}
+            facts = {
+                "name": item.name,
+                "group": item.group,
+                "alias_of": item.alias_of,
+                "guide": None if item.guide is None else asdict(item.guide),
+                "dataset": item.dataset,
+                "build": item.build,
+            }
             print(json.dumps({**facts, "config": config_to_json(config)}, indent=1))
             return 0
-        print(
-            f"{item.name} ({item.group})\n\n{item.guide}\n\ndataset: {item.build}\n\ndiffers from the defaults in:"
-        )
+        alias = f", the run of {item.alias_of}" if item.alias_of else ""
+        print(f"{item.name} ({item.group}{alias})\n")
+        if item.guide is not None:
+            print(f"{item.guide.text()}\n")
+        print(f"Dataset:   {item.dataset} ({item.build})\n\ndiffers from the defaults in:")
         for key, value in effective_identity(config).items():
             print(f"  {key} = {value}")
         return 0
@@ -192,7 +212,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(name: str, overrides: list[str]) -> int:
     """Train an experiment with overrides."""
-    item = find_experiment(name)
+    item = find_run_of(name)
     config, others = choose_forms(item.make(), overrides)
     with spelled_values():
         options = tyro.cli(
@@ -212,9 +232,11 @@ def _run(name: str, overrides: list[str]) -> int:
     from trm_train.run.loop import train
     from trm_train.run.prepare import check_dataset_is_built
 
-    check_dataset_is_built(item, options.config, layout)
     if options.dry_run:
-        return _dry_run(item, options.config, layout, as_json=options.json)
+        return _dry_run(item, options, layout)
+    if options.build:
+        build_missing(options.config.data.dataset, layout, options.root, quiet=options.json)
+    check_dataset_is_built(options.config, layout)
     from trm_train.console import RunConsole
 
     with RunConsole(options.config, quiet=options.json) as console:
@@ -266,11 +288,11 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
         print(f"  evaluate it: trm-eval run {result.record.run}")
 
 
-def _dry_run(item: Experiment, config: RunConfig, layout: Layout, *, as_json: bool) -> int:
+def _dry_run(item: Experiment, options: RunOptions, layout: Layout) -> int:
     from trm_train.run.plan import plan_run
 
-    plan = plan_run(item, config, layout)
-    if as_json:
+    plan = plan_run(item, options.config, layout, planned_steps(options.config, options.extend))
+    if options.json:
         print(json.dumps(asdict(plan), indent=1))
         return 0
     print(plan.text())

@@ -17,7 +17,7 @@ from trm_train.config.run import (
 )
 from trm_train.config.scheduled import Linear
 from trm_train.errors import ConfigError
-from trm_train.experiments.registry import Experiment, check_distinct, find_experiment, load_experiments
+from trm_train.experiments.registry import find_experiment, load_experiments
 from trm_train.run.record import run_name
 
 QUICKSTART = find_experiment("quickstart").make()
@@ -35,13 +35,9 @@ def changed(**parts):
 
 
 @pytest.mark.parametrize("experiment", list(load_experiments()))
-def test_every_experiment_is_sound_and_has_a_guide(experiment: str) -> None:
+def test_every_experiment_is_sound_and_read_back(experiment: str) -> None:
     item = find_experiment(experiment)
     check_config(item.make())
-    for word in ("Varies:", "Fixed:", "Expected:", "Judge by:", "Cost:"):
-        assert word in item.guide
-    assert item.summary.endswith("?")
-    assert item.build.startswith("trm-data build ")
     assert config_from_json(config_to_json(item.make())) == item.make()
 
 
@@ -204,17 +200,3 @@ def test_a_form_cannot_say_that_it_is_another() -> None:
 def test_unknown_keys_in_a_stored_configuration() -> None:
     with pytest.raises(ConfigError, match="warp"):
         config_from_json({**config_to_json(QUICKSTART), "model": {"warp": 9}})
-
-
-def test_unknown_experiments_name_the_closest() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'quickstart'"):
-        find_experiment("quikstart")
-
-
-def test_two_names_for_one_run_are_refused_unless_declared() -> None:
-    def item(name: str, alias_of: str | None = None) -> Experiment:
-        return Experiment(name, "group", lambda: QUICKSTART, "trm-data build sudoku", alias_of)
-
-    with pytest.raises(ConfigError, match="a and b are the same run"):
-        check_distinct([item("a"), item("b")])
-    check_distinct([item("a"), item("b", alias_of="a")])

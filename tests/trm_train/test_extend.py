@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.config.run import (
     DataConfig,
@@ -51,7 +51,7 @@ def run(layout: Layout, config: RunConfig = CONSTANT, **options) -> TrainResult:
 
 
 def fingerprints(result: TrainResult) -> dict[str, int]:
-    meta = result.folder / "checkpoints" / "resume" / str(result.step) / "meta" / "metadata"
+    meta = Path(result.folder.place) / "checkpoints" / "resume" / str(result.step) / "meta" / "metadata"
     return json.loads(meta.read_text())["fingerprints"]
 
 
@@ -62,8 +62,8 @@ def train_rows(result: TrainResult) -> list[dict]:
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    layout = Layout(tmp_path)
-    shutil.copytree(small_layout.dataset("small"), layout.dataset("small"))
+    layout = resolve_root(tmp_path)
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
     return layout
 
 
@@ -75,9 +75,9 @@ def test_an_extended_run_is_the_longer_one_to_the_bit(layout: Layout) -> None:
     assert extended.record.run == short.record.run != longer.record.run
     assert fingerprints(extended) == fingerprints(longer)
     assert train_rows(extended) == train_rows(longer)
-    stored = json.loads((extended.folder / CONFIG_FILE).read_text())
+    stored = json.loads((Path(extended.folder.place) / CONFIG_FILE).read_text())
     assert (stored["config"]["total_steps"], stored["extended_to"]) == (12, 16)
-    assert "extended_to" not in json.loads((longer.folder / CONFIG_FILE).read_text())
+    assert "extended_to" not in json.loads((Path(longer.folder.place) / CONFIG_FILE).read_text())
 
     # Said once, it holds: the run is finished at its new end, whoever starts it.
     again = run(layout)
@@ -106,7 +106,7 @@ def test_a_schedule_over_training_cannot_be_extended(layout: Layout) -> None:
 
 def test_an_extension_that_cannot_be_is_not_believed_from_a_file(layout: Layout) -> None:
     result = run(layout, dataclasses.replace(CONSTANT, total_steps=4))
-    path = result.folder / CONFIG_FILE
+    path = Path(result.folder.place) / CONFIG_FILE
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({**stored, "extended_to": 3}))
     with pytest.raises(ConfigError, match="extend"):
@@ -131,7 +131,7 @@ def test_other_forms_train_in_the_loop(layout: Layout) -> None:
     assert [row["lr"] for row in before[1]][-1] == pytest.approx(1e-4)
     assert read_record(whole.folder).config == config
     for folder in ("resume", "weights"):
-        shutil.rmtree(whole.folder / "checkpoints" / folder / "12")
+        shutil.rmtree(Path(whole.folder.place) / "checkpoints" / folder / "12")
     again = run(layout, config)
     assert (again.started_at, again.step) == (8, 12)
     assert (fingerprints(again), train_rows(again)) == before

@@ -46,7 +46,7 @@ TINY = RunConfig(
     total_steps=12,
     execution=ExecutionConfig(validate_every=6, checkpoint_every=4, log_every=5),
 )
-EXPERIMENT = Experiment("tiny", "testing", lambda: TINY, "trm-data build sudoku")
+EXPERIMENT = Experiment("tiny", "testing", lambda: TINY)
 
 
 @pytest.fixture(scope="module")

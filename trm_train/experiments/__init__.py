@@ -1,4 +1,4 @@
-"""Named experiments: each a function that returns a `RunConfig`, with a docstring that is its guide.
+"""Named experiments: each a function that returns a `RunConfig`, registered with its guide.
 
-A file is a group. `registry.load_experiments` imports those in its `GROUPS` and gives them by name; none imports jax.
+A file is a group, found by being here; `registry.load_experiments` gives all by name. None imports jax.
 """

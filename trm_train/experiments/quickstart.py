@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from trm_train.config.run import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import experiment
 
 
 @experiment(
-    build="trm-data build sudoku --box 2x3 --size 500 --aug 1000 --val-size 200 --test-size 1000",
+    Guide(
+        question="Can a tiny recursive model learn 6x6 Sudoku from 500 puzzles, in minutes on two cores?",
+        varies="nothing",
+        fixed="500 generated puzzles with 1,000 augmentations each, width 96, H 2, L 2, four supervision steps, batch "
+        "32, rate 4e-3 with cosine decay to a tenth",
+        expected="at least 95% exact accuracy on 1,000 held-out puzzles that are equivalent to no training puzzle",
+        judge_by="`trm-eval run`, exact accuracy with EMA weights, and how it holds for puzzles that need guessing; "
+        "more supervision steps in evaluation (`--steps 16`) should help",
+        cost="about 4 minutes on 2 CPU cores",
+    )
 )
 def quickstart() -> RunConfig:
-    """Can a tiny recursive model learn 6x6 Sudoku from 500 puzzles, in minutes on two cores?
-
-    Varies: nothing. Fixed: 500 generated puzzles with 1,000 augmentations each, width 96, H 2, L 2, four
-    supervision steps, batch 32, rate 4e-3 with cosine decay to a tenth.
-    Expected: at least 95% exact accuracy on 1,000 held-out puzzles that are equivalent to no training puzzle.
-    Judge by: `trm-eval run`, exact accuracy with EMA weights, and how it holds for puzzles that need guessing;
-    more supervision steps in evaluation (`--steps 16`) should help.
-    Cost: about 4 minutes on 2 CPU cores.
-    """
+    """6x6 Sudoku on a laptop."""
     return RunConfig(
         data=DataConfig(dataset="sudoku-2x3-generated-500-aug-1000", global_batch_size=32),
         model=ModelConfig(

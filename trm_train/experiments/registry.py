@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import inspect
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
+import trm_train.experiments
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
-
-GROUPS = ("quickstart", "baseline")
+from trm_train.experiments.guide import Guide
 
 
 @dataclass(frozen=True)
@@ -22,58 +23,70 @@ class Experiment:
         name: What `trm-train run` takes.
         group: File it is written in.
         make: Returns its configuration.
-        build: The command that builds its dataset.
-        alias_of: Another experiment that it is meant to be equal to.
+        guide: What to know of it; None for a run that is no part of the research.
+        alias_of: Another experiment that it is meant to be equal to, and whose run it is.
     """
 
     name: str
     group: str
     make: Callable[[], RunConfig]
-    build: str = ""
+    guide: Guide | None = None
     alias_of: str | None = None
 
     @property
-    def guide(self) -> str:
-        """Question, what varies, expected result, how to judge it, cost."""
-        return inspect.getdoc(self.make) or ""
+    def summary(self) -> str:
+        """The question of the guide."""
+        return "" if self.guide is None else self.guide.question
+
+    @cached_property
+    def dataset(self) -> str:
+        """Name of the dataset it learns from."""
+        return self.make().data.dataset
 
     @property
-    def summary(self) -> str:
-        """First line of the guide."""
-        return self.guide.partition("\n")[0]
+    def build(self) -> str:
+        """The command that builds its dataset."""
+        return f"trm-data build {self.dataset}"
 
 
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 
 def experiment(
-    *, build: str, alias_of: str | None = None
+    guide: Guide, *, alias_of: str | None = None
 ) -> Callable[[Callable[[], RunConfig]], Callable[[], RunConfig]]:
-    """Register a function as the experiment of its name."""
+    """Register a function as the experiment of its name.
+
+    Args:
+        guide: Of the experiment.
+        alias_of: An experiment with the same configuration; the two are one run, under that one's name.
+
+    Raises:
+        ConfigError: Another file has an experiment of that name.
+    """
 
     def register(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
-        group = make.__module__.rsplit(".", 1)[-1]
-        _EXPERIMENTS[make.__name__] = Experiment(make.__name__, group, make, build, alias_of)
+        name, group = make.__name__, make.__module__.rsplit(".", 1)[-1]
+        if name in _EXPERIMENTS and _EXPERIMENTS[name].group != group:
+            raise ConfigError(
+                f"experiment {name} is written twice, in {_EXPERIMENTS[name].group} and {group}"
+            )
+        _EXPERIMENTS[name] = Experiment(name, group, make, guide, alias_of)
         return make
 
     return register
 
 
 def load_experiments() -> dict[str, Experiment]:
-    """All experiments by name.
+    """All experiments by name: those of every module of this package, in the order of its files.
 
     Raises:
-        ConfigError: Two of them are the same run and neither is declared an alias.
+        ConfigError: Two of them are the same run and neither is declared an alias, or an alias is none.
     """
-    for group in GROUPS:
-        importlib.import_module(f"trm_train.experiments.{group}")
+    for module in pkgutil.iter_modules(trm_train.experiments.__path__):
+        importlib.import_module(f"{trm_train.experiments.__name__}.{module.name}")
     check_distinct(list(_EXPERIMENTS.values()))
     return dict(_EXPERIMENTS)
-
-
-def datasets_by_experiment() -> dict[str, str]:
-    """Name of the dataset that each experiment learns from: what `trm-data build --all-for` asks."""
-    return {name: experiment.make().data.dataset for name, experiment in load_experiments().items()}
 
 
 def find_experiment(name: str) -> Experiment:
@@ -90,19 +103,50 @@ def find_experiment(name: str) -> Experiment:
     raise ConfigError(f"no experiment {name!r}; {hint} (trm-train list)")
 
 
+def find_run_of(name: str) -> Experiment:
+    """The experiment whose run that is: the one of that name, or what it is an alias of.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    found = find_experiment(name)
+    return found if found.alias_of is None else find_experiment(found.alias_of)
+
+
+def datasets_by_experiment() -> dict[str, str]:
+    """The dataset that each experiment learns from, aliases included."""
+    return {name: item.dataset for name, item in load_experiments().items()}
+
+
 def check_distinct(experiments: list[Experiment]) -> None:
-    """Refuse two experiments that would be the same run.
+    """Refuse two experiments that would be the same run, and aliases that would not.
 
     Raises:
         ConfigError: Names both.
     """
-    seen: dict[str, str] = {}
+    runs: dict[str, str] = {}
+    by_name = {item.name: item for item in experiments}
     for item in experiments:
         if item.alias_of is not None:
-            continue
-        config = item.make()
-        key = f"{identity_hash(config)}-{config.seed}"
-        if seen.setdefault(key, item.name) != item.name:
+            _check_alias(item, by_name.get(item.alias_of))
+        elif runs.setdefault(_run_key(item), item.name) != item.name:
             raise ConfigError(
-                f"experiments {seen[key]} and {item.name} are the same run; declare one an alias"
+                f"experiments {runs[_run_key(item)]} and {item.name} are the same run; declare one an alias"
             )
+
+
+def _check_alias(item: Experiment, target: Experiment | None) -> None:
+    if target is None or target.alias_of is not None:
+        what = "no experiment" if target is None else f"an alias itself (of {target.alias_of})"
+        raise ConfigError(f"experiment {item.name} is declared an alias of {item.alias_of}, which is {what}")
+    if _run_key(item) != _run_key(target):
+        raise ConfigError(
+            f"experiment {item.name} is declared an alias of {target.name}, but is another run; "
+            "change its configuration, or let it be one of its own"
+        )
+
+
+def _run_key(item: Experiment) -> str:
+    """Equal for experiments that are the same run."""
+    config = item.make()
+    return f"{identity_hash(config)}-{config.seed}"

@@ -49,7 +49,8 @@ class Network(nnx.Module):
     """One supervision step as `think`, and answers read from the states after it.
 
     A network is made from its configuration, an `InputSpec` and `rngs` with the streams `params` and `latents`. It
-    holds a `PuzzleTable` under the name `puzzle_table` if it has puzzle positions.
+    holds a `PuzzleTable` under the name `puzzle_table` if it has puzzle positions. Its modules are attributes, not
+    lists, so that every key of the parameter tree is a string.
     """
 
     continue_loss: bool = False

@@ -12,6 +12,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig, check_config
 from trm_train.errors import ConfigError
+from trm_train.experiments.dataset import is_named
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import make_mesh
 from trm_train.run.record import RunRecord, make_record, run_folder
@@ -69,15 +70,16 @@ def check_batch(config: RunConfig, mesh: Mesh) -> None:
         )
 
 
-def check_dataset_is_built(experiment: Experiment, config: RunConfig, layout: Layout) -> None:
+def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
     """Refuse to start without the dataset, saying how to build it.
 
     Raises:
-        DatasetNotFoundError: With the command that builds the experiment's dataset.
+        DatasetNotFoundError: With the command that builds it, where it is a named dataset.
     """
     try:
         read_manifest(layout, config.data.dataset)
     except DatasetNotFoundError as error:
-        if config.data.dataset != experiment.make().data.dataset:
+        if not is_named(config.data.dataset):
             raise
-        raise DatasetNotFoundError(f"{error}\n  build it: {experiment.build}") from None
+        way = f"trm-data build {config.data.dataset}, or the same command with --build"
+        raise DatasetNotFoundError(f"{error}\n  build it: {way}") from None

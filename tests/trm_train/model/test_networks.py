@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from trm_data.storage.local import LocalStore
+from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, fingerprints, restore_weights
 from trm_train.checkpoint.tree import choose_weights, state_from_tree, state_tree, weights_tree
 from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
@@ -158,7 +160,8 @@ def test_a_state_is_saved_and_goes_on_to_the_same_bits(model, optim, tmp_path: P
     state = train(config, 2)
     with_table = state_tree(state)
     assert ("carry.z" in names(with_table)) == (model is MODEL)
-    checkpoints = Checkpoints(tmp_path)
+    folder = Folder(LocalStore(tmp_path), "run")
+    checkpoints = Checkpoints(folder)
     checkpoints.save(state, META)
     checkpoints.wait()
     restored, _ = checkpoints.restore(start(config)[0])
@@ -168,7 +171,7 @@ def test_a_state_is_saved_and_goes_on_to_the_same_bits(model, optim, tmp_path: P
     assert fingerprints(state_tree(train(config, 2, restored, first=2))) == undisturbed
 
     model_definition, shapes = abstract_weights(config, SPEC, make_mesh())
-    tree, _ = restore_weights(tmp_path, 2, weights_tree(shapes))
+    tree, _ = restore_weights(folder, 2, weights_tree(shapes))
     evaluate = jax.jit(make_eval_step(config, SPEC, model_definition, return_logits=True))
     found = evaluate(choose_weights(tree, "ema"), make_batch(9)).logits
     assert np.array_equal(found, evaluate(eval_weights(state), make_batch(9)).logits)

@@ -1,0 +1,32 @@
+"""What a person must know of an experiment, before it is run and when it is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guide:
+    """The guide of an experiment; every field is a sentence or a few."""
+
+    question: str
+    """What it asks; ends with a question mark."""
+    varies: str
+    """What differs between the runs of its group."""
+    fixed: str
+    """What does not."""
+    expected: str
+    """What should come out, with a number where one is known."""
+    judge_by: str
+    """The command and the figure that decide."""
+    cost: str
+    """Time, memory or operations, and on what."""
+
+    def text(self) -> str:
+        """The guide for a person: the question, then a line for each other field."""
+        rest = (item for item in fields(self) if item.name != "question")
+        lines = (
+            f"{item.name.replace('_', ' ').capitalize() + ':':<10} {getattr(self, item.name)}"
+            for item in rest
+        )
+        return "\n".join([self.question, "", *lines])
