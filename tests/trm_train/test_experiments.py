@@ -15,7 +15,7 @@ from trm_train import experiments
 from trm_train.cli import main
 from trm_train.errors import ConfigError
 from trm_train.experiments import registry
-from trm_train.experiments.dataset import is_named, plan_dataset
+from trm_train.experiments.dataset import plan_dataset
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import (
     Experiment,
@@ -175,18 +175,13 @@ def test_sizes_that_only_the_source_knows_are_called_unknown() -> None:
     assert plan_dataset("nobody-knows-this") is None
 
 
-def test_what_is_planned_is_what_is_built(small_layout, request_small) -> None:
+def test_what_is_planned_is_what_is_built(tmp_path: Path) -> None:
     """A build of a named specification has the shapes that were planned for it."""
-    from trm_data.commands.kinds import make_options
-
     from trm_data.build.flow import build_dataset
     from trm_train.run.record import input_spec
 
-    named = named_dataset(
-        "sudoku-2x2-generated-10-aug-100" if is_named("sudoku-2x2-generated-10-aug-100") else TINY
-    )
-    request = make_options(named.kind, {**named.options, "name": "planned"}).request()
-    manifest = build_dataset(request, small_layout).manifest
+    named = named_dataset(TINY)
+    manifest = build_dataset(named.request(), resolve_root(tmp_path)).manifest
     planned = plan_dataset(named.name)
     assert planned is not None
     assert planned.input_spec == input_spec(manifest)
@@ -220,4 +215,4 @@ def test_a_missing_dataset_is_built_first_and_its_run_extended(
     assert "no named dataset 'nothing-such'" in err
 
 
-TINY = "sudoku-4x4-generated-10-aug-100"
+TINY = "sudoku-2x2-generated-10-aug-100"

@@ -27,7 +27,7 @@ def run_row(record: RunRecord) -> dict[str, Any]:
         "dataset": record.config.data.dataset,
         "content_digest": record.content_digest,
         "config": json.dumps(config_to_json(record.config), sort_keys=True),
-        "total_steps": record.config.total_steps,
+        "total_steps": record.total_steps,
         "global_batch_size": record.config.data.global_batch_size,
         "created_at": datetime.fromisoformat(record.created_at),
         "versions": json.dumps(record.versions, sort_keys=True),

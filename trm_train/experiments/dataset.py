@@ -37,15 +37,13 @@ def plan_dataset(name: str) -> PlannedDataset | None:
     Raises:
         SpecError: It cannot be built.
     """
-    from trm_data.commands.kinds import make_options
-
-    from trm_data.kinds.base import load_kind
+    from trm_data.kinds.registry import load_kind
     from trm_data.specs import SourceSpec
 
     if not is_named(name):
         return None
     named = named_dataset(name)
-    request = make_options(named.kind, {**named.options, "name": named.name}).request()
+    request = named.request()
     # The geometry does not depend on the source's digest, which would need its files.
     source = SourceSpec(kind="generated" if request.source.kind == "generated" else "csv")
     spec = request.spec(source, None if request.test_source is None else SourceSpec(kind="csv"))
