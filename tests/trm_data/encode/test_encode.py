@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -46,6 +46,7 @@ def test_bad_text_says_where(text: str, side: int, message: str) -> None:
         decode_grid(text, side)
 
 
+@settings(deadline=None)  # the first block imports pyarrow
 @given(count=st.integers(1, 40), cells=st.integers(1, 90), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_block_round_trip(count: int, cells: int, seed: int, data: st.DataObject) -> None:
     random = np.random.default_rng(seed)
