@@ -4,6 +4,8 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
+# A file's tests share what they have built, so a file stays with one worker.
+PARALLEL ?= -n logical --dist loadscope
 
 .PHONY: help setup demo test test-slow lint format bench clean
 help:
@@ -27,10 +29,10 @@ demo: setup
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: setup
-	$(BIN)/pytest -q -m "not slow"
+	$(BIN)/pytest -q -m "not slow" $(PARALLEL)
 
 test-slow: setup
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q $(PARALLEL)
 
 lint: setup
 	$(UV) lock --check --quiet
@@ -58,4 +60,4 @@ bench: setup .tools/peers/bin/reasoning-gym-is-there
 	$(BIN)/python benchmarks/render_docs.py
 
 clean:
-	rm -rf .venv .tools dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .tools dist .cache .pytest_cache .ruff_cache .hypothesis

@@ -21,6 +21,15 @@ from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
 
+PROJECT = Path(__file__).resolve().parents[1]
+# What was compiled once is read the next time, by commands that tests start too. Each worker of pytest-xdist has a
+# folder of its own: jax writes into it without a lock.
+CACHE = PROJECT / ".cache" / os.environ.get("PYTEST_XDIST_WORKER", "main")
+os.environ["TRM_CACHE"] = str(CACHE)
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE / "xla")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
@@ -51,9 +60,6 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", guarded_connect)
     monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
-
-
-PROJECT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session")

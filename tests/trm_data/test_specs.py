@@ -8,7 +8,7 @@ from trm_data.errors import SpecError
 from trm_data.kinds.registry import spec_from_json
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.specs import DatasetSpec, SourceSpec, check_name
-from trm_data.storage.root import require_local, resolve_root
+from trm_data.storage.root import resolve_root
 
 SPEC = DatasetSpec(
     kind="sudoku",
@@ -68,8 +68,6 @@ def test_a_root_on_a_bucket_keeps_local_things_in_the_cache(
     assert layout.machine.parent == tmp_path / "roots"
     assert layout == resolve_root("gs://bucket/prefix")
     assert layout.machine != resolve_root("gs://bucket/other").machine
-    with pytest.raises(SpecError, match="training needs a local folder"):
-        require_local(layout, "training")
 
 
 def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

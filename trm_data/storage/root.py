@@ -20,7 +20,7 @@ from pathlib import Path
 
 from trm_data.errors import SpecError
 from trm_data.specs import NAME_PATTERN, check_name
-from trm_data.storage.bucket import BucketStore, bucket_store
+from trm_data.storage.bucket import bucket_store
 from trm_data.storage.datasets import MANIFEST, DatasetFolder
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder, Store
@@ -95,20 +95,6 @@ class Layout:
         """
         names = [path.split("/")[1] for path in self.store.names("datasets", f"*/{MANIFEST}")]
         return [name for name in names if NAME_PATTERN.fullmatch(name) and ".." not in name]
-
-
-def require_local(layout: Layout, what: str) -> Layout:
-    """The layout, if it is local.
-
-    Raises:
-        SpecError: It is on a bucket.
-    """
-    if isinstance(layout.store, BucketStore):
-        raise SpecError(
-            f"--root {layout.place}: {what} needs a local folder in this version; datasets can be copied to one: "
-            f"trm-data sync {layout.place} DIR NAME"
-        )
-    return layout
 
 
 Root = str | os.PathLike[str] | Layout | Store

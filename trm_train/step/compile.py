@@ -5,6 +5,7 @@ A second start of the same run, or another run of the same shapes, reads the pro
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -43,10 +44,11 @@ class CompiledStep:
 
 
 def use_compilation_cache() -> None:
-    """Keep compiled programs in the user's cache, all of them, for every root."""
-    folder = user_cache() / "xla"
-    folder.mkdir(parents=True, exist_ok=True)
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    """Keep compiled programs in the user's cache, all of them, for every root; jax's own setting is left as it is."""
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        folder = user_cache() / "xla"
+        folder.mkdir(parents=True, exist_ok=True)
+        jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

@@ -1,0 +1,130 @@
+"""Results as polars frames, and SQL over runs that nobody has evaluated."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import trm_data
+import trm_eval
+from tests.trm_train.test_loop import TINY, run
+from trm_data.errors import QueryError
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.sync import sync_datasets
+from trm_eval.errors import ResultError
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.tables.query import query_results
+from trm_train.errors import ConfigError
+from trm_train.run.loop import TrainResult
+
+
+@pytest.fixture(scope="module")
+def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    layout = resolve_root(tmp_path_factory.mktemp("frames"))
+    sync_datasets(small_layout, layout, ["small"])
+    return layout
+
+
+@pytest.fixture(scope="module")
+def trained(layout: Layout) -> TrainResult:
+    return run(layout)
+
+
+def test_a_run_is_in_the_tables_before_any_evaluation(layout: Layout, trained: TrainResult) -> None:
+    name = trained.record.run
+    frame = trm_eval.sql("SELECT run, state, step, total_steps, dataset FROM runs", layout)
+    assert frame.rows() == [(name, "finished", 12, 12, "small")]
+    steps = trm_eval.sql("SELECT step FROM train_metrics WHERE split = 'train' ORDER BY step", layout)
+    assert steps["step"].to_list() == list(range(1, 13))
+    with pytest.raises(ResultError, match=f"trm-eval run {name}"):
+        trm_eval.read_predictions(name, layout)
+
+
+def test_metrics_are_a_lazy_frame(layout: Layout, trained: TrainResult) -> None:
+    lazy = trm_eval.read_train_metrics("tiny", layout)
+    assert isinstance(lazy, pl.LazyFrame)
+    frame = lazy.filter(pl.col("split") == "train").collect()
+    assert frame["step"].to_list() == list(range(1, 13))
+    assert frame["rows_loaded"][0] == TINY.data.global_batch_size
+    with pytest.raises(ConfigError, match="no run 'nothing'"):
+        trm_eval.read_train_metrics("nothing", layout)
+
+
+def test_predictions_are_a_lazy_frame(layout: Layout, trained: TrainResult) -> None:
+    row = evaluate_run(layout, trained.folder, EvalRequest()).row
+    evaluate_run(layout, trained.folder, EvalRequest(limit=5))
+    frame = trm_eval.read_predictions("tiny", layout).collect()
+    assert frame.height == 12 + 5
+    mine = frame.filter(pl.col("evaluation") == row["evaluation"])
+    assert mine["row"].to_list() == list(range(12))
+    assert mine["exact"].sum() == row["exact_count"]
+
+
+def test_an_evaluated_run_has_every_step_once(layout: Layout, trained: TrainResult) -> None:
+    evaluate_run(layout, trained.folder, EvalRequest())
+    query = "SELECT count(*), count(DISTINCT (step, split)) FROM train_metrics"
+    assert query_results(layout, query).rows == [(14, 14)]
+    assert query_results(layout, "SELECT count(*) FROM runs").rows == [(1,)]
+
+
+def test_results_outlive_the_folder_of_their_run(
+    layout: Layout, trained: TrainResult, tmp_path: Path
+) -> None:
+    from trm_eval.sync import sync_results
+
+    evaluate_run(layout, trained.folder, EvalRequest())
+    only_results = resolve_root(tmp_path)
+    sync_results(layout, only_results)
+    assert query_results(only_results, "SELECT run FROM runs").rows == [(trained.record.run,)]
+    assert query_results(only_results, "SELECT count(*) FROM train_metrics").rows == [(14,)]
+    with pytest.raises(ResultError, match="no results of 'nothing'"):
+        sync_results(layout, only_results, ["nothing"])
+
+
+def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainResult, tmp_path: Path) -> None:
+    other = resolve_root(tmp_path)
+    folder = other.runs.within("testing/tiny/tiny-00000000-s0")
+    folder.write("config.json", b"{")
+    found = query_results(other, "SELECT count(*) FROM runs")
+    assert found.rows == [(0,)]
+    assert "tiny-00000000-s0/config.json: is no record of a run" in found.problems[0]
+    command = [Path(sys.executable).parent / "trm-eval", "sql", "SELECT 1", "--root", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "left out: " in done.stderr
+
+
+def test_the_dataset_catalog_is_a_frame_too(layout: Layout) -> None:
+    frame = trm_data.sql("SELECT split, num_examples FROM splits ORDER BY split", layout)
+    assert isinstance(frame, pl.DataFrame)
+    assert frame["split"].to_list() == ["test", "train", "validation"]
+    assert trm_data.sql("SELECT 1 AS one", layout.place).item() == 1
+    with pytest.raises(QueryError, match="one SQL statement"):
+        trm_data.sql("SELECT 1; SELECT 2", layout)
+
+
+def test_names_are_found_and_completed() -> None:
+    assert {"sql", "read_predictions", "read_train_metrics"} <= set(dir(trm_eval))
+    assert {"sql", "open_dataset", "make_loader"} <= set(dir(trm_data))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        trm_eval.nothing  # noqa: B018
+
+
+def test_columns_of_every_view_have_comments(layout: Layout, trained: TrainResult) -> None:
+    evaluate_run(layout, trained.folder, EvalRequest())
+    missing = query_results(
+        layout,
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal "
+        "AND table_name IN ('runs', 'train_metrics', 'evals', 'all_evals', 'predictions', 'predicted_puzzles') "
+        "AND comment IS NULL",
+    )
+    assert missing.rows == []
+
+
+def test_the_configuration_in_the_table_is_json(layout: Layout, trained: TrainResult) -> None:
+    (text,) = trm_eval.sql("SELECT config FROM runs", layout)["config"]
+    assert json.loads(text)["total_steps"] == 12

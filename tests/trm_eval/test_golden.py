@@ -1,0 +1,73 @@
+"""Golden predictions: what a fixed checkpoint predicts for fixed rows. Where they change, so must EVALUATION_VERSION.
+
+The checkpoint is that of the fixture of the first format; its dataset is built anew.
+"""
+
+import hashlib
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trm_data.build.flow import build_dataset
+from trm_data.kinds.registry import make_fields
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EVALUATION_VERSION, EvalRequest
+from trm_eval.tables.query import query_results
+from trm_train.run.record import find_run
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "format_1_root.tar.xz"
+GOLDEN = {1: ("fb6c90bd9ab5a88d", [10, 12, 9, 10, 13, 13])}
+"""By evaluation version: digest of the predicted tokens, and wrong cells of each of the six test puzzles."""
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    with tarfile.open(FIXTURE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    layout = resolve_root(tmp_path)
+    options = {"box": "2x2", "size": 12, "aug": 7, "val_size": 4, "test_size": 6, "name": "format-1"}
+    build_dataset(make_fields("sudoku", options).request(), layout)
+    return layout
+
+
+def test_predictions_are_golden_under_this_version(layout: Layout) -> None:
+    """Where this fails because predictions changed on purpose: raise EVALUATION_VERSION and add what they are now."""
+    run = find_run(layout, "quickstart")
+    row = evaluate_run(layout, run, EvalRequest(checkpoint="12")).row
+    query = "SELECT wrong_cells, prediction FROM predictions WHERE evaluation = ? ORDER BY row"
+    found = query_results(layout, query, [row["evaluation"]]).rows
+    tokens = np.array([prediction for _, prediction in found], np.uint8)
+    digest = hashlib.sha256(tokens.tobytes()).hexdigest()[:16]
+    assert (digest, [wrong for wrong, _ in found]) == GOLDEN[EVALUATION_VERSION]
+
+
+def test_the_newest_evaluation_of_a_request_shows_and_older_ones_stay_addressable(layout: Layout) -> None:
+    """The fixture holds evaluations of the first version, whose ids hashed every source file."""
+    run = find_run(layout, "quickstart")
+    count = "SELECT count(*) FROM {} WHERE step = 12"
+    assert query_results(layout, count.format("evals")).rows == [(1,)]
+    row = evaluate_run(layout, run, EvalRequest(checkpoint="12")).row
+    assert query_results(layout, count.format("all_evals")).rows == [(2,)]
+    newest = query_results(layout, "SELECT evaluation, exact_accuracy FROM evals WHERE step = 12").rows
+    assert newest == [(row["evaluation"], row["exact_count"] / 6)]
+    both = (
+        "SELECT count(*), count(DISTINCT evaluation) FROM all_predictions "
+        "WHERE evaluation IN (SELECT evaluation FROM all_evals WHERE step = 12)"
+    )
+    assert query_results(layout, both).rows == [(12, 2)]
+    assert query_results(layout, "SELECT count(*) FROM predictions").rows == [(11,)]
+
+
+def test_rates_are_those_of_the_sums_in_both_formats(layout: Layout) -> None:
+    """Parts of the first format call sums by the names of rates; the views do not."""
+    query = "SELECT lm_loss, lm_loss_sum, global_batch_size, exact_accuracy, count FROM train_metrics"
+    rows = query_results(layout, query).rows
+    assert len(rows) == 14
+    for loss, total, slots, exact, count in rows:
+        assert loss == pytest.approx(total / slots)
+        assert exact is None if count == 0 else 0 <= exact <= 1
+    curve = query_results(layout, "@training_curve").rows
+    assert len(curve) == 3

@@ -1,0 +1,79 @@
+"""Metric parts: none spans a checkpoint, steps are there once, earlier starts count, old names are read."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from trm_data.storage.local import LocalStore
+from trm_data.storage.store import Folder
+from trm_train.metrics.table import SCHEMA, SUM_OF, MetricTable, part_names, read_metrics
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(LocalStore(tmp_path), "run")
+
+
+def row(step: int) -> dict:
+    values = {"step": step, "split": "train", "rows_loaded": 8 * step, "global_batch_size": 8, "count": 2}
+    rates = {"accuracy": 1.5, "exact_accuracy": 1, "q_halt_accuracy": 2, "steps": 6}
+    return values | rates | {"lm_loss": 4.0, "q_halt_loss": 2.0, "lr": 0.1, "seconds": float(step)}
+
+
+def write(table: MetricTable, steps: range) -> None:
+    for step in steps:
+        table.add(row(step))
+    part = table.take_part(steps[-1])
+    assert part is not None
+    table.write_part(part)
+
+
+def test_parts_are_named_by_their_steps_and_read_in_order(folder: Folder) -> None:
+    table = MetricTable(folder)
+    assert table.take_part(0) is None
+    write(table, range(1, 4))
+    write(table, range(4, 9))
+    assert part_names(folder) == ["000000001-000000003.parquet", "000000004-000000008.parquet"]
+    read = read_metrics(folder)
+    assert read.schema.names == SCHEMA.names
+    assert read["step"].to_pylist() == list(range(1, 9))
+    assert read["exact_count"].to_pylist() == [1] * 8
+    assert read["lm_loss_sum"].to_pylist() == [4.0] * 8
+
+
+def test_a_run_that_goes_on_drops_what_is_beyond_its_step(folder: Folder) -> None:
+    table = MetricTable(folder)
+    for steps in (range(1, 5), range(5, 9), range(9, 11)):
+        write(table, steps)
+    (Path(folder.uri("metrics")) / ".tmp-0-1-000000011-000000012.parquet").touch()
+    again = MetricTable(folder, start_step=8)
+    assert again.seconds == 8.0  # of the steps that stay
+    assert again.rows_loaded == 8 * 8 + 2
+    write(again, range(9, 12))
+    assert read_metrics(folder)["step"].to_pylist() == list(range(1, 12))
+    assert not list(Path(folder.uri("metrics")).glob(".tmp*"))
+
+
+def test_taking_a_part_does_not_wait_for_its_writing(folder: Folder) -> None:
+    table = MetricTable(folder)
+    table.add(row(1))
+    first = table.take_part(1)
+    table.add(row(2))
+    second = table.take_part(2)
+    assert first is not None
+    assert second is not None
+    table.write_part(second)
+    table.write_part(first)
+    assert read_metrics(folder)["step"].to_pylist() == [1, 2]
+
+
+def test_parts_of_the_first_format_are_read_under_the_names_of_today(folder: Folder) -> None:
+    table = MetricTable(folder)
+    write(table, range(1, 3))
+    path = Path(folder.uri("metrics/000000001-000000002.parquet"))
+    old = {new: rate for rate, new in SUM_OF.items()}
+    written = pq.read_table(path)
+    pq.write_table(written.rename_columns([old.get(name, name) for name in written.column_names]), path)
+    assert "exact_accuracy" in pq.read_table(path).column_names
+    assert read_metrics(folder).equals(written)

@@ -1,0 +1,105 @@
+"""How the commands end: one table of exit codes, each seen from a real process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from trm_data.command import Exit
+from trm_data.errors import BucketError, DataError
+from trm_train.errors import NotFiniteError, TrainError
+
+BIN = Path(sys.executable).parent
+BUILD = "trm-data build sudoku --box 2x2 --size 12 --aug 7 --val-size 4 --test-size 6 --name stops"
+RUN = (
+    "trm-train run quickstart --tracking none --data.dataset stops --data.global-batch-size 4 --model.hidden-size 8 "
+    "--model.num-heads 2 --model.num-layers 1 --optim.lr-warmup-steps 2 --execution.log-every 1"
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("stops")
+    command = BUILD.split()
+    subprocess.run([BIN / command[0], *command[1:], "--quiet", "--root", str(root)], check=True, timeout=200)
+    return root
+
+
+def start(root: Path, *options: str) -> subprocess.Popen:
+    command = RUN.split()
+    return subprocess.Popen(
+        [BIN / command[0], *command[1:], *options, "--root", str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
+)
+def test_a_run_that_is_asked_to_stop_says_by_what(root: Path, sent: signal.Signals, code: Exit) -> None:
+    with start(root, "--total-steps", "1000000", "--seed", str(int(sent))) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if re.match(r"step +\d", line):
+                break
+        process.send_signal(sent)
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert "with a checkpoint; the same command goes on" in out
+
+
+def test_a_loss_that_is_no_number_ends_the_run(root: Path) -> None:
+    with start(root, "--total-steps", "50", "--optim.lr", "1e38", "--optim.lr-warmup-steps", "0") as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == Exit.NOT_FINITE, err
+    assert re.search(r"step \d+: the loss is (nan|inf); there is no checkpoint yet", err)
+    assert "Traceback" not in err
+    status = next((root / "runs").rglob("status.json")).parent
+    failed = [path.read_text() for path in (root / "runs").rglob("status.json")]
+    assert any('"state": "failed"' in text and "the loss is" in text for text in failed), status
+
+
+def test_codes_are_those_of_the_documentation() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "exit-codes.md").read_text()
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.M)] == [code.value for code in Exit]
+    assert BucketError.exit_code == Exit.BUCKET
+    assert NotFiniteError.exit_code == Exit.NOT_FINITE
+    assert not hasattr(DataError("x"), "exit_code")
+    assert not hasattr(TrainError("x"), "exit_code")
+
+
+def test_an_unreachable_bucket_is_code_four(tmp_path: Path) -> None:
+    environment = {**os.environ, "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9", "TRM_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [BIN / "trm-train", "run", "quickstart", "--root", "gs://bucket/trm"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == Exit.BUCKET
+    assert "could not read" in done.stderr
+
+
+def test_a_run_says_how_it_goes_while_it_runs(root: Path) -> None:
+    """Another process reads status, metrics and logs of a run that has no checkpoint yet."""
+    with start(root, "--total-steps", "1000000", "--seed", "77") as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if re.match(r"step +\d", line):
+                break
+        deadline = time.monotonic() + 20
+        found: list[Path] = []
+        while not found and time.monotonic() < deadline:
+            found = list((root / "runs").glob("*/*/*-s77/status.json"))
+        process.kill()
+        process.communicate()
+    assert '"state": "running"' in found[0].read_text()
+    assert any("begins" in path.read_text() for path in found[0].parent.glob("logs/*.log"))
