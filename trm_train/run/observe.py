@@ -108,7 +108,6 @@ class Observer:
         self,
         folder: Folder,
         record: RunRecord,
-        *,
         start: int,
         rates: Any,
         compiled: CompiledStep,
@@ -133,12 +132,12 @@ class Observer:
         self._parts = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="observe")
         self._writing: Future[None] | None = None
-        self._first_lines = console.begin(record, folder, start, compiled)
+        self._begin = lambda: console.begin(record, folder, start, compiled)
 
     def begin(self) -> None:
         """The first step is about to be taken."""
         self._begun = self._flushed = time.perf_counter()
-        self._note(self._first_lines)
+        self._note(self._begin())
         self.flush("running")
 
     @property

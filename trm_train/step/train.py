@@ -59,53 +59,67 @@ def make_train_step(
         model: definition from `init_state`.
         with_detail: the step returns (state, metrics, Detail); everything else is the same.
     """
-    optimizer, schedule = make_optimizer(config), make_schedule(config)
-    max_steps = config.model.halt_max_steps
+    return _Step(config, spec, model, make_optimizer(config), make_schedule(config), with_detail).train_step
 
-    def train_step(state: TrainState, batch: Batch) -> Any:
-        network = merge(model, state.params, state.fixed, state.puzzle_table)
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """A training step and its parts, in the order in which they happen."""
+
+    config: RunConfig
+    spec: InputSpec
+    model: nnx.GraphDef
+    optimizer: optax.GradientTransformation
+    schedule: Callable[[Array], Array]
+    with_detail: bool
+
+    def train_step(self, state: TrainState, batch: Batch) -> Any:
+        """One supervision step and one optimizer step."""
+        network = merge(self.model, state.params, state.fixed, state.puzzle_table)
         carry = refill(state.carry, batch, network.initial_states(state.carry.steps.shape[0]))
         rows = look_up(state.puzzle_table, carry.current["puzzle_identifiers"])
-        (outputs, losses), (grads, row_grads) = forward_backward(state, carry, rows)
-        new_carry = advance(state, network, carry, outputs)
+        (outputs, losses), (grads, row_grads) = self.forward_backward(state, carry, rows)
+        new_carry = self.advance(state, network, carry, outputs)
         q_halt = outputs.q_logits[:, 0]
         metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
-        new_state = update(state, new_carry, grads, row_grads)
-        if not with_detail:
+        new_state = self.update(state, new_carry, grads, row_grads)
+        if not self.with_detail:
             return new_state, metrics
         detail = Detail(outputs.logits, q_halt, losses.predictions, losses.total(), grads, row_grads)
         return new_state, metrics, detail
 
-    def forward_backward(state: TrainState, carry: Carry, rows: Array | None) -> Any:
+    def forward_backward(self, state: TrainState, carry: Carry, rows: Array | None) -> Any:
         """Outputs and losses, and the gradient of loss / global batch for the parameters and slots' rows."""
         global_batch = carry.steps.shape[0]
 
         def objective(params: Any, rows: Array | None) -> Any:
-            network = merge(model, params, state.fixed, state.puzzle_table)
+            network = merge(self.model, params, state.fixed, state.puzzle_table)
             outputs = network(carry.states, carry.current["inputs"], rows)
             losses = slot_losses(
-                outputs.logits, outputs.q_logits[:, 0], carry.current["labels"], spec.ignore_label
+                outputs.logits, outputs.q_logits[:, 0], carry.current["labels"], self.spec.ignore_label
             )
             if network.continue_loss:
-                losses = losses._replace(q_continue=continue_loss(network, carry, outputs, rows))
+                losses = losses._replace(q_continue=self.continue_loss(network, carry, outputs, rows))
             return losses.total() / global_batch, (outputs, losses)
 
         (_, aux), grads = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(state.params, rows)
         return aux, grads
 
     def continue_loss(
-        network: Network, carry: Carry, outputs: Outputs, rows: Array | None
+        self, network: Network, carry: Carry, outputs: Outputs, rows: Array | None
     ) -> Float[Array, " B"]:
         """Cross-entropy of the continue logits against what one more supervision step gives, without its gradient."""
         states = lax.stop_gradient(outputs.states)
         further = network.q_logits(network.think(states, carry.current["inputs"], rows))
-        target = continue_target(lax.stop_gradient(further), carry.steps + 1 >= max_steps)
+        last = carry.steps + 1 >= self.config.model.halt_max_steps
+        target = continue_target(lax.stop_gradient(further), last)
         return binary_cross_entropy(outputs.q_logits[:, 1], target)
 
-    def advance(state: TrainState, network: Network, carry: Carry, outputs: Outputs) -> Carry:
+    def advance(self, state: TrainState, network: Network, carry: Carry, outputs: Outputs) -> Carry:
         """The carry after this step: new states, one step more, and which slots are done."""
-        steps = carry.steps + 1
-        probability = value_at(config.model.halt_exploration_prob, state.step + 1, config.total_steps)
+        steps, max_steps = carry.steps + 1, self.config.model.halt_max_steps
+        exploration = self.config.model.halt_exploration_prob
+        probability = value_at(exploration, state.step + 1, self.config.total_steps)
         min_steps = exploration_min_steps(state.key, state.step, steps.shape[0], probability, max_steps)
         return Carry(
             states=lax.stop_gradient(outputs.states),
@@ -114,18 +128,18 @@ def make_train_step(
             current=carry.current,
         )
 
-    def update(state: TrainState, carry: Carry, grads: Any, row_grads: Array | None) -> TrainState:
+    def update(self, state: TrainState, carry: Carry, grads: Any, row_grads: Array | None) -> TrainState:
         """Both optimizers, then the average."""
-        step = state.step + 1
+        step, optim = state.step + 1, self.config.optim
         params, opt_state, ema, table = state.params, state.opt_state, state.ema, state.puzzle_table
-        if not config.optim.freeze_weights:
-            changes, opt_state = optimizer.update(grads, opt_state, params)
+        if not optim.freeze_weights:
+            changes, opt_state = self.optimizer.update(grads, opt_state, params)
             params = optax.apply_updates(params, changes)
-            ema = update_ema(ema, params, config.optim.ema_rate)
+            ema = update_ema(ema, params, optim.ema_rate)
         if table is not None and row_grads is not None:
-            rate = config.optim.puzzle_emb_lr * schedule(step)
+            rate = optim.puzzle_emb_lr * self.schedule(step)
             identifiers = carry.current["puzzle_identifiers"]
-            table = sign_sgd(table, row_grads, identifiers, rate, config.optim.puzzle_emb_weight_decay)
+            table = sign_sgd(table, row_grads, identifiers, rate, optim.puzzle_emb_weight_decay)
         return dataclasses.replace(
             state,
             params=params,
@@ -135,5 +149,3 @@ def make_train_step(
             carry=carry,
             step=step,
         )
-
-    return train_step

@@ -1,0 +1,168 @@
+"""The checks of one dataset, shard by shard: files, splits, digests, and what the splits share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trm_data.catalog.read import SplitCatalog, read_split_catalog
+from trm_data.errors import CorruptDatasetError
+from trm_data.kinds.registry import load_kind
+from trm_data.manifest import Manifest, ShardEntry
+from trm_data.records import Rows
+from trm_data.shards.digest import content_digest, group_digests, split_digest
+from trm_data.shards.reader import read_blocks
+from trm_data.show.progress import Progress
+from trm_data.specs import SPLITS, Split
+from trm_data.storage.root import Layout
+from trm_data.verify.rows import ShardRows, check_rows
+
+
+@dataclass
+class _SplitContent:
+    """What the shards of a split hold, as far as they have been read.
+
+    Attributes:
+        num_groups: Groups in them.
+        num_rows: Rows in them.
+        digests: Digests of the groups of each.
+        classes: Where each symmetry class is, and its hash.
+        digest: Digest of all rows; empty if they cannot be read.
+    """
+
+    num_groups: int = 0
+    num_rows: int = 0
+    digests: list[bytes] = field(default_factory=list[bytes])
+    classes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    digest: str = ""
+
+
+class Checker:
+    """The checks of one dataset, and what they found and counted.
+
+    Attributes:
+        problems: One line for each thing that is wrong.
+        notes: What is known and no failure.
+        counts: How much was checked, by what.
+    """
+
+    def __init__(self, layout: Layout, manifest: Manifest, progress: Progress) -> None:
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self.counts = {"files": 0, "examples": 0, "puzzles checked": 0}
+        self._layout = layout
+        self._manifest = manifest
+        self._progress = progress
+        self._kind = load_kind(manifest.kind)
+
+    def check_files(self) -> None:
+        """Every file the manifest names is there, with the bytes it had."""
+        files = self._manifest.files
+        self._progress.start("check files", len(files), "files")
+        for file in files:
+            try:
+                self._layout.dataset(self._manifest.name).open(file, fresh=True)
+            except CorruptDatasetError as error:
+                self.problems.append(str(error))
+            self.counts["files"] += 1
+            self._progress.advance(1)
+
+    def check_content(self) -> None:
+        """Rows, digests, puzzles, splits and catalog agree with each other and with the rules."""
+        manifest = self._manifest
+        stored = sum(shard.num_examples for split in manifest.splits.values() for shard in split.shards)
+        self._progress.start("check rows", stored, "examples")
+        digests: dict[str, str] = {}
+        classes: dict[Split, list[tuple[str, str]]] = {}
+        for split in SPLITS:
+            if split not in manifest.splits:
+                continue
+            content = self._check_split(split)
+            classes[split] = content.classes
+            if content.digest:
+                digests[split] = content.digest
+        comparison = self._kind.compare_splits(manifest.spec, classes)
+        self.problems += comparison.problems
+        self.notes += comparison.notes
+        if set(digests) == set(manifest.splits) and content_digest(digests) != manifest.content_digest:
+            self.problems.append("the content digest is not the manifest's")
+
+    def _check_split(self, split: Split) -> _SplitContent:
+        """Check one split, shard by shard, up to what cannot be read."""
+        content = _SplitContent()
+        entry = self._manifest.splits[split]
+        try:
+            catalog = read_split_catalog(self._layout, self._manifest, split)
+        except CorruptDatasetError as error:
+            self.problems.append(str(error))
+            return content
+        if len(catalog.groups) != entry.num_groups:
+            self.problems.append(
+                f"{split}: the catalog's puzzles are not the {entry.num_groups:,} of the manifest"
+            )
+            return content
+        for shard in entry.shards:
+            try:
+                rows = self._read_shard(shard)
+            except CorruptDatasetError as error:
+                self.problems.append(str(error))
+                return content
+            self._check_shard(split, catalog, shard, rows, content)
+        self._check_totals(split, catalog, content)
+        return content
+
+    def _read_shard(self, shard: ShardEntry) -> Rows:
+        return Rows.concatenate(
+            read_blocks(
+                self._layout.dataset(self._manifest.name).open(shard),
+                sequence_length=self._manifest.sequence_length,
+                num_records=shard.num_records,
+                num_examples=shard.num_examples,
+            )
+        )
+
+    def _check_shard(
+        self, split: Split, catalog: SplitCatalog, shard: ShardEntry, rows: Rows, content: _SplitContent
+    ) -> None:
+        """Check the rows of a shard, and add them to the content of its split."""
+        content.digests.append(group_digests(rows))
+        if shard.first_group != content.num_groups:
+            self.problems.append(
+                f"{split}: {shard.file} begins with group {content.num_groups}, the manifest says {shard.first_group}"
+            )
+        placed = ShardRows(split, catalog, rows, content.num_groups, content.num_rows)
+        found = check_rows(self._manifest, self._kind, placed)
+        self.problems += found.problems
+        content.classes += found.classes
+        content.num_groups += shard.num_groups
+        content.num_rows += len(rows)
+        self.counts["examples"] += len(rows)
+        self.counts["puzzles checked"] += shard.num_groups
+        for what, number in found.counts.items():
+            self.counts[what] = self.counts.get(what, 0) + number
+        self._progress.advance(len(rows))
+
+    def _check_totals(self, split: Split, catalog: SplitCatalog, content: _SplitContent) -> None:
+        """Groups, examples and digest of a split whose shards were all read are those of manifest and catalog."""
+        manifest, entry, groups = self._manifest, self._manifest.splits[split], catalog.groups
+        if content.num_groups != entry.num_groups:
+            self.problems.append(
+                f"{split}: has {content.num_groups:,} groups, the manifest says {entry.num_groups:,}"
+            )
+        expected = len(groups.inputs) if manifest.virtual else groups.num_examples
+        if content.num_rows != expected:
+            self.problems.append(f"{split}: has {content.num_rows:,} examples, the catalog says {expected:,}")
+        for what, stated, counted in (
+            ("examples", entry.num_examples, groups.num_examples),
+            ("puzzles", entry.num_puzzles, groups.num_puzzles),
+        ):
+            if stated != counted:
+                self.problems.append(
+                    f"{split}: the manifest says {stated:,} {what}, the catalog has {counted:,}"
+                )
+        augmented = entry.num_puzzles > entry.num_groups
+        virtual = manifest.spec_digest if manifest.virtual and augmented else ""
+        content.digest = split_digest(manifest.sequence_length, content.digests, virtual=virtual)
+        if content.digest != entry.digest:
+            self.problems.append(
+                f"{split}: the rows' digest is {content.digest[:12]}, the manifest says {entry.digest[:12]}"
+            )
