@@ -31,7 +31,7 @@ from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, find_experiment, find_run_of, load_experiments
 
 if TYPE_CHECKING:
-    from trm_train.run.loop import TrainResult
+    from trm_train.run.start import TrainResult
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 

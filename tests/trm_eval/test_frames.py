@@ -19,7 +19,7 @@ from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.errors import ConfigError
-from trm_train.run.loop import TrainResult
+from trm_train.run.start import TrainResult
 
 
 @pytest.fixture(scope="module")
