@@ -29,10 +29,10 @@ class NoProgress:
     """A listener that shows nothing."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Do nothing."""
+        """Show nothing of it."""
 
     def advance(self, count: int) -> None:
-        """Do nothing."""
+        """Show nothing of it."""
 
 
 class LineProgress:

@@ -213,27 +213,27 @@ class Folder:
         return self.store.where(f"{self.path}/{name}")
 
     def uri(self, name: str) -> str:
-        """As `Store.uri`."""
+        """What libraries that read and write by themselves take: an absolute path or a URL."""
         return self.store.uri(f"{self.path}/{name}")
 
     def read(self, name: str) -> bytes | None:
-        """As `Store.read`."""
+        """A small file of the folder; None if there is none."""
         return self.store.read(f"{self.path}/{name}")
 
     def write(self, name: str, content: bytes) -> None:
-        """As `Store.write`."""
+        """Write a small file whole, in the place of one that is there."""
         self.store.write(f"{self.path}/{name}", content)
 
     def delete(self, name: str) -> bool:
-        """As `Store.delete`."""
+        """Delete a file; whether it was there."""
         return self.store.delete(f"{self.path}/{name}")
 
     def names(self, pattern: str = "**") -> list[str]:
-        """As `Store.names`; names within this folder."""
+        """Files below this folder by their names in it, sorted; see `Store.names` for the pattern."""
         return [name.removeprefix(f"{self.path}/") for name in self.store.names(self.path, pattern)]
 
     def current(self, name: str) -> Path | None:
-        """As `Store.current`."""
+        """A file on this machine with the bytes that the store holds now; None if there is none."""
         return self.store.current(f"{self.path}/{name}")
 
     def currents(self, names: Sequence[str]) -> list[Path | None]:
@@ -242,11 +242,11 @@ class Folder:
             return list(pool.map(self.current, names))
 
     def working(self, name: str) -> Path:
-        """As `Store.working`; its folder is there."""
+        """Where this machine writes a file before `finish`; the folder around it is made."""
         path = self.store.working(f"{self.path}/{name}")
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def finish(self, name: str, sha256: str) -> None:
-        """As `Store.finish`."""
+        """A file that was written at `working` is whole: it takes its place."""
         self.store.finish(f"{self.path}/{name}", sha256)

@@ -27,7 +27,7 @@ class AttentionBlock(nnx.Module):
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
 
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
-        """Of the same shape as x."""
+        """The state after attention between its positions and a SwiGLU in each."""
         x = rms_norm(x + self.attention(x))
         return rms_norm(x + self.mlp(x))
 
@@ -40,7 +40,7 @@ class TokenMlpBlock(nnx.Module):
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
 
     def __call__(self, x_LxBxD: Float[Array, "L B D"]) -> Float[Array, "L B D"]:
-        """Of the same shape as x."""
+        """The state after a SwiGLU over its positions and one in each; positions come first."""
         x_LxBxD = rms_norm(x_LxBxD + self.token_mlp(x_LxBxD), axis=0)
         return rms_norm(x_LxBxD + self.mlp(x_LxBxD))
 

@@ -35,10 +35,10 @@ class NoTracker:
     id = ""
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Do nothing."""
+        """Keep none of it."""
 
     def finish(self) -> None:
-        """Do nothing."""
+        """Keep none of it."""
 
 
 class WandbTracker:
