@@ -1,8 +1,10 @@
 """The whole flow as a user types it: build, train, evaluate, ask in SQL."""
 
+import contextlib
 import csv
 import io
 import json
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -13,6 +15,7 @@ import pytest
 
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import resolve_root
+from trm_eval.cli import main as trm_eval
 
 BIN = Path(sys.executable).parent
 OVERRIDES = [
@@ -23,12 +26,33 @@ OVERRIDES = [
 
 
 def command(*arguments: str, root: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [BIN / arguments[0], *arguments[1:], "--root", str(root)], capture_output=True, text=True, timeout=300
-    )
+    """Run a command: training as a process, evaluation in this one, which has imported everything already."""
+    if arguments[0] == "trm-eval":
+        done = evaluate_here([*arguments[1:], "--root", str(root)])
+    else:
+        done = subprocess.run(
+            [BIN / arguments[0], *arguments[1:], "--root", str(root)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
     if check:
         assert done.returncode == 0, done.stderr
     return done
+
+
+def evaluate_here(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    out, err = io.StringIO(), io.StringIO()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            trm_eval(arguments)
+        code = 0
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

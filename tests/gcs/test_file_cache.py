@@ -18,7 +18,8 @@ from trm_data.build.flow import build_dataset
 from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.cache import cached_file, limit_bytes
-from trm_data.storage.root import Layout, user_cache
+from trm_data.storage.machine import user_cache
+from trm_data.storage.root import Layout
 
 
 @pytest.fixture

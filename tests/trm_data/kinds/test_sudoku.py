@@ -52,6 +52,7 @@ def test_binned_sets_are_nested(layout: Layout, request_small) -> None:
     assert part == large[:7]
 
 
+@pytest.mark.slow
 def test_extreme_puzzles_are_hard(layout: Layout, request_small) -> None:
     options = SudokuOptions(difficulty="extreme")
     made = request_small(size=32, aug=2, val_size=0, test_size=0, options=options)

@@ -75,6 +75,7 @@ def test_codes_are_those_of_the_documentation() -> None:
     assert not hasattr(TrainError("x"), "exit_code")
 
 
+@pytest.mark.slow
 def test_an_unreachable_bucket_is_code_four(tmp_path: Path) -> None:
     environment = {**os.environ, "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9", "TRM_CACHE": str(tmp_path)}
     done = subprocess.run(
