@@ -13,7 +13,7 @@ from trm_data.command import Json, Root
 from trm_data.commands.built import print_built, print_estimate
 from trm_data.errors import SpecError
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
-from trm_data.kinds.registry import ENTRY_POINTS, built_in, make_fields, own_kind, warm_module
+from trm_data.kinds.registry import ENTRY_POINTS, built_in, fields_of, make_fields, own_kind, warm_module
 from trm_data.storage.root import Layout, resolve_root
 
 if TYPE_CHECKING:
@@ -118,12 +118,13 @@ def build_command(arguments: list[str]) -> type[Build]:
     """
     if arguments[:1] != ["build"]:
         return Build
-    fields = {name: parts.fields for name, parts in built_in().items() if parts.fields is not None}
+    fields = {name: made for name, parts in built_in().items() if (made := fields_of(parts)) is not None}
     named = arguments[1] if len(arguments) > 1 else ""
     if named not in fields and _is_own_kind(named):
         parts = own_kind(named)
-        if parts is not None and parts.fields is not None:
-            fields[named] = parts.fields
+        own = fields_of(parts)
+        if own is not None:
+            fields[named] = own
     commands = {**fields, OWN: BuildOwn, NAMED: BuildNamed}
     kinds: Any = Union[tuple(Annotated[made, subcommand(name)] for name, made in commands.items())]  # noqa: UP007
     return make_dataclass(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trm_data.kinds.fields import BuildFields
 from trm_data.specs import Options, OwnOptions
 
 if TYPE_CHECKING:
     from trm_data.kinds.base import Kind
+    from trm_data.kinds.fields import BuildFields
     from trm_data.request import BuildRequest
 
 
@@ -27,7 +27,8 @@ class KindParts:
         name: As specifications and manifests say it; it never changes.
         implementation: The class with the methods of `kinds.base.Kind`, or `module:class` where it is in this package.
         options: What only this kind has in a specification.
-        fields: Its command line; None where `trm-data build own` takes options as text.
+        fields: Its command line, or `module:class` where it is in this package, so that workers do not import it; None
+            where `trm-data build own` takes options as text.
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
         spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
             there is one only, or the name is none of its own.
@@ -38,7 +39,7 @@ class KindParts:
     name: str
     implementation: str | Callable[[], Kind]
     options: type[Options] = OwnOptions
-    fields: type[BuildFields] | None = None
+    fields: type[BuildFields] | str | None = None
     warm: str = ""
     spellings: Callable[[str], Sequence[str]] = one_spelling
     import_request: Callable[[str, str | None], BuildRequest] | None = None

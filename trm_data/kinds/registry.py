@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trm_data.kinds
 from trm_data.errors import SpecError
-from trm_data.kinds.fields import BuildFields
 from trm_data.kinds.parts import KindParts
 from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
 
 if TYPE_CHECKING:
     from trm_data.kinds.base import Kind
+    from trm_data.kinds.fields import BuildFields
     from trm_data.request import BuildRequest
 
 ENTRY_POINTS = "trm_data.kinds"
@@ -93,6 +93,15 @@ def kind_names() -> list[str]:
     return [*(name for name, parts in built_in().items() if parts.fields is not None), *others]
 
 
+def fields_of(parts: KindParts | None) -> type[BuildFields] | None:
+    """The command line of a kind; None where it has none of its own."""
+    fields = None if parts is None else parts.fields
+    if not isinstance(fields, str):
+        return fields
+    module, _, name = fields.partition(":")
+    return cast("type[BuildFields]", getattr(import_module(module), name))
+
+
 def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
     """The command line of a kind from names and values, as a named dataset's file has them.
 
@@ -100,10 +109,11 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
         SpecError: There is no such kind or option.
     """
     parts = find_kind(kind)
-    if parts is None or parts.fields is None:
+    fields = fields_of(parts)
+    if fields is None:
         raise SpecError(f"kind {kind!r}: there are {', '.join(kind_names())}")
     try:
-        return parts.fields(**values)  # pyright: ignore[reportArgumentType]
+        return fields(**values)  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise SpecError(f"options of a {kind} dataset: {error}") from error
 

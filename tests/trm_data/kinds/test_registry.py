@@ -12,7 +12,15 @@ import pytest
 import trm_data
 from trm_data.errors import SpecError
 from trm_data.kinds.parts import KindParts
-from trm_data.kinds.registry import built_in, find_kind, kind_names, load_kind, make_fields, warm_module
+from trm_data.kinds.registry import (
+    built_in,
+    fields_of,
+    find_kind,
+    kind_names,
+    load_kind,
+    make_fields,
+    warm_module,
+)
 
 PACKAGE = Path(trm_data.__file__).parent
 KNOW_NO_KIND = sorted(
@@ -62,7 +70,8 @@ def test_every_kind_is_found_with_its_parts() -> None:
     assert set(built_in()) == {"sudoku", "maze", "arc", "table", "finished"}
     for name, parts in built_in().items():
         assert load_kind(name).name == name
-        assert parts.fields is None or parts.fields.kind_name == name
+        fields = fields_of(parts)
+        assert fields is None or fields.kind_name == name
         assert (PACKAGE.parent / f"{parts.warm.replace('.', '/')}.py").is_file() or not parts.warm
     assert "finished" not in kind_names()
     assert warm_module("nothing") == ""
@@ -109,7 +118,7 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
 def test_the_registry_imports_nothing_heavy() -> None:
     program = """
 import sys
-from trm_data.kinds.registry import built_in, spec_from_json
+from trm_data.kinds.registry import fields_of, built_in, spec_from_json
 assert len(built_in()) == 5
 heavy = {"numpy", "numba", "pyarrow", "duckdb", "grain"} & set(sys.modules)
 assert not heavy, heavy

@@ -1,21 +1,13 @@
-"""What mazes have in a specification, in names and on the command line; imported without numpy."""
+"""What mazes have in a specification, in names and for the registry; imported without numpy."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
-
-from trm_data.errors import SpecError
-from trm_data.kinds.fields import NO_DEFAULT_SHOWN, PuzzleFields, parse_range, parse_shape
 from trm_data.kinds.parts import KindParts
 from trm_data.specs import DatasetSpec, Options
-
-if TYPE_CHECKING:
-    from trm_data.request import BuildRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,53 +35,6 @@ class MazeOptions(Options):
         return arguments
 
 
-@dataclass(frozen=True, kw_only=True)
-class BuildMaze(PuzzleFields):
-    """Build a maze dataset.
-
-    Generated mazes are distributed like the published Maze-Hard set: walls and the pair (S, G) uniform among all that
-    have a shortest path of --min-path steps. No two mazes of a dataset have the same layout under the symmetries of
-    the grid. --aug 8 means all of a square maze's symmetries: 7 besides the original.
-
-    Sources: generated, csv:PATH (columns question[,answer,rating,source]), hf or hf:REPOSITORY@REVISION.
-
-    For example:
-
-      trm-data build maze --size 1000 --aug 8
-      trm-data build maze --grid 50x50 --size 1000
-      trm-data build maze --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 8
-    """
-
-    kind_name = "maze"
-
-    grid: Annotated[str, arg(metavar="RxC")] = "30x30"
-    """Rows x columns, up to 64x64."""
-    min_path: Annotated[int | None, arg(metavar="STEPS", **NO_DEFAULT_SHOWN)] = None
-    """Steps from S to G at least, for generated mazes (default: 109 for 30x30, in proportion for other grids)."""
-    walls: Annotated[str, arg(metavar="LOW-HIGH")] = "0.3-0.5"
-    """Range of the share of cells that are walls, for generated mazes."""
-
-    def request(self) -> BuildRequest:
-        """What is asked for."""
-        from trm_data.generate.maze import default_min_path
-        from trm_data.sources.hub import MAZE_HARD
-
-        allowed = ("generated", "csv", "hf")
-        rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 30x30")
-        generated = self.sources(allowed)[0].kind == "generated"
-        low, high = parse_range("--walls", self.walls) if generated else (0.3, 0.5)
-        try:
-            default = default_min_path(rows, columns) if generated else 0
-        except ValueError as error:
-            raise SpecError(f"--grid {self.grid}: {error}") from error
-        if self.min_path is not None and not generated:
-            raise SpecError(f"--min-path {self.min_path}: only for generated mazes")
-        min_path = default if self.min_path is None else self.min_path
-        options = MazeOptions(rows=rows, columns=columns, min_path=min_path, wall_low=low, wall_high=high)
-        aug = self.aug - 1 if self.aug == symmetries(rows, columns) else self.aug  # 8 is accepted as "all"
-        return self.make_request("maze", options, allowed, aug=aug, hub=MAZE_HARD)
-
-
 def symmetries(rows: int, columns: int) -> int:
     """Symmetries of a grid, the identity included."""
     return 8 if rows == columns else 4
@@ -109,7 +54,7 @@ PARTS = KindParts(
     name="maze",
     implementation="trm_data.kinds.maze.kind:MazeKind",
     options=MazeOptions,
-    fields=BuildMaze,
+    fields="trm_data.kinds.maze.fields:BuildMaze",
     warm="trm_data.kinds.maze.warm",
     spellings=spellings,
 )
