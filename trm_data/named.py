@@ -27,7 +27,6 @@ from trm_data.kinds.registry import built_in, kind_names, make_fields
 from trm_data.specs import DatasetSpec, check_name
 
 if TYPE_CHECKING:
-    from trm_data.manifest import Manifest
     from trm_data.request import BuildRequest
 
 STUDIES = "trm_data.studies"
@@ -57,16 +56,16 @@ class NamedDataset:
         """What to build for it."""
         return make_fields(self.kind, {**self.options, "name": self.name}).request()
 
-    def check_digest(self, manifest: Manifest, *, other_source: bool = False) -> None:
+    def check_digest(self, content_digest: str, *, other_source: bool = False) -> None:
         """Compare what was built with what is recorded.
 
         Raises:
             BuildError: The rows are not those of the research.
         """
-        if self.digest and manifest.content_digest != self.digest:
+        if self.digest and content_digest != self.digest:
             source = " (it was built from another source than the recorded one)" if other_source else ""
             raise BuildError(
-                f"{self.name}: the content digest is {manifest.content_digest}, recorded is {self.digest}: these are "
+                f"{self.name}: the content digest is {content_digest}, recorded is {self.digest}: these are "
                 f"not the rows of the research{source}; it stays under this name until you remove it"
             )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trm_data.build.finish import finish_build
@@ -106,17 +106,10 @@ def build_dataset(
         engine.close()  # the catalog needs the memory
         manifest = finish_build(kind, folder, turn, spec, selection, jobs, written, progress)
     warnings = [*selection.warnings, *_refresh_index(layout, folder.name)]
-    kept = sum(shard.kept for shard in written)
-    return BuildResult(
-        manifest,
-        folder.here,
-        folder.place,
-        shards_written=len(written) - kept,
-        shards_kept=kept,
-        rejects=len(selection.rejects),
-        seconds=time.perf_counter() - begun,
-        warnings=tuple(warnings),
-    )
+    result = BuildResult(manifest, folder.here, folder.place, rejects=len(selection.rejects))
+    kept, seconds = sum(shard.kept for shard in written), time.perf_counter() - begun
+    new = len(written) - kept
+    return replace(result, shards_written=new, shards_kept=kept, seconds=seconds, warnings=tuple(warnings))
 
 
 def _refresh_index(layout: Layout, name: str) -> list[str]:

@@ -79,7 +79,7 @@ class BuildNamed:
                 continue
             result = build_fields(fields, layout)
             if self.augment != "virtual":
-                named.check_digest(result.manifest, other_source=self.source is not None)
+                named.check_digest(result.manifest.content_digest, other_source=self.source is not None)
             facts.append(print_built(result, silent=self.json))
         if self.json:
             print(json.dumps(facts if self.all_for is not None else facts[0], indent=1))

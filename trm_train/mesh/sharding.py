@@ -7,7 +7,7 @@ mesh is over all devices of all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -16,8 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 from trm_train.errors import ConfigError
 
-if TYPE_CHECKING:
-    from trm_train.state import TrainState
+State = TypeVar("State")
+"""A training state: a dataclass with the fields of `LAYOUT`."""
 
 LAYOUT = {
     # field of the training state: how each of its leaves is split
@@ -49,7 +49,7 @@ def make_mesh(model_parallel: int = 1) -> Mesh:
     return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
 
 
-def state_shardings(mesh: Mesh, state: TrainState) -> TrainState:
+def state_shardings(mesh: Mesh, state: State) -> State:
     """The tree of `state` with a sharding in place of every leaf."""
     placed = {
         name: jax.tree.map(lambda _, spec=spec: NamedSharding(mesh, spec), getattr(state, name))
@@ -68,7 +68,7 @@ def replicated(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, P())
 
 
-def jit_train_step(train_step: Callable[..., Any], mesh: Mesh, state: TrainState) -> Callable[..., Any]:
+def jit_train_step(train_step: Callable[..., Any], mesh: Mesh, state: Any) -> Callable[..., Any]:
     """Compiles a training step over the mesh; the state it is given is donated.
 
     Args:
