@@ -41,6 +41,24 @@ install_import_hook([f"trm_train.{module}" for module in ARRAY_MODULES], "bearty
 LOOPBACK = ("127.", "::1", "localhost")
 
 
+FIRST = (
+    "gcs/test_runs",
+    "e2e/test_train_and_eval",
+    "e2e/test_wheel",
+    "trm_train/",
+    "parity/",
+    "determinism/",
+)
+"""Files that take longest begin first, so that no worker is left alone with one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        return next((i for i, name in enumerate(FIRST) if name in item.nodeid), len(FIRST))
+
+    items.sort(key=place)
+
+
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that reaches for the network fails, instead of depending on it."""

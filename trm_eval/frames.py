@@ -11,7 +11,7 @@ from trm_eval.tables.writer import table_folder
 from trm_train.metrics.table import FOLDER, SCHEMA, SUM_OF, part_names
 from trm_train.run.record import find_run, read_record
 
-EVALS_OF = "SELECT experiment, evaluation, parts FROM evals WHERE run = ? ORDER BY created_at"
+EVALS_OF = "SELECT experiment, parts FROM evals WHERE run = ? ORDER BY created_at"
 
 
 def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
@@ -30,7 +30,7 @@ def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
     found = query_results(layout, EVALS_OF, [name]).rows
     if not found:
         raise ResultError(f"{name}: was not evaluated yet: trm-eval run {name}")
-    return pl.concat([_parts(layout, experiment, name, parts) for experiment, _, parts in found])
+    return pl.concat([_parts(layout, experiment, name, parts) for experiment, parts in found])
 
 
 def _parts(layout: Layout, experiment: str, run: str, parts: list[str]) -> pl.LazyFrame:

@@ -100,6 +100,29 @@ def test_a_file_of_elsewhere_is_put_once(store: Store, tmp_path: Path) -> None:
     assert store.read("b") is None
 
 
+@pytest.mark.parametrize("content", [b"", b"\r", b"\n", b"a\r\n", b"--==0==--", b"x" * 300 + b"\r"])
+def test_every_byte_arrives(store: Store, tmp_path: Path, content: bytes) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    assert store.put("a", source, len(content), hashlib.sha256(content).hexdigest())
+    assert store.read("a") == content
+    store.write("b", content)
+    assert store.read("b") == content
+
+
+def test_a_small_file_is_there_at_every_moment_of_its_replacement(
+    server: GcsServer, machine: Callable[[str], Layout]
+) -> None:
+    store = machine("first").store
+    store.write("note", b"one")
+    before = len(server.log)
+    store.write("note", b"two")
+    assert [method for method, _ in server.log[before:]] == [
+        "GET",
+        "WRITE",
+    ]  # looked at, then replaced in one request
+
+
 def test_what_is_current_follows_the_store(store: Store) -> None:
     store.write("note", b"one")
     path = store.current("note")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from trm_data.errors import BucketError
 from trm_data.storage.cache import adopt, cached_file
 from trm_data.storage.claim import claimed
 from trm_data.storage.machine import user_cache
@@ -132,6 +133,8 @@ class BucketStore(Store):
             return None
         if there.sha256:
             return self.fetch(name, there.size_bytes, there.sha256)
+        if not there.md5:
+            raise BucketError(f"{self.where(name)}: the bucket states no md5 of it; copy it there anew")
         download = self._bucket.download
         return cached_file(
             there.md5,

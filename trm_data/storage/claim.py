@@ -113,7 +113,7 @@ def _acquire(bucket: Bucket, path: str, machine: str, what: str) -> str:
             return there.generation
         holder = _holder(bucket.read(path))
         mark = (there.generation, there.metageneration)
-        if holder.get("machine") == machine or _is_dead(holder):
+        if _is_ours(holder, machine) or _is_dead(holder):
             bucket.delete(path, there.generation)
         elif mark != seen:
             if seen != ("", ""):
@@ -135,6 +135,11 @@ def _holder(content: bytes | None) -> dict[str, object]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _is_ours(holder: dict[str, object], machine: str) -> bool:
+    """Whether the holder was on this machine: the same folder, which machines may share, and the same host."""
+    return holder.get("machine") == machine and holder.get("sees", host_identity()) == host_identity()
 
 
 def _is_dead(holder: dict[str, object]) -> bool:

@@ -8,8 +8,9 @@ manifests say what is to be copied; here a listing does.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from trm_data.errors import BuildError
@@ -18,6 +19,7 @@ from trm_data.storage.atomic import file_sha256
 from trm_data.storage.bucket import CLAIM
 from trm_data.storage.store import Folder
 
+ATTEMPTS = 3
 AT_A_TIME = 4
 """Files that are copied at a time."""
 
@@ -46,6 +48,7 @@ def copy_folder(
     last: Sequence[str] = (),
     *,
     names: Sequence[str] | None = None,
+    check: Callable[[], None] | None = None,
 ) -> Copied:
     """Copy files of a folder.
 
@@ -55,6 +58,7 @@ def copy_folder(
         progress: Told of every file; its caller has started it.
         last: Patterns of names that are copied after all others, pattern by pattern.
         names: Which; all if None.
+        check: Called before each stage: whether the target may still be written.
 
     Raises:
         BuildError: A file changed while it was copied, or could not be written.
@@ -68,6 +72,8 @@ def copy_folder(
             stages[found[0] if found else 0].append(name)
     results: list[tuple[str, int, bool | None]] = []
     for stage in stages:
+        if check is not None:
+            check()
         results += _copy_all(source, target, stage, progress)
     return Copied(
         files_copied=sum(copied is True for _, _, copied in results),
@@ -83,14 +89,19 @@ def _copy_all(
     """Name and size of each file, and whether it was copied (None: the source has removed it)."""
 
     def copy(name: str) -> tuple[str, int, bool | None]:
-        path = source.current(name)
-        if path is None:
-            return name, 0, None
         try:
-            size, sha256 = path.stat().st_size, file_sha256(path)
-            return name, size, target.store.put(f"{target.path}/{name}", path, size, sha256)
-        except FileNotFoundError:
-            return name, 0, None
+            for _ in range(ATTEMPTS):
+                path = source.current(name)
+                if path is None:
+                    return name, 0, None
+                with suppress(
+                    FileNotFoundError
+                ):  # the source has removed it, or this machine's cache, which was full
+                    size, sha256 = path.stat().st_size, file_sha256(path)
+                    return name, size, target.store.put(f"{target.path}/{name}", path, size, sha256)
+            raise BuildError(
+                f"{source.where(name)}: could not be kept on this machine; raise TRM_CACHE_BYTES"
+            )
         except OSError as error:
             raise BuildError(
                 f"{target.where(name)}: could not be written ({error}); free some space and sync again"

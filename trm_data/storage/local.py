@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from typing_extensions import override
 
 from trm_data.errors import BuildError, CorruptDatasetError
-from trm_data.storage.atomic import check_file, file_sha256, is_temporary, temporary_path, write_bytes
+from trm_data.storage.atomic import (
+    check_file,
+    file_sha256,
+    is_temporary,
+    sync_file,
+    temporary_path,
+    write_bytes,
+)
 from trm_data.storage.store import Store, Stored, Turn
 
 
@@ -93,7 +100,8 @@ class LocalStore(Store):
 
     @override
     def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
-        shutil.rmtree(self.root / folder, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.root / folder)
 
     @override
     def names(self, folder: str, pattern: str = "**") -> list[str]:
@@ -155,6 +163,7 @@ class LocalStore(Store):
             shutil.copyfile(source, temporary)
             if file_sha256(temporary) != sha256:
                 raise BuildError(f"{source}: changed while it was being copied; nothing else may write there")
+            sync_file(temporary)
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

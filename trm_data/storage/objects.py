@@ -1,7 +1,8 @@
 """Objects under a URL `gs://bucket/prefix`: the only module that talks to a bucket.
 
-Every object is written create-only and compared with what was sent; to replace one, the very generation that was
-seen is deleted first. So of two writers one learns of the other, and neither overwrites what it has not seen.
+Every object is written create-only and compared with what was sent, or in the place of the very generation that was
+seen (of an uploaded file that generation is deleted first). So of two writers one learns of the other, and neither
+overwrites what it has not seen.
 Passing faults are tried again, a bounded number of times; what remains ends as a `BucketError`.
 """
 
@@ -15,6 +16,7 @@ import logging
 import os
 import threading
 import time
+import uuid
 from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,6 +35,10 @@ SILENCE_S = 60.0
 """A connection that says nothing for so long is given up and the request sent again."""
 CHUNK_BYTES = 16 * 2**20
 """Of an upload, in one request."""
+SMALL_BYTES = 5 * 2**20
+"""Files below this are uploaded in one request."""
+NO_GENERATION = "0"
+"""As a condition: only where there is no such object."""
 
 T = TypeVar("T")
 
@@ -143,32 +149,36 @@ class Bucket:
         Raises:
             BucketError: The bucket cannot be reached, or refuses.
         """
-        try:
-            self._try(
-                f"write {path}",
-                lambda: self._filesystem.pipe_file(self._full(path), content, mode="create"),
-                missing=True,
-            )
-        except FileExistsError:
-            # Perhaps by ourselves: an answer that was lost on the way looks the same.
-            return self.read(path) == content
-        return True
+        return self._replace(path, content, NO_GENERATION)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a small object, in the place of one that is there.
+        """Write a small object, in the place of one that is there: in one step, so that there is always one of them.
 
         Raises:
             BucketError: The bucket cannot be reached, refuses, or others write the same object all the time.
         """
         for _ in range(ATTEMPTS):
-            if self.create(path, content):
-                return
             there = self.stat(path)
-            if there is not None:
-                self.delete(path, there.generation)
+            written = (
+                self.create(path, content)
+                if there is None
+                else self._replace(path, content, there.generation)
+            )
+            if written:
+                return
         raise BucketError(
             f"{self.where(path)}: something else writes it all the time; stop that and try again"
         )
+
+    def _replace(self, path: str, content: bytes, generation: str) -> bool:
+        """Write a small object in the place of this very generation; False if another one is there by now."""
+        asked = {"uploadType": "media", "name": self._prefix + path, "ifGenerationMatch": generation}
+        try:
+            self._try(f"write {path}", lambda: self._post(content, **asked), missing=True)
+        except FileExistsError:
+            # Perhaps by ourselves: an answer that was lost on the way looks the same.
+            return self.read(path) == content
+        return True
 
     def upload(self, path: str, source: Path, sha256: str) -> bool:
         """Upload a file and see that it arrived, in the place of an object with other bytes.
@@ -230,6 +240,9 @@ class Bucket:
 
     def _put(self, path: str, source: Path, sha256: str) -> None:
         def put() -> None:
+            if source.stat().st_size < SMALL_BYTES:
+                self._put_small(path, source.read_bytes(), sha256)
+                return
             self._filesystem.put_file(
                 str(source),
                 self._full(path),
@@ -246,6 +259,33 @@ class Bucket:
             except FileNotFoundError as error:
                 if "upload_id=" not in str(error):  # else the bucket forgot an upload in parts, as it may
                     raise self._no_bucket() from error
+
+    def _put_small(self, path: str, content: bytes, sha256: str) -> None:
+        """Write an object with its metadata in one request.
+
+        gcsfs would end the lines around the content with a bare line feed, and a content that ends with a carriage
+        return would lose it.
+        """
+        boundary = uuid.uuid4().hex
+        about = json.dumps({"name": self._prefix + path, "metadata": {"sha256": sha256}}).encode()
+        parts = ((b"application/json; charset=UTF-8", about), (b"application/octet-stream", content))
+        edge = b"--" + boundary.encode()
+        body = b"".join(
+            edge + b"\r\nContent-Type: " + kind + b"\r\n\r\n" + part + b"\r\n" for kind, part in parts
+        )
+        self._post(
+            body + edge + b"--\r\n",
+            uploadType="multipart",
+            ifGenerationMatch=NO_GENERATION,
+            headers={"Content-Type": f'multipart/related; boundary="{boundary}"'},
+        )
+
+    def _post(self, content: bytes, **asked: Any) -> None:
+        from fsspec.asyn import sync
+
+        filesystem = self._filesystem
+        url = f"{filesystem._location}/upload/storage/v1/b/{self._bucket}/o"
+        sync(filesystem.loop, filesystem._call, "POST", url, data=content, **asked)
 
     def _no_bucket(self) -> BucketError:
         return BucketError(f"{self.url}: there is no bucket {self._bucket}, or you may not see it")

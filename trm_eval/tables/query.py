@@ -1,7 +1,7 @@
 """Runs SQL over the result tables and the dataset catalog, and can do nothing else.
 
-The tables are registered as Arrow datasets, so only the columns and rows a query needs are read; after that
-the connection has no access to files or the network, and its settings are locked.
+The tables are registered as Arrow datasets, so of the files only the columns and rows a query needs are read; after
+that the connection has no access to files or the network, and its settings are locked.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from trm_eval.tables.schema import LEGACY, PARTITIONING, RUN_STATUS, TABLES, VIE
 if TYPE_CHECKING:
     import polars
 
+WORDS = {"runs": "", "train_metrics": "train_metrics", "evals": "", "predictions": "predict"}
+"""What stands in the name of every view over a table; no word where the table is small."""
+
 WHICH_EVALUATION = (
     "run",
     "step",
@@ -56,8 +59,9 @@ def query_results(layout: Layout, sql: str, parameters: Sequence[object] = ()) -
     Raises:
         QueryError: The SQL cannot be run, or there is no query of that name.
     """
-    with open_results(layout) as (connection, problems):
-        found = run_locked(connection, query_text(sql), parameters)
+    text = query_text(sql)
+    with open_results(layout, text) as (connection, problems):
+        found = run_locked(connection, text, parameters)
     return replace(found, problems=tuple(problems))
 
 
@@ -71,8 +75,9 @@ def sql(query: str, root: Root | None = None) -> polars.DataFrame:
     Raises:
         QueryError: The SQL cannot be run, or there is no query of that name.
     """
-    with open_results(resolve_root(root)) as (connection, _):
-        return frame_locked(connection, query_text(query))
+    text = query_text(query)
+    with open_results(resolve_root(root), text) as (connection, _):
+        return frame_locked(connection, text)
 
 
 def query_text(query: str) -> str:
@@ -111,16 +116,24 @@ def load_query(name: str) -> str:
 
 
 @contextmanager
-def open_results(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
-    """A connection in memory with the views over runs, results and catalog; and a line for each run left out."""
+def open_results(
+    layout: Layout, sql: str
+) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
+    """A connection in memory with the views over runs, results and catalog; and a line for each run left out.
+
+    Tables that the query cannot mean are empty: of a root on a bucket their files need not be fetched.
+    """
+    wanted = {table for table, word in WORDS.items() if word in sql.lower()}
     with closing(duckdb.connect()) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         _attach_catalog(connection, layout)
         runs, folders, problems = live_runs(layout)
         connection.register("runs_live", runs)
-        connection.register("train_metrics_live", _dataset("train_metrics", live_parts(folders)))
+        parts = live_parts(folders) if "train_metrics" in wanted else []
+        connection.register("train_metrics_live", _dataset("train_metrics", parts))
         for table in TABLES:
-            connection.register(f"{table}_files", _dataset(table, _files(layout, table)))
+            found = _files(layout, table) if table in wanted else []
+            connection.register(f"{table}_files", _dataset(table, found))
         connection.execute(files("catalogs").joinpath("results.sql").read_text("utf-8"))
         _comment(connection)
         yield connection, problems

@@ -40,7 +40,7 @@ EVALS = _schema(
         (
             "evaluation",
             pa.string(),
-            "id: hash over run, step, weights, mode, split digest, subset and evaluation version",
+            "id: hash over run, its dataset, step, weights, supervision steps, split, limit and evaluation version",
         ),
         ("step", pa.int64(), "training step of the checkpoint (steps)"),
         ("weights", pa.string(), "ema or raw"),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trm_data.storage.atomic import file_sha256, temporary_path
+from trm_data.storage.atomic import file_sha256, sync_file, temporary_path
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import ResultError
@@ -53,6 +53,7 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
         )
         try:
             pq.write_table(rows.select(schema.names).cast(schema), temporary, compression="zstd")
+            sync_file(temporary)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

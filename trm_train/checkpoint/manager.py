@@ -28,6 +28,8 @@ RESUME_KEPT = 2
 FOLDER = "checkpoints"
 COMMITTED = "commit_success.txt"
 """Written into a checkpoint's folder last of all, by Orbax."""
+COPYING = "copying"
+"""In a run's folder while it is copied there: checkpoints without their last file are not whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class Checkpoints:
 
     def __init__(self, folder: Folder, keep_weights: int = 0) -> None:
         self.folder = folder.within(FOLDER)
+        _remove_half_copied(folder)
         self._resume = _manager(self.folder.within("resume"), RESUME_KEPT)
         self._weights = _manager(self.folder.within("weights"), keep_weights or None)
 
@@ -103,6 +106,18 @@ class Checkpoints:
         """Finish writing and end the threads."""
         self._weights.close()
         self._resume.close()
+
+
+def _remove_half_copied(run: Folder) -> None:
+    """Remove checkpoints that a copy of the run was cut off in; Orbax takes every folder for a whole one."""
+    if run.read(COPYING) is None:
+        return
+    names = run.within(FOLDER).names()
+    steps = {"/".join(name.split("/")[:2]) for name in names if name.count("/") >= 2}
+    for step in steps:
+        if f"{step}/{COMMITTED}" not in names:
+            run.store.delete_folder(f"{run.path}/{FOLDER}/{step}")
+    run.delete(COPYING)
 
 
 def weights_steps(run: Folder) -> list[int]:

@@ -9,7 +9,10 @@ from trm_train.config.bounds import check_not_negative, check_positive
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig:
-    """How a run is carried out; nothing here changes its numbers."""
+    """How a run is carried out. What is learned stays the same, but for the rounding of another `model_parallel`.
+
+    `validation_examples` and `keep_weights` decide what is validated and kept, and so what `best` can be.
+    """
 
     log_every: int = 20
     """Steps between two lines on the console; every step is in the metric tables."""

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trm_data.storage.atomic import file_sha256, temporary_path
+from trm_data.storage.atomic import file_sha256, sync_file, temporary_path
 from trm_data.storage.store import Folder
 
 FOLDER = "metrics"
@@ -108,6 +108,7 @@ class MetricTable:
         path = self.folder.working(name)
         temporary = temporary_path(path)
         pq.write_table(pa.Table.from_pylist(part.rows, schema=SCHEMA), temporary, compression="zstd")
+        sync_file(temporary)
         temporary.replace(path)
         self.folder.finish(name, file_sha256(path))
 

@@ -14,7 +14,7 @@ from trm_data.errors import DataError
 from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import CheckpointMeta
 from trm_train.config.run import RunConfig
-from trm_train.errors import NotFiniteError, TrainError
+from trm_train.errors import NotFiniteError
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.run.observe import Console
@@ -59,11 +59,14 @@ def train(
             stack, experiment, config, layout, console, resume=resume, tracking=tracking, extend=extend
         )
         with stop_signals() as stop:
-            step = _run_steps(run, stop)
+            try:
+                step = _run_steps(run, stop)
+                run.checkpoints.wait()
+            except Exception as error:
+                _fail(run, error)
+                raise
         finished = step >= run.record.total_steps
-        run.checkpoints.wait()
-        if step > run.start:
-            run.observer.flush("finished" if finished else "stopped")
+        run.observer.end("finished" if finished else "stopped")
         seconds = run.observer.seconds
     return TrainResult(run.folder, run.record, step, finished, run.start, seconds, stop.signal)
 
@@ -74,34 +77,30 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
     state, total = run.state, run.record.total_steps
     pending: tuple[int, Any] | None = None
     step = saved = run.start
-    try:
-        if step < total:
-            run.observer.begin()
-        while step < total and not stop.requested:
-            batch = put_batch(next(run.loader), placed)
-            state, metrics = run.step.compiled(state, batch)
-            step += 1
-            if pending is not None:
-                _note_step(run, *pending)
-            pending = (step, metrics)
-            last = step == total
-            save_due = last or step % execution.checkpoint_every == 0
-            validate_due = run.validation is not None and (last or step % execution.validate_every == 0)
-            if save_due or validate_due:
-                _note_step(run, *pending)
-                pending = None
-            if validate_due:
-                _validate(run, state, step)
-            if save_due:
-                _save(run, state, step)
-                saved = step
+    if step < total:
+        run.observer.begin()
+    while step < total and not stop.requested:
+        batch = put_batch(next(run.loader), placed)
+        state, metrics = run.step.compiled(state, batch)
+        step += 1
         if pending is not None:
             _note_step(run, *pending)
-        if step > saved:
+        pending = (step, metrics)
+        last = step == total
+        save_due = last or step % execution.checkpoint_every == 0
+        validate_due = run.validation is not None and (last or step % execution.validate_every == 0)
+        if save_due or validate_due:
+            _note_step(run, *pending)
+            pending = None
+        if validate_due:
+            _validate(run, state, step)
+        if save_due:
             _save(run, state, step)
-    except (TrainError, DataError, OSError) as error:
-        _fail(run, error)
-        raise
+            saved = step
+    if pending is not None:
+        _note_step(run, *pending)
+    if step > saved:
+        _save(run, state, step)
     return step
 
 

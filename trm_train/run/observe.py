@@ -189,6 +189,12 @@ class Observer:
         self._note(self._console.validated(step, shown))
         self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
 
+    def end(self, state: State) -> None:
+        """Write how it ended, unless that is known and nothing has come since."""
+        there = read_status(self._folder)
+        if self._step > self._flushed_step or there is None or there.state != state:
+            self.flush(state)
+
     def flush(self, state: State, reason: str = "") -> None:
         """Write what has come since the last time, and return when it is written."""
         self._ended()
@@ -200,9 +206,9 @@ class Observer:
 
     def _ended(self) -> None:
         """Wait for what is being written beside the steps; its errors are raised here."""
-        if self._writing is not None:
-            self._writing.result()
-            self._writing = None
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def _prepared(self, state: State, reason: str = "") -> Any:
         """What writes everything up to here; later steps do not change what it writes."""

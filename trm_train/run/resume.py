@@ -14,6 +14,14 @@ from trm_train.run.observe import LOGS, STATUS_FILE
 from trm_train.run.record import RunRecord, find_record
 from trm_train.state import TrainState
 
+FORGETTING = "forgetting"
+"""In a run's folder while it is being forgotten."""
+
+
+def is_being_forgotten(folder: Folder) -> bool:
+    """Whether a start with `--resume never` was killed before all was removed."""
+    return folder.read(FORGETTING) is not None
+
 
 def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
     """The record of a run that goes on: it began when it began, and on the rows it began with.
@@ -54,10 +62,12 @@ def restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> t
 
 
 def forget(layout: Layout, folder: Folder, record: RunRecord) -> None:
-    """Remove what a run has, its results too, so that it starts anew."""
+    """Remove what a run has, its results too, so that it starts anew; after a kill the next start goes on with it."""
+    folder.write(FORGETTING, b"")
     for part in (CHECKPOINTS, METRICS, LOGS):
         folder.store.delete_folder(f"{folder.path}/{part}")
     folder.delete(STATUS_FILE)
     results = layout.results
     for name in results.names(f"*/experiment={record.experiment}/run={record.run}/*"):
         results.delete(name)
+    folder.delete(FORGETTING)

@@ -22,7 +22,7 @@ from trm_train.optim.build import make_schedule
 from trm_train.run.observe import Console, Observer
 from trm_train.run.prepare import prepare
 from trm_train.run.record import RunRecord, extend_record, write_record
-from trm_train.run.resume import continue_record, forget, restore
+from trm_train.run.resume import continue_record, forget, is_being_forgotten, restore
 from trm_train.run.tracking import TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate
 from trm_train.state import TrainState
@@ -107,7 +107,7 @@ def start_run(
         locked(folder, f"{record.run}: is being trained by another process; wait for it, or stop it")
     )
     turn = stack.enter_context(turn_to_write(folder, f"run {record.run}"))
-    if resume:
+    if resume and not is_being_forgotten(folder):
         record = continue_record(folder, record)
     else:
         forget(layout, folder, record)

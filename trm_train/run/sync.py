@@ -1,7 +1,8 @@
 """Copies runs from one root to another: `trm-train sync`, and the archive step after a run.
 
 A checkpoint's last file is copied after its others, and config.json after everything, so a copy that was cut off is no
-run yet, or one without the checkpoints that are not whole; the same command goes on.
+run yet, or one without the checkpoints that are not whole (a note says that they may be there); the same command goes
+on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from trm_data.storage.copy import copy_folder
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_data.storage.turn import locked, turn_to_write
-from trm_train.checkpoint.manager import COMMITTED, saved_steps
+from trm_train.checkpoint.manager import COMMITTED, COPYING, saved_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS
@@ -72,7 +73,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
     folder = target.runs.within(f"{record.group}/{record.experiment}/{record.run}")
     with (
         locked(folder, f"{record.run}: is being written at {target.place}; wait for it"),
-        turn_to_write(folder, f"run {record.run}"),
+        turn_to_write(folder, f"run {record.run}") as turn,
     ):
         there = find_record(folder)
         if there is not None and (there.identity, there.content_digest) != (
@@ -90,11 +91,11 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
             )
         names = source.names()
         progress.start(f"copy {record.run}", len(names), "files")
-        copied = copy_folder(source, folder, progress, LAST)
-        kept = set(source.names())
-        for name in folder.names():  # what the source has dropped: else steps would be there twice
-            if name.startswith((f"{CHECKPOINTS}/", f"{METRICS}/")) and name not in kept:
-                folder.delete(name)
+        folder.write(COPYING, b"")
+        copied = copy_folder(source, folder, progress, LAST, names=names, check=turn.check)
+        turn.check()
+        _drop(source, folder)
+        folder.delete(COPYING)
     return SyncedRun(
         record.run,
         copied.files_copied,
@@ -102,3 +103,17 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
         copied.bytes_copied,
         time.perf_counter() - begun,
     )
+
+
+def _drop(source: Folder, target: Folder) -> None:
+    """Remove what the source has dropped: whole checkpoints, and metric parts, else steps would be there twice."""
+    kept = set(source.names())
+    for name in target.names():
+        if name in kept or name.split("/")[0] not in (CHECKPOINTS, METRICS):
+            continue
+        parts = name.split("/")
+        step = "/".join(parts[:3])
+        if parts[0] == CHECKPOINTS and not any(other.startswith(f"{step}/") for other in kept):
+            target.store.delete_folder(f"{target.path}/{step}")
+        else:
+            target.delete(name)

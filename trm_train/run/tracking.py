@@ -56,7 +56,7 @@ class WandbTracker:
             resume="allow" if online else None,
             config=_flat(record),
             dir=folder.working("wandb").parent,
-            mode="online" if online else "offline",
+            mode=_mode(online),
             settings=wandb.Settings(console="off", silent=True),
         )
         self.id: str = self._run.id
@@ -75,12 +75,17 @@ def make_tracker(mode: TrackingMode, folder: Folder, record: RunRecord) -> Track
     return NoTracker() if mode == "none" else WandbTracker(folder, record)
 
 
+def _mode(online: bool) -> Any:
+    """What the user has set for wandb, else online where there is a login."""
+    return os.environ.get("WANDB_MODE") or ("online" if online else "offline")
+
+
 def _logged_in() -> bool:
     import netrc
 
     try:
         entry = netrc.netrc().authenticators("api.wandb.ai")
-    except (FileNotFoundError, netrc.NetrcParseError):
+    except (OSError, netrc.NetrcParseError):
         return False
     return entry is not None
 
