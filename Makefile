@@ -5,7 +5,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 # A file's tests share what they have built, so a file stays with one worker.
-PARALLEL ?= -n logical --dist loadscope
+PARALLEL ?= -n logical --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup demo test test-slow lint format bench clean
 help:

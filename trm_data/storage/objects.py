@@ -349,13 +349,20 @@ def prepare_other_libraries() -> None:
 
     _leave_out_grpc()
     emulator = os.environ.get("STORAGE_EMULATOR_HOST")
-    options: dict[str, Any] = {"use_listings_cache": False}
+    options: dict[str, Any] = {"use_listings_cache": False, "requests_timeout": _limits()}
     if emulator:
         options["token"] = "anon"
         os.environ.setdefault("TENSORSTORE_GCS_HTTP_URL", emulator)
         os.environ.setdefault("GOOGLE_AUTH_TOKEN_FOR_TESTING", "none")
     for protocol in ("gcs", "gs"):
         fsspec.config.conf.setdefault(protocol, {}).update(options)
+
+
+def _limits() -> Any:
+    """How long a connection may say nothing."""
+    from aiohttp import ClientTimeout
+
+    return ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
 
 
 def _leave_out_grpc() -> None:
@@ -373,7 +380,6 @@ def _open_filesystem(process: int, emulator: str | None) -> Any:
     """The file system of a process; another one after a fork."""
     _leave_out_grpc()
     try:
-        import aiohttp
         from fsspec.asyn import sync
         from gcsfs.core import GCSFileSystem
     except ImportError as error:
@@ -381,12 +387,11 @@ def _open_filesystem(process: int, emulator: str | None) -> Any:
     logging.getLogger("gcsfs").addHandler(
         logging.NullHandler()
     )  # it logs each error it raises; we report them
-    limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
     # The class itself, not fsspec.filesystem("gs"): that one asks for a bucket's kind by gRPC first.
     opened: Any = GCSFileSystem(
         token="anon" if emulator else None,
         endpoint_url=emulator,
-        requests_timeout=limits,
+        requests_timeout=_limits(),
         use_listings_cache=False,
         skip_instance_cache=True,
     )

@@ -104,3 +104,12 @@ def test_a_run_says_how_it_goes_while_it_runs(root: Path) -> None:
         process.communicate()
     assert '"state": "running"' in found[0].read_text()
     assert any("begins" in path.read_text() for path in found[0].parent.glob("logs/*.log"))
+
+
+def test_a_finished_run_is_archived(root: Path, tmp_path: Path) -> None:
+    with start(root, "--total-steps", "4", "--seed", "78", "--archive", str(tmp_path)) as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == Exit.DONE, err
+    assert "archived: " in out
+    (config,) = tmp_path.glob("runs/*/*/*-s78/config.json")
+    assert (config.parent / "checkpoints" / "resume" / "4" / "commit_success.txt").is_file()
