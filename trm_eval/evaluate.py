@@ -117,7 +117,7 @@ def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
 
 def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
     """The split to evaluate on, of the very dataset the run learned from."""
-    name = record.config.data.dataset
+    name = record.config.data.only_dataset()
     splits = read_manifest(layout, name).splits
     split = request.split
     if split is None:

@@ -235,7 +235,7 @@ def _run(name: str, overrides: list[str]) -> int:
     if options.dry_run:
         return _dry_run(item, options, layout)
     if options.build:
-        build_missing(options.config.data.dataset, layout, options.root, quiet=options.json)
+        build_missing(options.config.data.only_dataset(), layout, options.root, quiet=options.json)
     check_dataset_is_built(options.config, layout)
     from trm_train.console import RunConsole
 
@@ -277,6 +277,8 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
         }
         facts |= {"finished": result.finished, "started_at": result.started_at, "seconds": result.seconds}
         print(json.dumps(facts, indent=1))
+    elif not result.finished and not result.step:
+        print(f"{result.record.run}: stopped before its first step; the same command begins")
     elif not result.finished:
         print(
             f"{result.record.run}: stopped at step {result.step:,} with a checkpoint; the same command goes on"
@@ -284,7 +286,8 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
     elif result.started_at == result.step:
         print(f"{result.record.run}: already finished ({result.step:,} steps); --resume never starts anew")
     else:
-        print(f"{result.record.run}: finished, {result.step:,} steps in {result.seconds:.1f} s")
+        starts = " over all starts" if result.started_at else ""
+        print(f"{result.record.run}: finished, {result.step:,} steps in {result.seconds:.1f} s{starts}")
         print(f"  evaluate it: trm-eval run {result.record.run}")
 
 

@@ -64,6 +64,10 @@ class RunConsole:
             self._bar.start()
         return lines
 
+    def note(self, text: str) -> list[str]:
+        """A line."""
+        return self._lines(text)
+
     def step(self, step: int) -> None:
         """Move the bar."""
         if self._bar is not None:

@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trm_train.config.run import DataConfig, InputSpec, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.data import DataConfig
+from trm_train.config.run import InputSpec, ModelConfig, OptimConfig, RunConfig
 from trm_train.errors import TrainError
 from trm_train.model.published import (
     TABLE,

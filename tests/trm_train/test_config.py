@@ -6,6 +6,7 @@ import typing
 
 import pytest
 
+from trm_train.config.data import MixtureConfig
 from trm_train.config.optim import AdamWConfig
 from trm_train.config.run import (
     ALTERNATIVES,
@@ -173,10 +174,13 @@ def test_nested_values_are_hashed_field_by_field() -> None:
 
 def test_configurations_of_every_form_are_read_back() -> None:
     config = changed(
-        model={"halt_exploration_prob": Linear(0.3, 0.05)}, optim=AdamWConfig(lr=1e-3, epsilon=1e-6)
+        data=MixtureConfig(datasets=("a", "b"), weights=(1.0, 3.0)),
+        model={"halt_exploration_prob": Linear(0.3, 0.05)},
+        optim=AdamWConfig(lr=1e-3, epsilon=1e-6),
     )
     stored = json.loads(json.dumps(config_to_json(config)))
     assert stored["optim"]["name"] == "adamw"
+    assert stored["data"]["datasets"] == ["a", "b"]
     assert stored["model"]["halt_exploration_prob"] == "linear(0.3, 0.05)"
     assert config_from_json(stored) == config
     assert identity_hash(config_from_json(stored)) == identity_hash(config) != identity_hash(QUICKSTART)
@@ -185,6 +189,7 @@ def test_configurations_of_every_form_are_read_back() -> None:
 def test_configurations_without_tags_are_those_of_the_first_version() -> None:
     stored = config_to_json(QUICKSTART)
     del stored["model"]["architecture"], stored["optim"]["name"], stored["optim"]["lr_schedule"]
+    del stored["data"]["form"]
     assert config_from_json(stored) == QUICKSTART
     with pytest.raises(ConfigError, match=r"optim\.name: one of adam_atan2, adamw, got 'lion'"):
         config_from_json({**stored, "optim": {**stored["optim"], "name": "lion"}})
@@ -195,6 +200,41 @@ def test_a_form_cannot_say_that_it_is_another() -> None:
         for tag, form in alternatives.forms.items():
             assert typing.get_args(typing.get_type_hints(form)[alternatives.tag]) == (tag,)
             assert getattr(form(), alternatives.tag) == tag
+
+
+@pytest.mark.parametrize(
+    ("mixture", "message"),
+    [
+        (MixtureConfig(datasets=("a",)), "data.datasets: two datasets or more, each once, got a"),
+        (MixtureConfig(datasets=("a", "a")), "data.datasets: two datasets or more, each once, got a a"),
+        (MixtureConfig(datasets=("a", "../b")), "data.datasets: dataset name '../b'"),
+        (
+            MixtureConfig(datasets=("a", "b"), weights=(1.0,)),
+            "data.weights: one for each of 2 datasets, got 1",
+        ),
+        (MixtureConfig(datasets=("a", "b"), weights=(1.0, 0.0)), "data.weights: numbers above 0, got 0"),
+        (MixtureConfig(datasets=("a", "b"), global_batch_size=0), "data.global_batch_size: at least 1"),
+    ],
+)
+def test_impossible_mixtures(mixture: MixtureConfig, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_config(changed(data=mixture))
+
+
+def test_a_mixture_is_part_of_the_identity_and_one_dataset_is_asked_for_in_vain() -> None:
+    config = changed(data=MixtureConfig(datasets=("a", "b"), weights=(1.0, 3.0), global_batch_size=32))
+    check_config(config)
+    identity = effective_identity(config)
+    assert {key: value for key, value in identity.items() if key.startswith("data.")} == {
+        "data.form": "mixture",
+        "data.datasets": ["a", "b"],
+        "data.weights": [1.0, 3.0],
+        "data.global_batch_size": 32,
+    }
+    with pytest.raises(
+        ConfigError, match=r"data.form mixture: training on a mixture \(a, b\) is not available"
+    ):
+        config.data.only_dataset()
 
 
 def test_unknown_keys_in_a_stored_configuration() -> None:

@@ -11,14 +11,8 @@ import pytest
 
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.checkpoint.manager import weights_steps
-from trm_train.config.run import (
-    DataConfig,
-    ExecutionConfig,
-    ModelConfig,
-    OptimConfig,
-    RunConfig,
-    planned_steps,
-)
+from trm_train.config.data import DataConfig
+from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig, planned_steps
 from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment

@@ -12,6 +12,7 @@ import pytest
 import tyro
 
 from trm_train.cli import RunOptions, main
+from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.model import ModelConfig
 from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
 from trm_train.config.overrides import choose_forms, spelled_values
@@ -84,6 +85,13 @@ def test_a_form_is_chosen_by_a_flag_anywhere(arguments: tuple[str, ...]) -> None
     )  # what the experiment says holds in any form
 
 
+def test_rows_from_several_datasets() -> None:
+    config = parse("--data.datasets", "a", "b", "--data.form", "mixture", "--data.weights", "1", "3")
+    assert config.data == MixtureConfig(datasets=("a", "b"), weights=(1.0, 3.0), global_batch_size=32)
+    again = parse("--data.form", "dataset", "--data.dataset", "a", config=config)
+    assert again.data == DataConfig(dataset="a", global_batch_size=32)
+
+
 def test_a_form_takes_its_own_defaults_for_what_was_not_said() -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Other(AdamWConfig):
@@ -136,7 +144,17 @@ def test_other_spellings_are_errors(text: str) -> None:
         (("--model.num-heads", "many"), "many"),
         (("--model.mixer", "conv"), "conv"),
         (("--optim.lr-schedule", "linear", "--optim.lr-min-ratio", "1"), "a constant rate; set optim.lr_min"),
-        (("--data.dataset", "a,b"), "training on a mixture is not available"),
+        (
+            ("--data.dataset", "a,b"),
+            "data.dataset: the name of one dataset, got 'a,b'; several are a mixture",
+        ),
+        (
+            ("--data.form", "mixture", "--data.datasets", "a", "b"),
+            "training on a mixture (a, b) is not available; name one dataset",
+        ),
+        (("--data.form", "mixture"), "data.datasets: two datasets or more, each once, got none"),
+        (("--data.form", "mixture", "--data.dataset", "a"), "--data.form dataset has"),
+        (("--data.datasets", "a", "b"), "data.form dataset has no such option; --data.form mixture has"),
         (("--data.dataset", "../a"), "data.dataset: dataset name '../a'"),
         (("--extend", "2000"), "lr_min_ratio 0.1 (cosine), which ends at step 1500"),
         (("--extend", "1500", "--optim.lr-min-ratio", "1"), "extend: above total_steps (1500), got 1500"),

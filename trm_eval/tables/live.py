@@ -24,7 +24,7 @@ def run_row(record: RunRecord) -> dict[str, Any]:
         "experiment_group": record.group,
         "identity": record.identity,
         "seed": record.config.seed,
-        "dataset": record.config.data.dataset,
+        "dataset": "+".join(record.config.data.names),
         "content_digest": record.content_digest,
         "config": json.dumps(config_to_json(record.config), sort_keys=True),
         "total_steps": record.total_steps,

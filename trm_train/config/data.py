@@ -1,23 +1,67 @@
-"""Which rows a run learns from."""
+"""Which rows a run learns from: one dataset, or a mixture of several."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from trm_data.errors import SpecError
 from trm_data.specs import check_name
+from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_positive
 from trm_train.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """The training data."""
+class RowsConfig:
+    """What is the same wherever the rows come from."""
 
-    dataset: str
-    """Name of a built dataset under the root (`trm-data list`)."""
+    form: ClassVar[str]
+    """A form declares it as a field with one value."""
+
     global_batch_size: int = 768
     """Slots of the whole mesh, over all hosts."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every dataset that rows come from."""
+        raise NotImplementedError
+
+    def only_dataset(self) -> str:
+        """The one dataset, for what can work with one only.
+
+        Raises:
+            ConfigError: There are several.
+        """
+        if len(self.names) != 1:
+            raise ConfigError(
+                f"data.form {self.form}: training on a mixture ({', '.join(self.names)}) is not available; "
+                "name one dataset: --data.form dataset --data.dataset NAME"
+            )
+        return self.names[0]
+
+    def check(self) -> None:
+        """Refuse what is no name of a dataset, and a batch without slots.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        check_positive({"data.global_batch_size": self.global_batch_size})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig(RowsConfig):
+    """One dataset."""
+
+    form: Literal["dataset"] = "dataset"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Where rows come from: a dataset, or a mixture of several (which the trainer does not take yet)."""
+    dataset: str = ""
+    """Name of a built dataset under the root (`trm-data list`)."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dataset."""
+        return (self.dataset,)
 
     def check(self) -> None:
         """Refuse what is no name of one dataset, and a batch without slots.
@@ -25,12 +69,60 @@ class DataConfig:
         Raises:
             ConfigError: Names the key, what it got and what is allowed.
         """
-        check_positive({"data.global_batch_size": self.global_batch_size})
+        super().check()
         if "," in self.dataset or "+" in self.dataset:
             raise ConfigError(
-                f"data.dataset: the name of one dataset, got {self.dataset!r}; training on a mixture is not available"
+                f"data.dataset: the name of one dataset, got {self.dataset!r}; several are a mixture (data.form)"
             )
-        try:
-            check_name(self.dataset)
-        except SpecError as error:
-            raise ConfigError(f"data.dataset: {error}") from error
+        _check_dataset_name("data.dataset", self.dataset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureConfig(RowsConfig):
+    """Several datasets of one encoding, each with its share of the rows."""
+
+    form: Literal["mixture"] = "mixture"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Where rows come from: a dataset, or a mixture of several (which the trainer does not take yet)."""
+    datasets: tuple[str, ...] = ()
+    """Names of built datasets under the root, two or more, each once."""
+    weights: tuple[float, ...] = ()
+    """Relative share of each; equal shares if none is given."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The datasets, in order."""
+        return self.datasets
+
+    def check(self) -> None:
+        """Refuse fewer than two datasets, one named twice, and weights that are no shares of theirs.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        super().check()
+        if len(self.datasets) < 2 or len(set(self.datasets)) < len(self.datasets):
+            raise ConfigError(
+                f"data.datasets: two datasets or more, each once, got {' '.join(self.datasets) or 'none'}"
+            )
+        for name in self.datasets:
+            _check_dataset_name("data.datasets", name)
+        if self.weights and len(self.weights) != len(self.datasets):
+            raise ConfigError(
+                f"data.weights: one for each of {len(self.datasets)} datasets, got {len(self.weights)}"
+            )
+        for weight in self.weights:
+            if not 0 < weight < float("inf"):
+                raise ConfigError(f"data.weights: numbers above 0, got {weight:g}")
+
+
+DATA: Alternatives[RowsConfig] = Alternatives(
+    "data", "form", {"dataset": DataConfig, "mixture": MixtureConfig}
+)
+"""Everything that rows can come from."""
+
+
+def _check_dataset_name(key: str, name: str) -> None:
+    try:
+        check_name(name)
+    except SpecError as error:
+        raise ConfigError(f"{key}: {error}") from error

@@ -3,7 +3,7 @@
 `RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `total_steps`, `seed`) changes the
 mathematics and stands in the run's name (as a hash, and the seed itself); execution (`execution`) says how and
 where it runs and may differ from start to start of the same run. Parts lie in files of their own, each with its
-`check`; `model` and `optim` come in several forms (`alternatives.py`).
+`check`; `data`, `model` and `optim` come in several forms (`alternatives.py`).
 
 Keys keep the words of the published configuration in snake case (docs/glossary.md lists them).
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from trm_train.config.alternatives import Alternatives, default_of
 from trm_train.config.bounds import check_positive
-from trm_train.config.data import DataConfig
+from trm_train.config.data import DATA, RowsConfig
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
 from trm_train.config.optim import OPTIMIZERS, OptimConfig, OptimizerConfig
@@ -31,7 +31,7 @@ from trm_train.errors import ConfigError
 class RunConfig:
     """Everything one training run needs."""
 
-    data: DataConfig
+    data: RowsConfig
     model: NetworkConfig = field(default_factory=ModelConfig)
     optim: OptimizerConfig = field(default_factory=OptimConfig)
     total_steps: int
@@ -56,10 +56,10 @@ class InputSpec:
 IDENTITY = ("data", "model", "optim", "total_steps")
 """Parts of `RunConfig` that change the mathematics; the seed does too, and stands in the run's name itself."""
 
-ALTERNATIVES: tuple[Alternatives[Any], ...] = (ARCHITECTURES, OPTIMIZERS)
+ALTERNATIVES: tuple[Alternatives[Any], ...] = (DATA, ARCHITECTURES, OPTIMIZERS)
 """Parts of `RunConfig` that come in several forms."""
 
-PLAIN_PARTS: dict[str, type[Any]] = {"data": DataConfig, "execution": ExecutionConfig}
+PLAIN_PARTS: dict[str, type[Any]] = {"execution": ExecutionConfig}
 
 
 def effective_identity(config: RunConfig) -> dict[str, Any]:
@@ -147,11 +147,11 @@ def check_extension(config: RunConfig, steps: int) -> None:
         ConfigError: It is not beyond `total_steps`, or something changes over the training that would be longer.
     """
     if steps <= config.total_steps:
-        raise ConfigError(f"extend: above total_steps ({config.total_steps}), got {steps}")
+        raise ConfigError(f"--extend: above total_steps ({config.total_steps}), got {steps}")
     schedules = schedules_over_training(config)
     if schedules:
         raise ConfigError(
-            f"extend: not with {', '.join(schedules)}, which ends at step {config.total_steps}: {steps} steps would "
+            f"--extend: not with {', '.join(schedules)}, which ends at step {config.total_steps}: {steps} steps would "
             f"have had another one from the start; that is a run of its own (--total-steps {steps})"
         )
 
@@ -181,15 +181,16 @@ def _plain(value: Any) -> Any:
         return str(value)
     if dataclasses.is_dataclass(value):
         return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    return value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _part_from_json(part: type[Any], value: dict[str, Any]) -> Any:
-    """A part from its plain values; spelled values are parsed where the field may hold one."""
+    """A part from its plain values; spelled values are parsed where the field may hold one, lists become tuples."""
     kinds = typing.get_type_hints(part)
-    return part(
-        **{
-            name: parse_scheduled(item) if kinds.get(name) == Scheduled and isinstance(item, str) else item
-            for name, item in value.items()
-        }
-    )
+
+    def parsed(name: str, item: Any) -> Any:
+        if kinds.get(name) == Scheduled and isinstance(item, str):
+            return parse_scheduled(item)
+        return tuple(item) if typing.get_origin(kinds.get(name)) is tuple else item
+
+    return part(**{name: parsed(name, item) for name, item in value.items()})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from trm_train.config.run import DataConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.data import DataConfig
+from trm_train.config.run import ModelConfig, OptimConfig, RunConfig
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import experiment
 

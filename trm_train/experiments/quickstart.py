@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trm_train.config.run import DataConfig, ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.data import DataConfig
+from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import experiment
 

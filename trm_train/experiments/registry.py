@@ -41,7 +41,7 @@ class Experiment:
     @cached_property
     def dataset(self) -> str:
         """Name of the dataset it learns from."""
-        return self.make().data.dataset
+        return self.make().data.only_dataset()
 
     @property
     def build(self) -> str:

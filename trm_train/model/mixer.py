@@ -3,7 +3,7 @@
 A level computes in the layout that suits its mixer: [B, L, D] for attention, [L, B, D] for `mlp_t`, where
 both products of a block are then single matrix products over contiguous memory and nothing is transposed
 between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays
-packed for a whole supervision step.
+packed for a whole supervision step. Another mixer is one more block in `BLOCKS`.
 Source: the TRM paper and its published code.
 """
 
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from trm_train.config.model import ModelConfig
+from trm_train.config.model import Mixer, ModelConfig
 from trm_train.model.attention import Attention
 from trm_train.model.layers import SwiGLU, rms_norm
 
@@ -21,7 +21,10 @@ from trm_train.model.layers import SwiGLU, rms_norm
 class AttentionBlock(nnx.Module):
     """x = norm(x + attention(x)); x = norm(x + SwiGLU(x))."""
 
-    def __init__(self, config: ModelConfig, *, rngs: nnx.Rngs):
+    positions_first = False
+
+    def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
+        del length  # attention takes any
         rope = config.pos_encodings == "rope"
         self.attention = Attention(config.hidden_size, config.num_heads, rope=rope, rngs=rngs)
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
@@ -35,6 +38,8 @@ class AttentionBlock(nnx.Module):
 class TokenMlpBlock(nnx.Module):
     """The same with a SwiGLU over the positions in place of attention; its norm is over positions too."""
 
+    positions_first = True
+
     def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
         self.token_mlp = SwiGLU(length, config.expansion, axis=0, rngs=rngs)
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
@@ -45,6 +50,13 @@ class TokenMlpBlock(nnx.Module):
         return rms_norm(x_LxBxD + self.mlp(x_LxBxD))
 
 
+BLOCKS: dict[Mixer, type[AttentionBlock] | type[TokenMlpBlock]] = {
+    "mlp_t": TokenMlpBlock,
+    "attention": AttentionBlock,
+}
+"""The block of each mixer; `positions_first` says in which layout it computes."""
+
+
 class Level(nnx.Module):
     """f(z, injection): adds the injection to the state, then runs the blocks.
 
@@ -52,14 +64,11 @@ class Level(nnx.Module):
     """
 
     def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
-        self.mixer = config.mixer
+        block = BLOCKS[config.mixer]
+        self.positions_first = block.positions_first
         self.num_layers = config.num_layers
         for i in range(config.num_layers):
-            if config.mixer == "mlp_t":
-                block = TokenMlpBlock(config, length, rngs=rngs)
-            else:
-                block = AttentionBlock(config, rngs=rngs)
-            setattr(self, f"block_{i}", block)
+            setattr(self, f"block_{i}", block(config, length, rngs=rngs))
 
     def __call__(self, z: Float[Array, ...], injection: Float[Array, ...]) -> Float[Array, ...]:
         """Packed in, packed out."""
@@ -70,8 +79,8 @@ class Level(nnx.Module):
 
     def pack(self, x: Float[Array, "B L D"]) -> Float[Array, ...]:
         """From [B, L, D] to the layout the blocks compute in."""
-        return jnp.swapaxes(x, 0, 1) if self.mixer == "mlp_t" else x
+        return jnp.swapaxes(x, 0, 1) if self.positions_first else x
 
     def unpack(self, x: Float[Array, ...]) -> Float[Array, "B L D"]:
         """From the layout the blocks compute in to [B, L, D]."""
-        return jnp.swapaxes(x, 0, 1) if self.mixer == "mlp_t" else x
+        return jnp.swapaxes(x, 0, 1) if self.positions_first else x

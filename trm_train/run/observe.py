@@ -1,6 +1,7 @@
 """Tells everybody who watches how a run goes: metric parts, status.json, log parts, the console and the tracker.
 
-About once a minute, and before every checkpoint, what has come since is written to the run's folder:
+About once a minute, sooner in the first, and before every checkpoint, what has come since is written to the run's
+folder:
 
     metrics/000000101-000000160.parquet    rows of the table `train_metrics`
     status.json                            state, step, speed, last loss, heartbeat: `Status`
@@ -20,7 +21,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from trm_data.storage.atomic import json_bytes
 from trm_data.storage.store import Folder, Turn
@@ -31,6 +32,8 @@ from trm_train.run.tracking import Tracker
 from trm_train.step.compile import CompiledStep
 
 FLUSH_S = 60.0
+FIRST_FLUSH_S = 5.0
+"""The first report after the first step comes so early, each later one after twice the time, up to `FLUSH_S`."""
 STATUS_FILE = "status.json"
 LOGS = "logs"
 
@@ -75,6 +78,10 @@ class Console(Protocol):
 
     def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
         """The run starts, at `start_step`; returns the lines for the log."""
+        ...
+
+    def note(self, text: str) -> list[str]:
+        """Something happens that a person should know; returns the lines for the log."""
         ...
 
     def step(self, step: int) -> None:
@@ -124,6 +131,7 @@ class Observer:
         self._started_at = _now()
         self._begun = self._flushed = time.perf_counter()
         self._flushed_step = start
+        self._flush_after = min(FIRST_FLUSH_S, FLUSH_S)
         self._loss: float | None = None
         self._speed = 0.0
         self._window: dict[str, float] = {}
@@ -173,8 +181,10 @@ class Observer:
             self._window, self._window_steps = {}, 0
         else:
             self._console.step(step)
-        if time.perf_counter() - self._flushed >= FLUSH_S and (self._writing is None or self._writing.done()):
+        due = time.perf_counter() - self._flushed >= self._flush_after
+        if due and (self._writing is None or self._writing.done()):
             self._ended()
+            self._flush_after = min(2 * self._flush_after, FLUSH_S)
             self._writing = self._writer.submit(self._prepared("running"))
 
     def validated(self, step: int, sums: dict[str, float]) -> None:
@@ -258,9 +268,28 @@ def read_status(folder: Folder) -> Status | None:
     if content is None:
         return None
     try:
-        return Status(**json.loads(content))
+        status = Status(**json.loads(content))
+        if datetime.fromisoformat(status.heartbeat).tzinfo is None:
+            return None
     except (ValueError, TypeError):
         return None
+    return status if _is_plain(status) else None
+
+
+def _is_plain(status: Status) -> bool:
+    """Whether every value is of the kind that a table takes."""
+    whole = (status.step, status.total_steps, status.process)
+    numbers = (
+        status.examples_per_s,
+        status.seconds,
+        status.compile_s,
+        0.0 if status.loss is None else status.loss,
+    )
+    return (
+        status.state in get_args(State)
+        and all(type(value) is int for value in whole)
+        and all(type(value) in (int, float) for value in numbers)
+    )
 
 
 def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:

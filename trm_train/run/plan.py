@@ -121,7 +121,7 @@ def _find_dataset(
     try:
         prepared = prepare(experiment, config, layout)
     except DatasetNotFoundError:
-        planned = plan_dataset(config.data.dataset)
+        planned = plan_dataset(config.data.only_dataset())
         if planned is None:
             raise
         mesh = make_mesh(config.execution.model_parallel)

@@ -49,7 +49,7 @@ def prepare(experiment: Experiment, config: RunConfig, layout: Layout) -> Prepar
     """
     check_config(config)
     use_compilation_cache()
-    manifest = read_manifest(layout, config.data.dataset)
+    manifest = read_manifest(layout, config.data.only_dataset())
     mesh = make_mesh(config.execution.model_parallel)
     check_batch(config, mesh)
     record = make_record(experiment, config, manifest)
@@ -77,9 +77,9 @@ def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
         DatasetNotFoundError: With the command that builds it, where it is a named dataset.
     """
     try:
-        read_manifest(layout, config.data.dataset)
+        read_manifest(layout, config.data.only_dataset())
     except DatasetNotFoundError as error:
-        if not is_named(config.data.dataset):
+        if not is_named(config.data.only_dataset()):
             raise
-        way = f"trm-data build {config.data.dataset}, or the same command with --build"
+        way = f"trm-data build {config.data.only_dataset()}, or the same command with --build"
         raise DatasetNotFoundError(f"{error}\n  build it: {way}") from None

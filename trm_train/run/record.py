@@ -72,7 +72,7 @@ def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
         return record
     check_extension(record.config, steps)
     if record.extended_to is not None and steps < record.extended_to:
-        raise ConfigError(f"extend: {record.run} was extended to {record.extended_to} already, got {steps}")
+        raise ConfigError(f"--extend: {record.run} was extended to {record.extended_to} already, got {steps}")
     return replace(record, extended_to=steps)
 
 

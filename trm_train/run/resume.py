@@ -10,7 +10,7 @@ from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.checkpoint.manager import Checkpoints
 from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
-from trm_train.run.observe import LOGS, STATUS_FILE
+from trm_train.run.observe import LOGS, STATUS_FILE, read_status
 from trm_train.run.record import RunRecord, find_record
 from trm_train.state import TrainState
 
@@ -36,7 +36,7 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
     for what in ("content_digest", "identifiers_digest"):
         if getattr(before, what) != getattr(record, what):
             raise CheckpointError(
-                f"{folder}: began with other rows (dataset {record.config.data.dataset} had {what} "
+                f"{folder}: began with other rows (dataset {'+'.join(record.config.data.names)} had {what} "
                 f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
                 "start anew with --resume never"
             )
@@ -61,13 +61,22 @@ def restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> t
     return restored, meta.step
 
 
-def forget(layout: Layout, folder: Folder, record: RunRecord) -> None:
-    """Remove what a run has, its results too, so that it starts anew; after a kill the next start goes on with it."""
+def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
+    """Remove what a run has, its results too, so that it starts anew; after a kill the next start goes on with it.
+
+    Returns:
+        What was removed, for people; empty if there was nothing.
+    """
+    status = read_status(folder)
     folder.write(FORGETTING, b"")
     for part in (CHECKPOINTS, METRICS, LOGS):
         folder.store.delete_folder(f"{folder.path}/{part}")
     folder.delete(STATUS_FILE)
     results = layout.results
-    for name in results.names(f"*/experiment={record.experiment}/run={record.run}/*"):
+    names = results.names(f"*/experiment={record.experiment}/run={record.run}/*")
+    for name in names:
         results.delete(name)
     folder.delete(FORGETTING)
+    evaluations = sum(name.startswith("evals/") for name in names)
+    gone = [f"{status.step:,} steps"] if status is not None and status.step else []
+    return " and ".join(gone + ([f"{evaluations} evaluations"] if evaluations else []))

@@ -102,7 +102,7 @@ def start_run(
     """Open everything a run needs; `stack` closes it. See `loop.train` for arguments and errors."""
     prepared = prepare(experiment, config, layout)
     folder, record, mesh = prepared.folder, prepared.record, prepared.mesh
-    dataset = open_dataset(config.data.dataset, layout, "train")
+    dataset = open_dataset(config.data.only_dataset(), layout, "train")
     stack.enter_context(
         locked(folder, f"{record.run}: is being trained by another process; wait for it, or stop it")
     )
@@ -110,7 +110,9 @@ def start_run(
     if resume and not is_being_forgotten(folder):
         record = continue_record(folder, record)
     else:
-        forget(layout, folder, record)
+        forgotten = forget(layout, folder, record)
+        if forgotten:
+            console.note(f"{record.run}: threw away {forgotten} (--resume never)")
     record = extend_record(record, extend)
     write_record(folder, record)
     compiled, state, model = compile_train_step(config, record.input_spec, mesh)
@@ -160,4 +162,4 @@ def _open_validation(config: RunConfig, layout: Layout, dataset: Dataset) -> Dat
     """The validation split, if there is one and it is to be looked at."""
     if not config.execution.validate_every or "validation" not in dataset.manifest.splits:
         return None
-    return open_dataset(config.data.dataset, layout, "validation")
+    return open_dataset(config.data.only_dataset(), layout, "validation")

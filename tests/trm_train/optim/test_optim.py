@@ -6,8 +6,9 @@ import numpy as np
 import optax
 import pytest
 
+from trm_train.config.data import DataConfig
 from trm_train.config.optim import AdamWConfig
-from trm_train.config.run import DataConfig, RunConfig
+from trm_train.config.run import RunConfig
 from trm_train.config.scheduled import Linear
 from trm_train.optim.adam_atan2 import adam_atan2
 from trm_train.optim.build import make_optimizer
