@@ -21,6 +21,7 @@ from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def export_dataset(
                 _write_npy(dataset, temporary / split, progress)
             else:
                 _write_parquet(dataset, temporary / "data" if form == "hf" else temporary, progress)
-        _write_names(layout, manifest, temporary, puzzles=form == "npy")
+        _write_names(layout.dataset(name), manifest, temporary, puzzles=form == "npy")
         if form != "npy":
             _write_facts(manifest, temporary)
         if form == "hf":
@@ -180,38 +181,38 @@ def _write_facts(manifest: Manifest, folder: Path) -> None:
     (folder / "export.json").write_text(json.dumps(facts, indent=1), "utf-8")
 
 
-def _write_names(layout: Layout, manifest: Manifest, folder: Path, *, puzzles: bool) -> None:
+def _write_names(folder: DatasetFolder, manifest: Manifest, out: Path, *, puzzles: bool) -> None:
     """identifiers.json, and with the npy layout test_puzzles.json."""
-    names = identifier_names(layout, manifest)
-    (folder / "identifiers.json").write_text(json.dumps(names), "utf-8")
+    names = identifier_names(folder, manifest)
+    (out / "identifiers.json").write_text(json.dumps(names), "utf-8")
     attached = [file for file in manifest.catalog if file.file == "catalog/test_puzzles.json"]
     if attached:
-        shutil.copyfile(layout.dataset(manifest.name).open(attached[0]), folder / "test_puzzles.json")
-    elif puzzles and (found := _test_puzzles(layout, manifest)):
-        (folder / "test_puzzles.json").write_text(json.dumps(found), "utf-8")
+        shutil.copyfile(folder.open(attached[0]), out / "test_puzzles.json")
+    elif puzzles and (found := _test_puzzles(folder, manifest)):
+        (out / "test_puzzles.json").write_text(json.dumps(found), "utf-8")
 
 
-def identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
+def identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:
     """The name of every identifier, as the published code writes them."""
     count = manifest.num_identifiers
     if count == 1:
         return ["<blank>"]
-    names = read_identifier_names(layout, manifest)
+    names = read_identifier_names(folder, manifest)
     if not names:
-        catalog = read_split_catalog(layout, manifest, "train")
+        catalog = read_split_catalog(folder, manifest, "train")
         kind = load_kind(manifest.kind)
         names = kind.identifier_names(catalog.groups, catalog.facts, catalog.elements, count)
     return names or [f"<{identifier}>" for identifier in range(count)]
 
 
-def _test_puzzles(layout: Layout, manifest: Manifest) -> dict[str, Any]:
+def _test_puzzles(folder: DatasetFolder, manifest: Manifest) -> dict[str, Any]:
     """What the kind says of the originals of the test split."""
     if "test" not in manifest.splits:
         return {}
-    catalog = read_split_catalog(layout, manifest, "test")
+    catalog = read_split_catalog(folder, manifest, "test")
 
     def originals() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        dataset = open_dataset(manifest.name, layout, "test")
+        dataset = open_dataset(manifest.name, folder.store, "test")
         groups = dataset.groups
         for first, count in zip(groups.first_rows.tolist(), groups.num_examples.tolist(), strict=True):
             batch = dataset.read(np.arange(first, first + count))

@@ -12,7 +12,7 @@ from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Groups
 from trm_data.specs import Split
-from trm_data.storage.root import Layout
+from trm_data.storage.datasets import DatasetFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ class SplitCatalog:
         groups: Its groups, without their cells (`inputs` and `labels` have the right length and no columns).
         facts: The other columns of the table `puzzles`.
         element_groups: Group of each listed augmentation, int64 [M].
-        element_ks: k of each, int64 [M].
+        element_ks: K of each, int64 [M].
         elements: Symmetry element of each, int64 [M].
         offsets: Translation of every stored row, uint8 [N, 2]; None where nothing is translated.
     """
@@ -54,21 +54,21 @@ class SplitCatalog:
     offsets: NDArray[np.uint8] | None
 
 
-def read_split_catalog(layout: Layout, manifest: Manifest, split: Split) -> SplitCatalog:
+def read_split_catalog(folder: DatasetFolder, manifest: Manifest, split: Split) -> SplitCatalog:
     """All that the catalog says of a split.
 
     Raises:
         CorruptDatasetError: A catalog file is missing or changed, or does not fit the others.
     """
-    puzzles = _table(layout, manifest, "puzzles", split)
-    listed = _table(layout, manifest, "augmentations", split)
+    puzzles = _table(folder, manifest, "puzzles", split)
+    listed = _table(folder, manifest, "augmentations", split)
     groups = _groups(manifest, split, puzzles, listed)
     facts = {
         name: puzzles.column(name).to_pylist() for name in puzzles.column_names if name not in _OWN_COLUMNS
     }
     offsets = None
     if any(file.file == "catalog/examples.parquet" for file in manifest.catalog):
-        moved = _table(layout, manifest, "examples", split)
+        moved = _table(folder, manifest, "examples", split)
         if moved.num_rows:
             columns = (moved.column(name).to_numpy() for name in ("row_offset", "column_offset"))
             offsets = np.stack(list(columns), axis=1).astype(np.uint8)
@@ -84,19 +84,19 @@ def read_split_catalog(layout: Layout, manifest: Manifest, split: Split) -> Spli
     )
 
 
-def read_groups(layout: Layout, manifest: Manifest, split: Split) -> Groups:
+def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Groups:
     """The groups of a split without their cells: what a virtual dataset needs besides its base puzzles.
 
     Raises:
         CorruptDatasetError: A catalog file is missing or changed, or does not fit the others.
     """
     columns = ["split", "group_index", "puzzle_key", "num_augmentations", "num_examples", "first_identifier"]
-    puzzles = _table(layout, manifest, "puzzles", split, columns)
-    listed = _table(layout, manifest, "augmentations", split, ["split", "group_index", "augmentation", "k"])
+    puzzles = _table(folder, manifest, "puzzles", split, columns)
+    listed = _table(folder, manifest, "augmentations", split, ["split", "group_index", "augmentation", "k"])
     return _groups(manifest, split, puzzles, listed)
 
 
-def read_identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
+def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:
     """Names of the identifiers of an imported dataset; empty where there are none.
 
     Raises:
@@ -106,7 +106,7 @@ def read_identifier_names(layout: Layout, manifest: Manifest) -> list[str]:
 
     for file in manifest.catalog:
         if file.file == "catalog/identifiers.parquet":
-            table = pq.read_table(layout.dataset(manifest.name).open(file), columns=["identifier", "name"])
+            table = pq.read_table(folder.open(file), columns=["identifier", "name"])
             return table.sort_by("identifier").column("name").to_pylist()
     return []
 
@@ -170,7 +170,7 @@ def _augmentations(
 
 
 def _table(
-    layout: Layout, manifest: Manifest, table: str, split: Split, columns: list[str] | None = None
+    folder: DatasetFolder, manifest: Manifest, table: str, split: Split, columns: list[str] | None = None
 ) -> pa.Table:
     """The rows of a split in one of the catalog files."""
     import pyarrow as pa
@@ -182,7 +182,7 @@ def _table(
             break
     else:
         raise CorruptDatasetError(f"{manifest.name}: the manifest names no catalog/{table}.parquet")
-    path = layout.dataset(manifest.name).open(file)
+    path = folder.open(file)
     try:
         if columns is not None:
             columns = [name for name in columns if name in pq.read_schema(path).names]

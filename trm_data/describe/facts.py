@@ -15,6 +15,7 @@ from trm_data.records import Rows
 from trm_data.shards.reader import read_block
 from trm_data.show.drawing import Drawing
 from trm_data.specs import BLOCK_EXAMPLES, Split
+from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 
 
@@ -123,28 +124,28 @@ def read_example(layout: Layout, name: str, split: Split, index: int) -> Example
         raise SpecError(f"--index {index}: {name} has {entry.num_examples:,} {split} examples, from 0")
     kind = load_kind(manifest.kind)
     if manifest.virtual:
-        groups, reader = open_virtual(layout, manifest, split)
+        groups, reader = open_virtual(layout.dataset(name), manifest, split)
         rows = np.array([index], np.int64)
         picks = groups.picks(rows)
         batch = reader.gather(picks, rows)
         numbers = int(picks.groups[0]), int(picks.augmentations[0])
         inputs, labels = batch["inputs"][0].astype(np.uint8), batch["labels"][0].astype(np.uint8)
     else:
-        block, offset = _stored_block(layout, manifest, split, index)
+        block, offset = _stored_block(layout.dataset(name), manifest, split, index)
         numbers = int(block.groups[offset]), int(block.augmentations[offset])
         inputs, labels = block.inputs[offset], block.labels[offset]
     drawings = kind.draw(inputs, manifest.spec), kind.draw(labels, manifest.spec)
     return Example(split, index, *numbers, *drawings)
 
 
-def _stored_block(layout: Layout, manifest: Manifest, split: Split, index: int) -> tuple[Rows, int]:
+def _stored_block(folder: DatasetFolder, manifest: Manifest, split: Split, index: int) -> tuple[Rows, int]:
     """The block that holds a stored row, and the row's place in it."""
     offset = index
     for shard in manifest.splits[split].shards:
         if offset >= shard.num_examples:
             offset -= shard.num_examples
             continue
-        path = layout.dataset(manifest.name).open(shard)
+        path = folder.open(shard)
         # Every block of a shard but the last is full.
         block = read_block(path, offset // BLOCK_EXAMPLES, sequence_length=manifest.sequence_length)
         return block, offset % BLOCK_EXAMPLES

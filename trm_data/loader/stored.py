@@ -24,7 +24,7 @@ from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_dige
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
 from trm_data.storage.atomic import file_sha256, write_json
-from trm_data.storage.root import Layout
+from trm_data.storage.datasets import DatasetFolder
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _gather(
 
 
 def open_stored(
-    layout: Layout, manifest: Manifest, split: Split, budget_bytes: int
+    folder: DatasetFolder, manifest: Manifest, split: Split, budget_bytes: int
 ) -> tuple[GroupTable, StoredRows]:
     """The rows of a split, checked against the manifest.
 
@@ -81,20 +81,20 @@ def open_stored(
     entry = manifest.splits[split]
     row_bytes = 2 * manifest.sequence_length + 16
     if entry.num_examples * row_bytes <= budget_bytes:
-        rows = Rows.concatenate(list(_read_shards(layout, manifest, entry)))
-        _check_digest(layout, manifest, entry, group_digests(rows), split)
+        rows = Rows.concatenate(list(_read_shards(folder, manifest, entry)))
+        _check_digest(folder, manifest, entry, group_digests(rows), split)
     else:
-        rows = _mapped_rows(layout, manifest, entry, split)
+        rows = _mapped_rows(folder, manifest, entry, split)
     groups = _group_table(rows, f"{manifest.name} {split}")
     return groups, StoredRows(rows, groups)
 
 
-def _read_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
+def _read_shards(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
     """Rows of each shard, whose file is checked before."""
     for shard in entry.shards:
         yield Rows.concatenate(
             read_blocks(
-                layout.dataset(manifest.name).open(shard),
+                folder.open(shard),
                 sequence_length=manifest.sequence_length,
                 num_records=shard.num_records,
                 num_examples=shard.num_examples,
@@ -102,12 +102,13 @@ def _read_shards(layout: Layout, manifest: Manifest, entry: SplitEntry) -> Itera
         )
 
 
-def _check_digest(layout: Layout, manifest: Manifest, entry: SplitEntry, digests: bytes, split: str) -> None:
+def _check_digest(
+    folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, digests: bytes, split: str
+) -> None:
     found = split_digest(manifest.sequence_length, [digests])
     if found != entry.digest or len(digests) != GROUP_DIGEST_BYTES * entry.num_groups:
         raise CorruptDatasetError(
-            f"{layout.dataset(manifest.name).place}: the rows of {split} are not those of the manifest "
-            f"(digest {found[:12]})"
+            f"{folder.place}: the rows of {split} are not those of the manifest (digest {found[:12]})"
         )
 
 
@@ -134,24 +135,24 @@ _CELLS = ("inputs", "labels")
 _COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples")
 
 
-def _mapped_rows(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
+def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
     """Rows mapped from decoded files named by the split's digest, which the first process writes.
 
     The shards are checked at every opening, as for resident rows; decoded files whose bytes are not those that
     were written are decoded again.
     """
     for shard in entry.shards:
-        layout.dataset(manifest.name).open(shard)
-    folder = layout.cache / "rows" / entry.digest
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+        folder.open(shard)
+    decoded = folder.decoded_rows(entry.digest)
+    decoded.mkdir(parents=True, exist_ok=True)
+    with (decoded / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        complete = folder / "complete.json"
-        if not complete.is_file() or json.loads(complete.read_text()) != _file_digests(folder):
+        complete = decoded / "complete.json"
+        if not complete.is_file() or json.loads(complete.read_text()) != _file_digests(decoded):
             complete.unlink(missing_ok=True)
-            _decode_to_files(layout, manifest, entry, split, folder)
-            write_json(complete, _file_digests(folder))
-    return Rows(**{column: np.load(folder / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
+            _decode_to_files(folder, manifest, entry, split, decoded)
+            write_json(complete, _file_digests(decoded))
+    return Rows(**{column: np.load(decoded / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
 
 
 def _file_digests(folder: Path) -> dict[str, str]:
@@ -160,13 +161,15 @@ def _file_digests(folder: Path) -> dict[str, str]:
     return {path.name: file_sha256(path) for path in paths if path.is_file()}
 
 
-def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, split: str, folder: Path) -> None:
+def _decode_to_files(
+    folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, split: str, decoded: Path
+) -> None:
     """Decode shard by shard, so that memory holds one shard at a time."""
     count = entry.num_examples
     cells = (count, manifest.sequence_length)
     files = {
         column: np.lib.format.open_memmap(
-            folder / f"{column}.npy",
+            decoded / f"{column}.npy",
             mode="w+",
             dtype=np.uint8 if column in _CELLS else np.int32,
             shape=cells if column in _CELLS else (count,),
@@ -175,11 +178,11 @@ def _decode_to_files(layout: Layout, manifest: Manifest, entry: SplitEntry, spli
     }
     start = 0
     digests: list[bytes] = []
-    for rows in _read_shards(layout, manifest, entry):
+    for rows in _read_shards(folder, manifest, entry):
         digests.append(group_digests(rows))
         for column, file in files.items():
             file[start : start + len(rows)] = getattr(rows, column)
         start += len(rows)
     for file in files.values():
         file.flush()
-    _check_digest(layout, manifest, entry, b"".join(digests), split)
+    _check_digest(folder, manifest, entry, b"".join(digests), split)

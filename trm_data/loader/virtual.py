@@ -20,7 +20,7 @@ from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Rows
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
-from trm_data.storage.root import Layout
+from trm_data.storage.datasets import DatasetFolder
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class VirtualRows:
         return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers}
 
 
-def open_virtual(layout: Layout, manifest: Manifest, split: Split) -> tuple[GroupTable, VirtualRows]:
+def open_virtual(folder: DatasetFolder, manifest: Manifest, split: Split) -> tuple[GroupTable, VirtualRows]:
     """The base puzzles of a split and what augments them.
 
     Raises:
@@ -62,13 +62,13 @@ def open_virtual(layout: Layout, manifest: Manifest, split: Split) -> tuple[Grou
     parts: list[Rows] = []
     for shard in manifest.splits[split].shards:
         parts += read_blocks(
-            layout.dataset(manifest.name).open(shard),
+            folder.open(shard),
             sequence_length=manifest.sequence_length,
             num_records=shard.num_records,
             num_examples=shard.num_examples,
         )
     rows = Rows.concatenate(parts)
-    groups = read_groups(layout, manifest, split)
+    groups = read_groups(folder, manifest, split)
     if len(rows) != len(groups.inputs):
         raise CorruptDatasetError(f"{manifest.name} {split}: the catalog's puzzles are not those of the rows")
     kind = load_kind(manifest.kind)

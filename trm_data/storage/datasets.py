@@ -66,6 +66,10 @@ class DatasetFolder(Folder):
         """Where a build writes files on this machine; of a local root, the folder itself."""
         return self.store.working(self.path)
 
+    def decoded_rows(self, digest: str) -> Path:
+        """Folder of this machine for the decoded rows of a split that has this digest."""
+        return self.store.machine / "cache" / "rows" / digest
+
     def open(self, file: StoredFile, *, fresh: bool = False) -> Path:
         """A file of the dataset on this machine, with the bytes that its manifest names.
 

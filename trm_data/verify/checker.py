@@ -13,7 +13,7 @@ from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.reader import read_blocks
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
-from trm_data.storage.root import Layout
+from trm_data.storage.datasets import DatasetFolder
 from trm_data.verify.rows import ShardRows, check_rows
 
 
@@ -45,11 +45,11 @@ class Checker:
         counts: How much was checked, by what.
     """
 
-    def __init__(self, layout: Layout, manifest: Manifest, progress: Progress) -> None:
+    def __init__(self, folder: DatasetFolder, manifest: Manifest, progress: Progress) -> None:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self.counts = {"files": 0, "examples": 0, "puzzles checked": 0}
-        self._layout = layout
+        self._folder = folder
         self._manifest = manifest
         self._progress = progress
         self._kind = load_kind(manifest.kind)
@@ -60,7 +60,7 @@ class Checker:
         self._progress.start("check files", len(files), "files")
         for file in files:
             try:
-                self._layout.dataset(self._manifest.name).open(file, fresh=True)
+                self._folder.open(file, fresh=True)
             except CorruptDatasetError as error:
                 self.problems.append(str(error))
             self.counts["files"] += 1
@@ -91,7 +91,7 @@ class Checker:
         content = _SplitContent()
         entry = self._manifest.splits[split]
         try:
-            catalog = read_split_catalog(self._layout, self._manifest, split)
+            catalog = read_split_catalog(self._folder, self._manifest, split)
         except CorruptDatasetError as error:
             self.problems.append(str(error))
             return content
@@ -113,7 +113,7 @@ class Checker:
     def _read_shard(self, shard: ShardEntry) -> Rows:
         return Rows.concatenate(
             read_blocks(
-                self._layout.dataset(self._manifest.name).open(shard),
+                self._folder.open(shard),
                 sequence_length=self._manifest.sequence_length,
                 num_records=shard.num_records,
                 num_examples=shard.num_examples,

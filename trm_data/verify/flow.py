@@ -54,7 +54,7 @@ def verify_dataset(layout: Layout, name: str, progress: Progress | None = None) 
         manifest = read_manifest(layout, name)
     except CorruptDatasetError as error:
         return Verification(name, [str(error)])
-    checker = Checker(layout, manifest, progress)
+    checker = Checker(layout.dataset(manifest.name), manifest, progress)
     checker.check_files()
     if not checker.problems:
         checker.check_content()
