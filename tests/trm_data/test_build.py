@@ -117,7 +117,7 @@ def test_two_builds_of_one_name_at_once(layout: Layout, request_small: Make) -> 
     import fcntl
 
     layout.locks.mkdir(parents=True)
-    with (layout.locks / "small.lock").open("w") as other:
+    with (layout.locks / "datasets,small.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(BuildError, match="another build of this dataset is running"):
             build_dataset(request_small(), layout)

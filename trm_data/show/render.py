@@ -66,6 +66,8 @@ def print_table(columns: list[str], rows: Sequence[tuple[object, ...]]) -> None:
         table.add_row(*(_cell(value) for value in row))
     console = Console() if sys.stdout.isatty() else Console(width=200)
     console.print(table, markup=False, highlight=False)
+    if not rows:
+        console.print(" (no rows)", markup=False, highlight=False)
 
 
 def _cell(value: object) -> str:

@@ -6,8 +6,11 @@ Neighbours: `claim` is how machines keep each other away; builds, syncs, removal
 from __future__ import annotations
 
 import fcntl
+import os
+import socket
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 
 from trm_data.errors import BusyError
 from trm_data.storage.store import Folder, Turn
@@ -26,11 +29,16 @@ def locked(folder: Folder, busy: str) -> Generator[None, None, None]:
     """
     locks = folder.store.machine / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
-    with (locks / f"{folder.name}.lock").open("w") as lock:
+    with (locks / f"{folder.path.replace('/', ',')}.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(busy) from None
+            lock.seek(0)
+            raise BusyError(f"{busy} ({lock.read().strip() or 'who it is was not written yet'})") from None
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} of {socket.gethostname()}, since {began}\n")
+        lock.flush()
         yield
 
 
