@@ -17,7 +17,7 @@ def check_boxes(box_rows: int, box_columns: int) -> int:
     """Return the side n of grids with these boxes.
 
     Raises:
-        ValueError: a box side is below 2, or n is above 16.
+        ValueError: A box side is below 2, or n is above 16.
     """
     if box_rows < 2 or box_columns < 2 or box_rows * box_columns > MAX_SIDE:
         raise ValueError(
@@ -31,7 +31,7 @@ def check_grids(name: str, grids: ArrayLike, box_rows: int, box_columns: int) ->
     """Return `grids` as a contiguous uint8 [N, S] array.
 
     Raises:
-        ValueError: another shape, a type that is not integer, or a value above n.
+        ValueError: Another shape, a type that is not integer, or a value above n.
     """
     side = check_boxes(box_rows, box_columns)
     array = np.asarray(grids)

@@ -65,8 +65,8 @@ def continue_target(
     """What going on is worth: the better of both logits one supervision step further on, as a probability.
 
     Args:
-        next_q_logits: halt and continue after one more supervision step.
-        out_of_steps: slots that must halt after that step, so that only its halting logit counts.
+        next_q_logits: Halt and continue after one more supervision step.
+        out_of_steps: Slots that must halt after that step, so that only its halting logit counts.
     """
     q_halt, q_continue = next_q_logits[:, 0], next_q_logits[:, 1]
     return jax.nn.sigmoid(jnp.where(out_of_steps, q_halt, jnp.maximum(q_halt, q_continue)))
@@ -78,10 +78,10 @@ def slot_losses(
     """Losses of every slot against the labels of its current example.
 
     Args:
-        logits: of the cells, in any float dtype.
-        q_halt: halting logits, float32.
-        labels: of the current examples, int32.
-        ignore_label: cells with this label add nothing.
+        logits: Of the cells, in any float dtype.
+        q_halt: Halting logits, float32.
+        labels: Of the current examples, int32.
+        ignore_label: Cells with this label add nothing.
     """
     mask = labels != ignore_label
     labelled = jnp.sum(mask, axis=-1, dtype=jnp.int32)

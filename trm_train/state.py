@@ -61,13 +61,13 @@ def init_state(
     """The network's definition and the state before the first step.
 
     Args:
-        config: of the run; every draw comes from `config.seed`.
-        spec: of the dataset.
-        batch_size: slots of the global batch.
-        mesh: where given, the state is created in place on its devices (also with several processes).
+        config: Of the run; every draw comes from `config.seed`.
+        spec: Of the dataset.
+        batch_size: Slots of the global batch.
+        mesh: Where given, the state is created in place on its devices (also with several processes).
 
     Raises:
-        ConfigError: if the network cannot be as configured.
+        ConfigError: The network cannot be as configured.
     """
 
     def start() -> TrainState:
@@ -86,12 +86,12 @@ def abstract_weights(
     """The network's definition, and shapes in place of its weights: nothing is drawn or allocated.
 
     Args:
-        config: of the run.
-        spec: of the dataset.
-        mesh: where given, every shape says how the array lies over its devices.
+        config: Of the run.
+        spec: Of the dataset.
+        mesh: Where given, every shape says how the array lies over its devices.
 
     Raises:
-        ConfigError: if the network cannot be as configured.
+        ConfigError: The network cannot be as configured.
     """
     key = jax.random.key(0, impl=KEY_IMPLEMENTATION)
     definition, params, fixed, table = split(nnx.eval_shape(lambda: _draw_network(config, spec, key)))

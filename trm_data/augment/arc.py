@@ -136,7 +136,7 @@ def element_index(seed: int, puzzle_key: int, k: int) -> int:
     """The index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct.
 
     Raises:
-        ValueError: k is not in 0..NUM_SYMMETRIES - 1.
+        ValueError: K is not in 0..NUM_SYMMETRIES - 1.
     """
     if not 0 <= k < NUM_SYMMETRIES:
         raise ValueError(f"k: got {k}, allowed is 0 to {NUM_SYMMETRIES - 1}")
@@ -155,10 +155,10 @@ def distinct_augmentations(
     compared by 64-bit hashes: among the five thousand of a task a false equality has odds of about 1e-12.
 
     Args:
-        tasks: the pairs of each task, training and test, at least one.
+        tasks: The pairs of each task, training and test, at least one.
         puzzle_keys: `puzzle_key` of each task.
-        seed: of the dataset.
-        aug: augmentations wanted besides the original.
+        seed: Of the dataset.
+        aug: Augmentations wanted besides the original.
 
     Raises:
         ValueError: A number that is not allowed, a task without pairs, a grid that is no ARC grid.
@@ -192,13 +192,13 @@ class ArcAugmenter:
     The chosen one takes its two draws as well, so that an example's offset needs only the draws before it.
 
     Args:
-        tokens_in: inputs at offset (0, 0), [E, 900], as `encode_pairs` makes them.
-        tokens_out: outputs likewise, PAD where unknown.
-        sizes: rows and columns of the input, then of the output (0 where unknown), [E, 4].
-        first_examples: group g has the examples first_examples[g] to first_examples[g + 1] - 1; [G + 1].
+        tokens_in: Inputs at offset (0, 0), [E, 900], as `encode_pairs` makes them.
+        tokens_out: Outputs likewise, PAD where unknown.
+        sizes: Rows and columns of the input, then of the output (0 where unknown), [E, 4].
+        first_examples: Group g has the examples first_examples[g] to first_examples[g + 1] - 1; [G + 1].
         puzzle_keys: `puzzle_key` of each group's task, [G].
-        seed: of the dataset.
-        translate: whether to translate; test rows are not.
+        seed: Of the dataset.
+        translate: Whether to translate; test rows are not.
 
     Raises:
         ValueError: Shapes or values that do not fit.
@@ -252,10 +252,10 @@ class ArcAugmenter:
 
         Args:
             groups: [N], contiguous.
-            ks: likewise.
-            examples: likewise, position within the group.
+            ks: Likewise.
+            examples: Likewise, position within the group.
             inputs: [N, 900], contiguous, is overwritten.
-            labels: likewise; all PAD where the output is not known.
+            labels: Likewise; all PAD where the output is not known.
 
         Returns:
             Elements and offsets.
@@ -295,8 +295,8 @@ def untranslate(
 
     Args:
         inputs: [N, 900], contiguous.
-        labels: likewise; a row may be all PAD.
-        offsets: row and column offset of each row, uint8 [N, 2].
+        labels: Likewise; a row may be all PAD.
+        offsets: Row and column offset of each row, uint8 [N, 2].
 
     Raises:
         ValueError: A row is not the encoding of a grid at its offset; says which.

@@ -276,10 +276,10 @@ def distinct(
 
     Args:
         sums: `colour_words` of the task's examples, [E, 8, 10].
-        keys: round keys of the task's augmentations.
-        attempts: the largest k.
-        table: a power of two of places, more than there are in `ks`; is overwritten.
-        ks: is overwritten; ks[0] is 0.
+        keys: Round keys of the task's augmentations.
+        attempts: The largest k.
+        table: A power of two of places, more than there are in `ks`; is overwritten.
+        ks: Is overwritten; ks[0] is 0.
 
     Returns:
         How many were written.

@@ -113,7 +113,7 @@ class SudokuSymmetry:
         """Return the element of an index.
 
         Raises:
-            ValueError: the index is not in 0..num_elements - 1.
+            ValueError: The index is not in 0..num_elements - 1.
         """
         shape = radices(box_rows, box_columns)
         index = int(index)
@@ -138,7 +138,7 @@ class SudokuSymmetry:
         """The index of this element.
 
         Raises:
-            ValueError: there are more symmetries than indices and this element has none.
+            ValueError: There are more symmetries than indices and this element has none.
         """
         shape = radices(self.box_rows, self.box_columns)
         side = self.box_rows * self.box_columns
@@ -178,7 +178,7 @@ class SudokuSymmetry:
         """Return the symmetry that applies `other` first, then this one.
 
         Raises:
-            ValueError: the two are for different boxes.
+            ValueError: The two are for different boxes.
         """
         if (self.box_rows, self.box_columns) != (other.box_rows, other.box_columns):
             raise ValueError(
@@ -201,7 +201,7 @@ def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: in
     The others are a keyed permutation of all indices but 0, so distinct by construction.
 
     Raises:
-        ValueError: k is not in 0..num_elements - 1.
+        ValueError: K is not in 0..num_elements - 1.
     """
     count = num_elements(box_rows, box_columns)
     if not 0 <= k < count:
@@ -221,12 +221,12 @@ class SudokuAugmenter:
         puzzles: [G, S]; a clue is equal to the solution's value.
         solutions: [G, S], complete.
         keys: [G], names of the puzzles, at least 0.
-        seed: of the dataset.
+        seed: Of the dataset.
         box_rows: R.
         box_columns: C.
 
     Raises:
-        ValueError: shapes or values that do not fit.
+        ValueError: Shapes or values that do not fit.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class SudokuAugmenter:
         """Write one row for each slot: its group under the symmetry of its k.
 
         Raises:
-            ValueError: shapes or indices that do not fit.
+            ValueError: Shapes or indices that do not fit.
         """
         from trm_data.augment import sudoku_kernels
 

@@ -32,14 +32,14 @@ def _write_image(
     """Append the cells of one image to a form, naming colours as they come.
 
     Args:
-        source: tokens of a grid.
-        dihedral: which image.
-        rows: of the grid.
-        columns: of the grid.
-        names: new name of each colour, 0 where it has none yet; is written.
-        named: how many have one.
-        form: is written from `length`.
-        length: bytes that are there.
+        source: Tokens of a grid.
+        dihedral: Which image.
+        rows: Of the grid.
+        columns: Of the grid.
+        names: New name of each colour, 0 where it has none yet; is written.
+        named: How many have one.
+        form: Is written from `length`.
+        length: Bytes that are there.
 
     Returns:
         `named` and `length` after it.

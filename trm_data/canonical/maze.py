@@ -22,7 +22,7 @@ def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]
     """Return a name for each maze's class: blake2b of 16 bytes over R, C and the smallest image, hexadecimal.
 
     Raises:
-        ValueError: sizes, shapes or tokens that are not allowed.
+        ValueError: Sizes, shapes or tokens that are not allowed.
     """
     start = hashlib.blake2b(bytes((rows, columns)), digest_size=16)
     names: list[str] = []
@@ -37,7 +37,7 @@ def layout_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[st
     """Return `maze_hashes` of the walls alone: equal for mazes that differ in S and G only.
 
     Raises:
-        ValueError: as `maze_hashes`.
+        ValueError: As `maze_hashes`.
     """
     inputs = check_tokens("inputs", inputs, rows, columns)
     walls = np.where(inputs == MAZE_WALL, np.uint8(MAZE_WALL), np.uint8(MAZE_FREE))

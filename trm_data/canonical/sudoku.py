@@ -41,7 +41,7 @@ def canonicalize(
         box_columns: C.
 
     Raises:
-        ValueError: shapes or values that do not fit, or a solution that does not extend its puzzle.
+        ValueError: Shapes or values that do not fit, or a solution that does not extend its puzzle.
     """
     from trm_data.canonical import sudoku_kernels  # imports numba
 

@@ -30,7 +30,7 @@ def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) 
     """Return tokens [N, S] of mazes, contiguous.
 
     Raises:
-        ValueError: a size that is not allowed, another shape or dtype, or a value that is no token of a cell.
+        ValueError: A size that is not allowed, another shape or dtype, or a value that is no token of a cell.
     """
     check_maze_size(rows, columns)
     if tokens.ndim != 2 or tokens.shape[1] != rows * columns or tokens.dtype != np.uint8:
@@ -48,7 +48,7 @@ def check_inputs(inputs: NDArray[np.uint8], rows: int, columns: int) -> NDArray[
     """Return inputs [N, S], contiguous, each with one start, one goal and no path.
 
     Raises:
-        ValueError: as `check_tokens`, or a row with another number of them.
+        ValueError: As `check_tokens`, or a row with another number of them.
     """
     inputs = check_tokens("inputs", inputs, rows, columns)
     for token, name, expected in ((MAZE_START, "S", 1), (MAZE_GOAL, "G", 1), (MAZE_PATH, "o", 0)):

@@ -45,13 +45,13 @@ def generate_hard(
     """Return puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, 81].
 
     Args:
-        seed: unsigned 64-bit.
-        stream: keeps series apart that share a seed, as training and test.
-        start: first puzzle number.
+        seed: Unsigned 64-bit.
+        stream: Keeps series apart that share a seed, as training and test.
+        start: First puzzle number.
         count: N.
 
     Raises:
-        ValueError: a number that is not allowed.
+        ValueError: A number that is not allowed.
     """
     puzzles, solutions, _ = generate_counted(seed, stream, start, count)
     return puzzles, solutions

@@ -57,7 +57,7 @@ def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tu
     """Return the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5.
 
     Raises:
-        SpecError: shares that are not allowed, or no whole number of walls between them.
+        SpecError: Shares that are not allowed, or no whole number of walls between them.
     """
     if not 0 <= wall_low <= wall_high < 1:
         raise SpecError(f"wall shares: got {wall_low} to {wall_high}, allowed is 0 <= low <= high < 1")
@@ -110,20 +110,20 @@ def generate_mazes(
     """Return inputs number `start` to `start + count - 1`, uint8 [count, S].
 
     Args:
-        seed: unsigned 64-bit.
-        stream: keeps series apart that share a seed, as training and test.
-        start: first maze number.
+        seed: Unsigned 64-bit.
+        stream: Keeps series apart that share a seed, as training and test.
+        start: First maze number.
         count: N.
         rows: 3 to 64.
         columns: 3 to 64.
-        min_path: least number of steps from S to G.
-        wall_low: least share of the cells that are walls.
-        wall_high: largest share of the cells that are walls.
-        most_layouts: layouts tried for one maze.
+        min_path: Least number of steps from S to G.
+        wall_low: Least share of the cells that are walls.
+        wall_high: Largest share of the cells that are walls.
+        most_layouts: Layouts tried for one maze.
 
     Raises:
-        SpecError: options that are not allowed, or that no maze was found for.
-        ValueError: a size or number that is not allowed.
+        SpecError: Options that are not allowed, or that no maze was found for.
+        ValueError: A size or number that is not allowed.
     """
     return _generate(seed, stream, start, count, rows, columns, min_path, wall_low, wall_high, most_layouts)[
         0

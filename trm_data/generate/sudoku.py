@@ -29,15 +29,15 @@ def generate(
     """Return puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, S].
 
     Args:
-        seed: unsigned 64-bit.
-        stream: keeps series apart that share a seed, as training and test.
-        start: first puzzle number.
+        seed: Unsigned 64-bit.
+        stream: Keeps series apart that share a seed, as training and test.
+        start: First puzzle number.
         count: N.
         box_rows: R.
         box_columns: C.
 
     Raises:
-        ValueError: a number or box shape that is not allowed.
+        ValueError: A number or box shape that is not allowed.
     """
     from trm_data.generate import sudoku_kernels  # imports numba
 

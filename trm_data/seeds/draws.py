@@ -41,7 +41,7 @@ def check_word(name: str, value: int) -> int:
     """Return `value` as an int if it is an unsigned 64-bit integer.
 
     Raises:
-        ValueError: it is not in 0..2**64 - 1.
+        ValueError: It is not in 0..2**64 - 1.
     """
     value = int(value)
     if not 0 <= value <= _MASK:

@@ -240,7 +240,7 @@ def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[n
     """Return `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS].
 
     Raises:
-        ValueError: a name below 0.
+        ValueError: A name below 0.
     """
     names = np.ascontiguousarray(names, np.int64)
     if len(names) and int(names.min()) < 0:

@@ -33,7 +33,7 @@ def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabel
     """Return the labels of the published rule.
 
     Raises:
-        ValueError: sizes, shapes or tokens that are not allowed, or a row without exactly one S and one G.
+        ValueError: Sizes, shapes or tokens that are not allowed, or a row without exactly one S and one G.
     """
     from trm_data.solve import maze_kernels  # imports numba
 
@@ -50,7 +50,7 @@ def path_problems(
     """Say what is wrong with each label, whichever of the shortest paths it marks; None if nothing.
 
     Raises:
-        ValueError: as `label_mazes`, or labels that are no tokens of cells.
+        ValueError: As `label_mazes`, or labels that are no tokens of cells.
     """
     from trm_data.solve import maze_kernels  # imports numba
 

@@ -41,7 +41,7 @@ def solve(
     """Search each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no bound).
 
     Raises:
-        ValueError: boxes, shapes or values that are not allowed.
+        ValueError: Boxes, shapes or values that are not allowed.
     """
     from trm_data.solve.sudoku_kernels import (
         FIRST_CELL,  # imports numba, which describing a solver does not need
@@ -67,7 +67,7 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
     all of them. It correlates with tdoku's guess count, which belongs to one presentation.
 
     Raises:
-        ValueError: boxes, shapes or values that are not allowed.
+        ValueError: Boxes, shapes or values that are not allowed.
     """
     from trm_data.solve.sudoku_kernels import PAIR  # imports numba
 

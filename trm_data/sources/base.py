@@ -185,7 +185,7 @@ def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
     """Bytes of a file, decompressed where its name says gzip.
 
     Raises:
-        SourceError: gzip under another name, or a broken gzip file.
+        SourceError: Gzip under another name, or a broken gzip file.
     """
     with path.open("rb") as raw:
         magic = raw.read(2)

@@ -38,7 +38,7 @@ def make_mesh(model_parallel: int = 1) -> Mesh:
     """A mesh over all devices: `model_parallel` along `model`, the others along `data`.
 
     Raises:
-        ConfigError: if the number of devices is not a multiple of `model_parallel`.
+        ConfigError: The number of devices is not a multiple of `model_parallel`.
     """
     devices = np.array(jax.devices())
     if model_parallel < 1 or devices.size % model_parallel:
@@ -72,9 +72,9 @@ def jit_train_step(train_step: Callable[..., Any], mesh: Mesh, state: Any) -> Ca
     """Compiles a training step over the mesh; the state it is given is donated.
 
     Args:
-        train_step: from `make_train_step`.
-        mesh: from `make_mesh`.
-        state: the state, or its shapes.
+        train_step: From `make_train_step`.
+        mesh: From `make_mesh`.
+        state: The state, or its shapes.
     """
     shardings = state_shardings(mesh, state)
     return jax.jit(

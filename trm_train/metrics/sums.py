@@ -31,11 +31,11 @@ def metric_sums(
     """Sums over the batch.
 
     Args:
-        losses: of every slot.
-        q_halt: halting logits.
-        steps: supervision steps each slot has spent on its example.
-        counted: slots that count (halted at this step); those without labels are left out here.
-        weight: rows that are real, None for all; the others add to nothing.
+        losses: Of every slot.
+        q_halt: Halting logits.
+        steps: Supervision steps each slot has spent on its example.
+        counted: Slots that count (halted at this step); those without labels are left out here.
+        weight: Rows that are real, None for all; the others add to nothing.
 
     Returns:
         `count`, `exact_accuracy`, `q_halt_accuracy`, `steps` as int32 and `accuracy`, `lm_loss`,

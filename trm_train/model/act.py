@@ -48,9 +48,9 @@ def initial_carry(batch: int, cells: int, states: States) -> Carry:
     """A carry whose slots have all halted: the first step fills every one of them from its batch.
 
     Args:
-        batch: slots B.
+        batch: Slots B.
         cells: S of a row.
-        states: arrays, or shapes, like the network's states.
+        states: Arrays, or shapes, like the network's states.
     """
     return Carry(
         states=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), states),

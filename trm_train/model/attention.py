@@ -38,7 +38,7 @@ class Attention(nnx.Module):
     Args:
         width: D.
         num_heads: H, a divisor of D.
-        rope: whether queries and keys are turned by their position (all L of them).
+        rope: Whether queries and keys are turned by their position (all L of them).
     """
 
     def __init__(self, width: int, num_heads: int, *, rope: bool, rngs: nnx.Rngs):

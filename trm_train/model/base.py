@@ -68,9 +68,9 @@ class Network(nnx.Module):
         """The states after one supervision step; its gradient is what the published network of this kind lets flow.
 
         Args:
-            states: before it.
-            inputs: tokens of the slots' current examples.
-            puzzle_rows: row of the puzzle-embedding table for each slot, None without puzzle positions.
+            states: Before it.
+            inputs: Tokens of the slots' current examples.
+            puzzle_rows: Row of the puzzle-embedding table for each slot, None without puzzle positions.
         """
         raise NotImplementedError
 

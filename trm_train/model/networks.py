@@ -19,12 +19,12 @@ def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> N
     """A network with freshly drawn parameters.
 
     Args:
-        config: of the model.
-        spec: of the dataset.
-        rngs: with the streams `params` and `latents`.
+        config: Of the model.
+        spec: Of the dataset.
+        rngs: With the streams `params` and `latents`.
 
     Raises:
-        ConfigError: the network cannot be as configured.
+        ConfigError: The network cannot be as configured.
     """
     config.check()
     return NETWORKS[config.architecture](config, spec, rngs=rngs)

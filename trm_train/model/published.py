@@ -56,7 +56,7 @@ def params_from_published(config: ModelConfig, tensors: Mapping[str, np.ndarray]
     """The tree of trained parameters, float32.
 
     Raises:
-        CheckpointError: if one is missing.
+        CheckpointError: One is missing.
     """
     tree: dict[str, Any] = {}
     for name, path, transposed in parameter_names(config):
@@ -88,7 +88,7 @@ def weights_from_published(
     """Parameters, fixed latents and the (padded) puzzle table from a published state.
 
     Raises:
-        CheckpointError: if a parameter is missing or unknown, or the table has another shape than configured.
+        CheckpointError: A parameter is missing or unknown, or the table has another shape than configured.
     """
     tensors = without_prefix(tensors)
     expected = {name for name, _, _ in parameter_names(config)} | set(FIXED)

@@ -40,11 +40,11 @@ def recurse(
 
     Args:
         level: f(z, injection).
-        z_h: answer state.
-        z_l: latent state.
-        e: embedded input.
-        h_cycles: updates of z_H; gradient flows through the last one only.
-        l_cycles: updates of z_L for each update of z_H.
+        z_h: Answer state.
+        z_l: Latent state.
+        e: Embedded input.
+        h_cycles: Updates of z_H; gradient flows through the last one only.
+        l_cycles: Updates of z_L for each update of z_H.
 
     Returns:
         The new z_H and z_L.

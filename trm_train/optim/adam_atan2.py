@@ -35,10 +35,10 @@ def adam_atan2(
     """Makes the transformation.
 
     Args:
-        learning_rate: rate at an optimizer step, counted from 1.
-        beta1: decay of the first moment.
-        beta2: decay of the second moment.
-        weight_decay: decoupled; it acts on every parameter.
+        learning_rate: Rate at an optimizer step, counted from 1.
+        beta1: Decay of the first moment.
+        beta2: Decay of the second moment.
+        weight_decay: Decoupled; it acts on every parameter.
     """
 
     def init(params: Any) -> AdamATan2State:

@@ -25,11 +25,11 @@ def rate_factor(
     it stays.
 
     Args:
-        step: the step being taken, from 1.
+        step: The step being taken, from 1.
         warmup_steps: 0 for none.
-        total_steps: of the run.
+        total_steps: Of the run.
         min_ratio: 1.0 keeps the rate constant after the warm-up.
-        schedule: shape of the decay: half a cosine, or a straight line.
+        schedule: Shape of the decay: half a cosine, or a straight line.
     """
     t = step.astype(jnp.float32)
     warmup = jnp.minimum(t / max(warmup_steps, 1), 1.0)

@@ -24,11 +24,11 @@ def sign_sgd(
     A sum of exactly zero still decays its row; rows of no slot do not change.
 
     Args:
-        table: the puzzle-embedding table.
-        slot_grads: gradient of the loss with respect to the row each slot looked up.
-        identifiers: of the slots' current examples.
-        learning_rate: at this step.
-        weight_decay: times the learning rate, of the rows in this batch.
+        table: The puzzle-embedding table.
+        slot_grads: Gradient of the loss with respect to the row each slot looked up.
+        identifiers: Of the slots' current examples.
+        learning_rate: At this step.
+        weight_decay: Times the learning rate, of the rows in this batch.
     """
     slots, past_the_end = identifiers.shape[0], table.shape[0]
     rows, segment = jnp.unique(identifiers, return_inverse=True, size=slots, fill_value=past_the_end)

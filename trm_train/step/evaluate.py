@@ -51,11 +51,11 @@ def make_eval_step(
     """Makes `eval_step(weights, batch) -> EvalOutputs`: every row, a fixed number of steps, no halting.
 
     Args:
-        config: of the run.
-        spec: of the dataset.
-        model: definition from `init_state`.
-        steps: supervision steps; None for `halt_max_steps`.
-        return_logits: whether the outputs hold the logits of the last step.
+        config: Of the run.
+        spec: Of the dataset.
+        model: Definition from `init_state`.
+        steps: Supervision steps; None for `halt_max_steps`.
+        return_logits: Whether the outputs hold the logits of the last step.
     """
     num_steps = config.model.halt_max_steps if steps is None else steps
 

@@ -54,10 +54,10 @@ def make_train_step(
     """Makes `train_step(state, batch) -> (state, metrics)`: pure, to be jitted with the state donated.
 
     Args:
-        config: of the run.
-        spec: of the dataset.
-        model: definition from `init_state`.
-        with_detail: the step returns (state, metrics, Detail); everything else is the same.
+        config: Of the run.
+        spec: Of the dataset.
+        model: Definition from `init_state`.
+        with_detail: The step returns (state, metrics, Detail); everything else is the same.
     """
     return _Step(config, spec, model, make_optimizer(config), make_schedule(config), with_detail).train_step
 
