@@ -1,23 +1,23 @@
-"""Which checkpoint is evaluated, what an evaluation's id depends on, and what the writer refuses."""
+"""Which checkpoint is evaluated, on which split, and that evaluating again replaces."""
 
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from tests.trm_eval.conftest import Evaluated
+from trm_data.build.flow import build_dataset
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
-from trm_eval.errors import EvalError, ResultError
-from trm_eval.evaluate import choose_step
-from trm_eval.score.cells import labelled_cells, wrong_cells
-from trm_eval.tables.query import load_query, named_queries
-from trm_eval.tables.schema import TABLES, comments
-from trm_eval.tables.writer import token_lists, write_table
+from trm_eval.errors import EvalError
+from trm_eval.evaluate import choose_step, evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import COMMITTED
 from trm_train.metrics.table import MetricTable
+from trm_train.run.record import list_runs
+from trm_train.run.sync import sync_runs
 
 
 @pytest.fixture
@@ -56,42 +56,51 @@ def test_a_run_without_checkpoints(tmp_path: Path) -> None:
         choose_step(Folder(LocalStore(tmp_path), "run"), "last")
 
 
-def test_padding_is_no_cell() -> None:
-    labels = np.array([[0, 2, 3], [2, 2, 2]], np.uint8)
-    predictions = np.array([[9, 2, 4], [2, 2, 2]], np.uint8)
-    np.testing.assert_array_equal(wrong_cells(predictions, labels), [1, 0])
-    np.testing.assert_array_equal(labelled_cells(labels), [2, 3])
+def test_a_run_without_validation_has_no_best(evaluated: Evaluated, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints" / "weights" / "10"
+    folder.mkdir(parents=True)
+    (folder / COMMITTED).touch()
+    with pytest.raises(
+        EvalError, match="has no validated checkpoint to call the best; use --checkpoint last"
+    ):
+        choose_step(Folder(LocalStore(tmp_path.parent), tmp_path.name), "best")
 
 
-def test_token_lists_keep_their_rows() -> None:
-    tokens = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    assert token_lists(tokens).to_pylist() == tokens.tolist()
+@pytest.mark.parametrize("limit", [12, 13, 10**9])
+def test_a_limit_beyond_the_split_is_none(evaluated: Evaluated, limit: int) -> None:
+    again = evaluate_run(evaluated.layout, evaluated.folder, EvalRequest(limit=limit))
+    assert again.row["evaluation"] == evaluated.row["evaluation"]
+    assert again.row["row_limit"] == 0
+    count = "SELECT (SELECT count(*) FROM all_evals), (SELECT count(*) FROM all_predictions)"
+    assert query_results(evaluated.layout, count).rows == [(1, 12)]  # it has replaced itself
 
 
-def test_rows_that_do_not_fit_the_schema_are_refused(tmp_path: Path) -> None:
+def test_the_row_counts_what_was_evaluated(evaluated: Evaluated) -> None:
+    row = evaluated.row
+    assert (row["split"], row["split_digest"]) == ("test", evaluated.test.split_digest)
+    assert (row["count"], row["cells"], row["supervision_steps"]) == (12, 12 * 36, 3)
+    assert row["parts"] == [f"{row['evaluation']}-00000"]
+    query = "SELECT count(*), sum(wrong_cells), count_if(exact) FROM predictions WHERE evaluation = ?"
+    counted = query_results(evaluated.layout, query, [row["evaluation"]]).rows
+    assert counted == [(row["count"], row["wrong_cells"], row["exact_count"])]
+
+
+def test_the_dataset_must_be_the_one_it_learned_from(
+    evaluated: Evaluated, tmp_path: Path, request_small: Any
+) -> None:
     layout = resolve_root(tmp_path)
-    with pytest.raises(ResultError, match="could not be written"):
-        write_table(layout, "runs", "e", "r", "run", [{"seed": "not a number"}])
-    with pytest.raises(ResultError):
-        write_table(layout, "runs", "e", "r", "run", pa.table({"seed": [1]}))
-    assert not list(tmp_path.rglob("*.parquet"))
+    sync_runs(evaluated.layout, layout, [], None)
+    build_dataset(request_small(seed=4), layout, shard_examples=200)
+    (folder,) = list_runs(layout)
+    with pytest.raises(EvalError, match="the run learned from"):
+        evaluate_run(layout, folder, EvalRequest())
+    assert not layout.results.names()
 
 
-def test_writing_again_replaces(tmp_path: Path) -> None:
+def test_a_dataset_without_held_out_rows(evaluated: Evaluated, tmp_path: Path, request_small: Any) -> None:
     layout = resolve_root(tmp_path)
-    for seed in (1, 2):
-        path = Path(write_table(layout, "runs", "e", "r", "run", [{"seed": seed}]))
-    assert pq.read_table(path)["seed"].to_pylist() == [2]
-    assert [file.name for file in path.parent.iterdir()] == ["run.parquet"]
-
-
-def test_every_column_of_every_table_has_a_comment() -> None:
-    for table in TABLES:
-        assert all(comments(table).values()), table
-
-
-def test_every_named_query_says_what_it_answers() -> None:
-    assert set(named_queries()) >= {"accuracy_by_rating", "evals", "training_curve", "wrong_cells", "halting"}
-    for name, answers in named_queries().items():
-        assert answers.endswith((".", "answers are.")) or ":" in answers, name
-        assert load_query(name).rstrip().endswith(";")
+    sync_runs(evaluated.layout, layout, [], None)
+    build_dataset(request_small(val_size=0, test_size=0), layout, shard_examples=200)
+    (folder,) = list_runs(layout)
+    with pytest.raises(EvalError, match=r"dataset small has no held-out split; evaluate on --split train"):
+        evaluate_run(layout, folder, EvalRequest())

@@ -1,0 +1,86 @@
+"""The tables of the runs as they are, from their folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trm_eval.conftest import Evaluated
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval.tables.live import live_parts, live_runs
+from trm_eval.tables.query import query_results
+from trm_train.run.observe import STATUS_FILE, read_status
+from trm_train.run.record import CONFIG_FILE
+from trm_train.run.sync import sync_runs
+
+
+@pytest.fixture
+def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
+    """A root with a copy of the run, which a test may change."""
+    layout = resolve_root(tmp_path)
+    sync_runs(evaluated.layout, layout, [], None)
+    return layout
+
+
+def test_a_run_is_a_row_with_its_state(evaluated: Evaluated) -> None:
+    table, runs, problems = live_runs(evaluated.layout)
+    (row,) = table.to_pylist()
+    status = read_status(evaluated.folder)
+    assert status is not None
+    assert (row["experiment"], row["run"], row["state"]) == ("tiny", evaluated.record.run, "finished")
+    assert (row["step"], row["total_steps"], row["dataset"]) == (12, 12, "small")
+    assert row["train_seconds"] == status.seconds > 0
+    assert row["heartbeat"].isoformat(timespec="milliseconds") == status.heartbeat
+    assert json.loads(row["config"])["model"]["hidden_size"] == 16
+    assert [folder.name for folder, _ in runs] == [evaluated.record.run]
+    assert problems == []
+
+
+def test_its_metric_parts_are_named_with_it(evaluated: Evaluated) -> None:
+    _, runs, _ = live_runs(evaluated.layout)
+    parts = live_parts(runs)
+    assert {(experiment, run) for _, _, experiment, run in parts} == {("tiny", evaluated.record.run)}
+    assert all(folder.current(name) is not None for folder, name, _, _ in parts)
+
+
+def test_a_root_without_runs(tmp_path: Path) -> None:
+    table, runs, problems = live_runs(resolve_root(tmp_path))
+    assert (table.num_rows, runs, problems) == (0, [], [])
+    assert "heartbeat" in table.column_names
+
+
+def test_a_record_that_cannot_be_read_is_a_problem_and_no_row(copied: Layout, evaluated: Evaluated) -> None:
+    folder = copied.runs.within(evaluated.folder.path.removeprefix("runs/"))
+    folder.write(CONFIG_FILE, b"[]")
+    table, runs, problems = live_runs(copied)
+    assert (table.num_rows, runs) == (0, [])
+    assert "is no record of a run" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"heartbeat": "yesterday"},
+        {"heartbeat": "2026-01-01T00:00:00"},
+        {"heartbeat": 7},
+        {"step": "many"},
+        {"step": None},
+        {"state": "asleep"},
+        {"seconds": [1]},
+        {"loss": "small"},
+        {"unknown": 1},
+    ],
+)
+def test_a_status_that_cannot_be_breaks_no_query(
+    copied: Layout, evaluated: Evaluated, changes: dict[str, Any]
+) -> None:
+    folder = copied.runs.within(evaluated.folder.path.removeprefix("runs/"))
+    content = folder.read(STATUS_FILE)
+    assert content is not None
+    folder.write(STATUS_FILE, json.dumps({**json.loads(content), **changes}).encode())
+    assert read_status(folder) is None
+    found = query_results(copied, "SELECT run, total_steps, state, heartbeat FROM runs").rows
+    assert found == [(evaluated.record.run, 12, None, None)]

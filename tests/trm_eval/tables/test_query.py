@@ -1,0 +1,71 @@
+"""SQL over results: named queries, one statement, one evaluation, and what is left out is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.trm_eval.conftest import Evaluated
+from trm_data.errors import QueryError
+from trm_data.storage.root import resolve_root
+from trm_eval.tables.query import (
+    WHICH_EVALUATION,
+    load_query,
+    named_queries,
+    query_evaluation,
+    query_results,
+    query_text,
+)
+
+
+def test_every_named_query_says_what_it_answers() -> None:
+    assert set(named_queries()) >= {"accuracy_by_rating", "evals", "training_curve", "wrong_cells", "halting"}
+    for name, answers in named_queries().items():
+        assert answers.endswith((".", "answers are.")) or ":" in answers, name
+        assert load_query(name).rstrip().endswith(";")
+
+
+@pytest.mark.parametrize("name", list(named_queries()))
+def test_every_named_query_runs_on_results_and_on_an_empty_root(
+    evaluated: Evaluated, name: str, tmp_path: object
+) -> None:
+    found = query_results(evaluated.layout, f"@{name}")
+    assert found.rows, name
+    assert query_results(resolve_root(str(tmp_path)), f"@{name}").columns == found.columns
+
+
+def test_a_query_is_itself_or_a_name() -> None:
+    assert query_text("SELECT 1") == "SELECT 1"
+    assert query_text("@evals") == load_query("evals")
+    with pytest.raises(QueryError, match=r"no query @eval; there are: @accuracy"):
+        query_text("@eval")
+
+
+def test_a_named_query_of_one_evaluation_says_nothing_of_which(evaluated: Evaluated) -> None:
+    found = query_evaluation(evaluated.layout, "wrong_cells", evaluated.row["evaluation"])
+    assert not set(found.columns) & set(WHICH_EVALUATION)
+    assert query_evaluation(evaluated.layout, "wrong_cells", "another").rows == []
+
+
+def test_rates_are_those_of_the_sums(evaluated: Evaluated) -> None:
+    query = "SELECT exact_accuracy, cell_accuracy, q_halt_accuracy FROM evals"
+    row = evaluated.row
+    assert query_results(evaluated.layout, query).rows == [
+        (
+            row["exact_count"] / row["count"],
+            1 - row["wrong_cells"] / row["cells"],
+            row["q_halt_right_count"] / row["count"],
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT 1; SELECT 2", "one SQL statement"),
+        ("SELECT nothing FROM runs", "nothing"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
+    ],
+)
+def test_queries_that_cannot_be(evaluated: Evaluated, sql: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        query_results(evaluated.layout, sql)

@@ -1,0 +1,61 @@
+"""Predictions become parts of a table as they come; the sums are those of the rows written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.trm_eval.conftest import Evaluated
+from trm_data.storage.root import resolve_root
+from trm_eval import predictions
+from trm_eval.infer import Inferred
+from trm_eval.predictions import PredictionWriter
+
+
+def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> Inferred:
+    """Right answers for some rows, but for `wrong` cells of the first."""
+    tokens = evaluated.test.read(np.arange(first, first + count))["labels"].astype(np.uint8)
+    tokens[0, :wrong] = tokens[0, :wrong] % 7 + 2
+    return Inferred(
+        first_row=first,
+        predictions=tokens,
+        q_halt_logits=np.linspace(-1, 1, count, dtype=np.float32),
+        halt_steps=np.arange(count, dtype=np.int32) % 3,
+        metrics={},
+        seconds=1.0,
+    )
+
+
+def test_parts_are_written_as_rows_come(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predictions, "PART_EXAMPLES", 4)
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    written = []
+    for first, count in ((0, 3), (3, 3), (6, 4), (10, 2)):
+        writer.add(batch(evaluated, first, count, wrong=2 if first == 3 else 0))
+        written.append(len(writer.parts))
+    assert written == [0, 1, 2, 2]
+    writer.finish()
+    assert writer.parts == ["e-00000", "e-00001", "e-00002"]
+    assert (writer.exact, writer.cells, writer.wrong_cells) == (11, 12 * 36, 2)
+
+    files = [next(tmp_path.rglob(f"{part}.parquet")) for part in writer.parts]
+    tables = [pq.read_table(file, partitioning=None) for file in files]
+    assert [table.num_rows for table in tables] == [6, 4, 2]
+    assert [set(table["part"].to_pylist()) for table in tables] == [{part} for part in writer.parts]
+    assert [row for table in tables for row in table["row"].to_pylist()] == list(range(12))
+    assert tables[0]["wrong_cells"].to_pylist() == [0, 0, 0, 2, 0, 0]
+    assert tables[0]["exact"].to_pylist() == [True, True, True, False, True, True]
+    assert tables[1]["halt_step"].to_pylist() == [None, 1, 2, None]  # 0 is none
+    picks = evaluated.test.groups.picks(np.arange(12))
+    assert [group for table in tables for group in table["group_index"].to_pylist()] == picks.groups.tolist()
+
+
+def test_an_evaluation_without_rows_writes_no_part(evaluated: Evaluated, tmp_path: Path) -> None:
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    writer.finish()
+    assert (writer.parts, writer.exact, list(tmp_path.rglob("*.parquet"))) == ([], 0, [])

@@ -1,0 +1,54 @@
+"""Puzzles with their predictions, as the tables and the dataset have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.trm_eval.conftest import Evaluated
+from trm_data.build.flow import build_dataset
+from trm_data.kinds.registry import load_kind
+from trm_data.storage.root import resolve_root
+from trm_eval.errors import ResultError
+from trm_eval.show import show_predictions
+from trm_eval.sync import sync_results
+from trm_eval.tables.query import query_results
+
+
+def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
+    shown = show_predictions(evaluated.layout, evaluated.record.run, count=3, which="any")
+    assert [(puzzle.split, puzzle.row) for puzzle in shown] == [("test", 0), ("test", 1), ("test", 2)]
+    kind, spec = load_kind("sudoku"), evaluated.test.manifest.spec
+    rows = evaluated.test.read(np.arange(3))
+    query = "SELECT prediction, wrong_cells FROM predicted_puzzles ORDER BY row LIMIT 3"
+    for i, (prediction, wrong) in enumerate(query_results(evaluated.layout, query).rows):
+        assert shown[i].puzzle == kind.draw(rows["inputs"][i].astype(np.uint8), spec).text()
+        assert shown[i].solution == kind.draw(rows["labels"][i].astype(np.uint8), spec).text()
+        assert shown[i].prediction == kind.draw(np.array(prediction, np.uint8), spec).text()
+        assert (shown[i].wrong_cells, shown[i].exact) == (wrong, wrong == 0)
+
+
+def test_wrong_ones_are_wrong_and_right_ones_are_named_as_missing(evaluated: Evaluated) -> None:
+    run = evaluated.record.run
+    assert evaluated.row["exact_count"] == 0  # twelve steps teach nothing
+    assert len(show_predictions(evaluated.layout, run, count=99, which="wrong")) == 12
+    for which in ("right", "guessing"):
+        with pytest.raises(ResultError, match=f"has no puzzles that are {which} in evaluation"):
+            show_predictions(evaluated.layout, run, count=1, which=which)
+
+
+def test_a_run_that_nobody_evaluated(evaluated: Evaluated) -> None:
+    with pytest.raises(ResultError, match=r"other-00000000-s0: was not evaluated yet: trm-eval run other"):
+        show_predictions(evaluated.layout, "other-00000000-s0", count=1, which="any")
+
+
+def test_other_rows_under_the_name_of_the_dataset(
+    evaluated: Evaluated, tmp_path: Path, request_small: object
+) -> None:
+    layout = resolve_root(tmp_path)
+    sync_results(evaluated.layout, layout)
+    build_dataset(request_small(seed=4), layout, shard_examples=200)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(ResultError, match="dataset small has other test rows than"):
+        show_predictions(layout, evaluated.record.run, count=1, which="any")

@@ -1,0 +1,126 @@
+"""What a run says of itself: written once, read back, found by name, and never believed where it cannot be."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trm_train.test_loop import EXPERIMENT, TINY
+from trm_data.manifest import read_manifest
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.errors import ConfigError
+from trm_train.run.record import (
+    CONFIG_FILE,
+    FORMAT_VERSION,
+    RunRecord,
+    extend_record,
+    find_record,
+    find_run,
+    list_runs,
+    make_record,
+    read_record,
+    read_records,
+    run_folder,
+    write_record,
+)
+
+
+@pytest.fixture(scope="module")
+def record(small_layout: Layout) -> RunRecord:
+    return make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return resolve_root(tmp_path)
+
+
+@pytest.fixture
+def folder(layout: Layout, record: RunRecord) -> Folder:
+    """A run that has a record."""
+    folder = run_folder(layout, EXPERIMENT, TINY)
+    write_record(folder, record)
+    return folder
+
+
+def test_a_record_is_read_back(folder: Folder, record: RunRecord) -> None:
+    assert read_record(folder) == record
+    assert folder.path == f"runs/testing/tiny/{record.run}"
+    assert "extended_to" not in json.loads(folder.read(CONFIG_FILE) or b"")
+
+
+def test_the_same_record_is_not_written_again(folder: Folder, record: RunRecord) -> None:
+    before = folder.store.stat(f"{folder.path}/{CONFIG_FILE}")
+    write_record(folder, record)
+    assert folder.store.stat(f"{folder.path}/{CONFIG_FILE}") == before
+
+
+def test_an_extension_stands_beside_the_original(folder: Folder, record: RunRecord) -> None:
+    with pytest.raises(ConfigError, match=r"--extend: not with optim.lr_min_ratio|--extend: above"):
+        extend_record(record, 12)
+    constant = dataclasses.replace(TINY, optim=dataclasses.replace(TINY.optim, lr_min_ratio=1.0))
+    longer = extend_record(dataclasses.replace(record, config=constant), 20)
+    write_record(folder, longer)
+    found = read_record(folder)
+    assert (found.total_steps, found.config.total_steps, found.extended_to) == (20, 12, 20)
+    assert found.identity == record.identity
+    with pytest.raises(ConfigError, match="was extended to 20 already, got 16"):
+        extend_record(found, 16)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no record of a run"),
+        (b"[]", "is no record of a run"),
+        (b"{}", "is no record of a run"),
+        (
+            json.dumps({"format_version": FORMAT_VERSION + 1}).encode(),
+            "newer version of trm-train; upgrade it",
+        ),
+        (json.dumps({"format_version": FORMAT_VERSION, "config": {"warp": 9}}).encode(), "warp"),
+    ],
+)
+def test_records_that_cannot_be(folder: Folder, layout: Layout, content: bytes, message: str) -> None:
+    folder.write(CONFIG_FILE, content)
+    with pytest.raises(ConfigError, match=message):
+        read_record(folder)
+    ((where, problem),) = read_records(layout)
+    assert where == folder
+    assert isinstance(problem, ConfigError)
+
+
+def test_a_folder_without_a_record_is_no_run(layout: Layout) -> None:
+    empty = layout.runs.within("testing/tiny/tiny-00000000-s0")
+    assert find_record(empty) is None
+    with pytest.raises(ConfigError, match=r"is no run \(it has no config.json\)"):
+        read_record(empty)
+    assert list_runs(layout) == []
+
+
+def test_runs_are_found_by_name_folder_and_experiment(folder: Folder, layout: Layout) -> None:
+    for reference in (folder.name, folder.place, "tiny"):
+        assert find_run(layout, reference) == folder
+    with pytest.raises(ConfigError, match=f"no run 'nothing' under .* \\(there are: {folder.name}\\)"):
+        find_run(layout, "nothing")
+    with pytest.raises(ConfigError, match=r"\(there are none yet\)"):
+        find_run(resolve_root(Path(layout.place) / "elsewhere"), "tiny")
+
+
+def test_of_several_runs_one_must_be_named(folder: Folder, layout: Layout, record: RunRecord) -> None:
+    seed = dataclasses.replace(TINY, seed=1)
+    other: Any = run_folder(layout, EXPERIMENT, seed)
+    write_record(other, dataclasses.replace(record, config=seed, run=other.name))
+    with pytest.raises(ConfigError, match=f"tiny has several runs: {folder.name}, {other.name}; name one"):
+        find_run(layout, "tiny")
+    assert find_run(layout, other.name) == other
+
+
+def test_a_folder_elsewhere_is_a_run_too(folder: Folder, layout: Layout, tmp_path_factory: Any) -> None:
+    other = resolve_root(tmp_path_factory.mktemp("other"))
+    assert read_record(find_run(other, folder.place)) == read_record(folder)
