@@ -33,6 +33,10 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # gcsfs reads it when it is first imported, by whichever test: else it asks by gRPC of what kind a bucket is.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 os.environ["JAX_PLATFORMS"] = "cpu"
+# Compiling takes most of the time of the tests that train. Machine code that is not optimized computes the same but for
+# rounding; where bits or golden numbers count, tests start a process with `as_users_run_it`.
+OPTIMIZATION = "--xla_backend_optimization_level=0"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {OPTIMIZATION}".strip()
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["WANDB_MODE"] = "offline"
@@ -45,13 +49,20 @@ LOOPBACK = ("127.", "::1", "localhost")
 
 FIRST = (
     "gcs/test_runs",
-    "e2e/test_train_and_eval",
-    "e2e/test_wheel",
-    "trm_train/",
+    "trm_train/test_sharding",
+    "trm_train/test_step",
+    "trm_train/model/",
     "parity/",
+    "e2e/test_train_and_eval",
+    "trm_train/",
     "determinism/",
+    "e2e/test_trm_data",
 )
-"""Files that take longest begin first, so that no worker is left alone with one at the end."""
+"""Files that take longest begin first, so that no worker is left alone with one at the end.
+
+The first compiles the kernels of Sudoku; meanwhile the second worker does what needs none, so that each kernel is
+compiled once.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,6 +70,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((i for i, name in enumerate(FIRST) if name in item.nodeid), len(FIRST))
 
     items.sort(key=place)
+
+
+def as_users_run_it() -> dict[str, str]:
+    """The environment of a process that computes to the bit what it computes for users."""
+    return {**os.environ, "XLA_FLAGS": os.environ["XLA_FLAGS"].replace(OPTIMIZATION, "").strip()}
 
 
 @pytest.fixture(autouse=True)

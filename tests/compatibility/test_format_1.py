@@ -5,6 +5,8 @@ the checkpoint that the undisturbed run wrote at step 12 (`expected_resume_12.js
 """
 
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -12,9 +14,9 @@ import jax
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import as_users_run_it
 from trm_data.cli import main as trm_data
 from trm_eval.cli import main as trm_eval
-from trm_train.cli import main as trm_train
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format_1_root.tar.xz"
 RUN = "quickstart-c583b53a-s0"
@@ -40,12 +42,18 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_of_the_first_version_goes_on_to_the_same_end(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_the_first_version_goes_on_to_the_same_end(root: Path) -> None:
     expected = json.loads((root / "expected_resume_12.json").read_text())
-    assert call(trm_train, f"run quickstart {OVERRIDES} --tracking none --json --root {root}") == 0
-    result = json.loads(capsys.readouterr().out[:].split("\n}\n")[-2] + "}")
+    arguments = f"run quickstart {OVERRIDES} --tracking none --json --root {root}".split(" ")
+    trained = subprocess.run(
+        [Path(sys.executable).parent / "trm-train", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        env=as_users_run_it(),
+    )
+    result = json.loads(trained.stdout)
     assert (result["run"], result["started_at"], result["step"]) == (RUN, 6, 12)
     folder = root / "runs" / "quickstart" / "quickstart" / RUN
     found = json.loads((folder / "checkpoints" / "resume" / "12" / "meta" / "metadata").read_text())

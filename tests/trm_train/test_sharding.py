@@ -17,12 +17,13 @@ SCRIPT = """
 import sys
 import jax, numpy as np
 from jax.sharding import PartitionSpec as P
+from trm_train.config.data import DataConfig
 from trm_train.config.run import *
 from trm_train.mesh.sharding import batch_sharding, jit_train_step, make_mesh
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step
 
-model_parallel, mixer, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+mixer = sys.argv[1]
 model = ModelConfig(hidden_size=16, num_heads=2, num_layers=1, h_cycles=2, l_cycles=2, halt_max_steps=3,
                     halt_exploration_prob=0.5, puzzle_emb_len=2, puzzle_emb_ndim=20, mixer=mixer,
                     forward_dtype="float32")
@@ -30,42 +31,46 @@ optim = OptimConfig(lr=1e-3, lr_warmup_steps=2, puzzle_emb_lr=1e-3)
 data = DataConfig(dataset="x", global_batch_size=16)
 config = RunConfig(data=data, model=model, optim=optim, total_steps=9)
 spec = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=200)
-mesh = make_mesh(model_parallel)
-definition, state = init_state(config, spec, 16, mesh)
-step = jit_train_step(make_train_step(config, spec, definition), mesh, state)
-totals = []
-for t in range(4):
-    rng = np.random.default_rng(t)
-    batch = {"inputs": rng.integers(1, 6, (16, 9)).astype(np.uint8),
-             "labels": rng.integers(2, 6, (16, 9)).astype(np.uint8),
-             "puzzle_identifiers": rng.integers(0, 200, 16).astype(np.int32)}
-    batch = {k: jax.make_array_from_process_local_data(batch_sharding(mesh), v) for k, v in batch.items()}
-    state, metrics = step(state, batch)
-    totals.append([float(metrics[k]) for k in sorted(metrics)])
-assert state.carry.states["z_h"].sharding.spec == P("data"), state.carry.states["z_h"].sharding
-assert state.puzzle_table.sharding.spec == P("model"), state.puzzle_table.sharding
-assert state.params["lm_head"]["kernel"].sharding.is_fully_replicated
-shard = state.carry.states["z_h"].addressable_shards[0].data.shape[0]
-assert shard == 16 // (len(jax.devices()) // model_parallel), shard
-leaves = {jax.tree_util.keystr(k): np.asarray(v) for k, v in jax.tree_util.tree_leaves_with_path(state)}
-np.savez(path, totals=np.array(totals), **leaves)
+for model_parallel, path in zip(map(int, sys.argv[2::2]), sys.argv[3::2]):
+    mesh = make_mesh(model_parallel)
+    definition, state = init_state(config, spec, 16, mesh)
+    step = jit_train_step(make_train_step(config, spec, definition), mesh, state)
+    totals = []
+    for t in range(4):
+        rng = np.random.default_rng(t)
+        batch = {"inputs": rng.integers(1, 6, (16, 9)).astype(np.uint8),
+                 "labels": rng.integers(2, 6, (16, 9)).astype(np.uint8),
+                 "puzzle_identifiers": rng.integers(0, 200, 16).astype(np.int32)}
+        batch = {k: jax.make_array_from_process_local_data(batch_sharding(mesh), v) for k, v in batch.items()}
+        state, metrics = step(state, batch)
+        totals.append([float(metrics[k]) for k in sorted(metrics)])
+    assert state.carry.states["z_h"].sharding.spec == P("data"), state.carry.states["z_h"].sharding
+    assert state.puzzle_table.sharding.spec == P("model"), state.puzzle_table.sharding
+    assert state.params["lm_head"]["kernel"].sharding.is_fully_replicated
+    shard = state.carry.states["z_h"].addressable_shards[0].data.shape[0]
+    assert shard == 16 // (len(jax.devices()) // model_parallel), shard
+    leaves = {jax.tree_util.keystr(k): np.asarray(v) for k, v in jax.tree_util.tree_leaves_with_path(state)}
+    np.savez(path, totals=np.array(totals), **leaves)
 """
 
 
-def run(path: Path, devices: int, model_parallel: int, mixer: str) -> dict[str, np.ndarray]:
-    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-    command = [sys.executable, "-c", SCRIPT, str(model_parallel), mixer, str(path)]
+def run(folder: Path, devices: int, meshes: list[int], mixer: str) -> list[dict[str, np.ndarray]]:
+    """The state after four steps, and their metrics, for every number of devices along the axis `model`."""
+    environment = os.environ | {
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+    }
+    paths = [folder / f"{devices}-{model_parallel}.npz" for model_parallel in meshes]
+    each = [str(part) for pair in zip(meshes, paths, strict=True) for part in pair]
+    command = [sys.executable, "-c", SCRIPT, mixer, *each]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    with np.load(path) as arrays:
-        return dict(arrays)
+    return [dict(np.load(path)) for path in paths]
 
 
 @pytest.mark.parametrize("mixer", ["mlp_t", "attention"])
 def test_same_numbers_on_one_and_eight_devices(tmp_path: Path, mixer: str) -> None:
-    one = run(tmp_path / "one.npz", 1, 1, mixer)
-    for model_parallel in (1, 2):
-        many = run(tmp_path / "many.npz", 8, model_parallel, mixer)
+    (one,) = run(tmp_path, 1, [1], mixer)
+    for many in run(tmp_path, 8, [1, 2], mixer):
         assert many.keys() == one.keys()
         for name, wanted in one.items():
             assert many[name].dtype == wanted.dtype, name
