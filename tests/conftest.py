@@ -22,11 +22,11 @@ from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
 
 PROJECT = Path(__file__).resolve().parents[1]
-# What was compiled once is read the next time, by commands that tests start too. Each worker of pytest-xdist has a
-# folder of its own: jax writes into it without a lock.
-CACHE = PROJECT / ".cache" / os.environ.get("PYTEST_XDIST_WORKER", "main")
-os.environ["TRM_CACHE"] = str(CACHE)
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE / "xla")
+# What was compiled once is read the next time, by other workers and by commands that tests start too. A bound makes jax
+# hold a lock while it writes.
+os.environ["TRM_CACHE"] = str(PROJECT / ".cache" / os.environ.get("PYTEST_XDIST_WORKER", "main"))
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROJECT / ".cache" / "xla")
+os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2 * 10**9)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 

@@ -61,7 +61,7 @@ def export_dataset(
                 _write_npy(dataset, temporary / split, progress)
             else:
                 _write_parquet(dataset, temporary / "data" if form == "hf" else temporary, progress)
-        _write_names(layout.dataset(name), manifest, temporary, puzzles=form == "npy")
+        _write_names(layout.dataset(manifest.name), manifest, temporary, puzzles=form == "npy")
         if form != "npy":
             _write_facts(manifest, temporary)
         if form == "hf":

@@ -80,6 +80,7 @@ def test_goes_red_with_gradient_through_every_cycle(monkeypatch: pytest.MonkeyPa
     assert "step1/out/logits" not in red
 
 
+@pytest.mark.slow
 def test_goes_red_with_another_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "RMS_EPSILON", 1e-3)
     assert "step1/out/logits" in failures(MLP_T)
@@ -92,6 +93,7 @@ def test_goes_red_with_another_halting_loss(monkeypatch: pytest.MonkeyPatch) -> 
     assert "step1/grad/inner.q_head.bias" in red
 
 
+@pytest.mark.slow
 def test_goes_red_with_loss_on_fresh_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     def refill_all_rows(carry, batch, initial):
         new = act.refill(carry, batch, initial)
@@ -104,6 +106,7 @@ def test_goes_red_with_loss_on_fresh_labels(monkeypatch: pytest.MonkeyPatch) -> 
     assert "step2/loss" in red
 
 
+@pytest.mark.slow
 def test_goes_red_when_slots_never_keep_their_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step, "halt", lambda steps, *_: jnp.ones_like(steps, bool))
     assert "step1/carry/halted" in failures(MLP_T)

@@ -101,7 +101,9 @@ def test_a_finished_run_does_nothing(layout: Layout, undisturbed: TrainResult) -
     assert (again.started_at, again.step) == (12, 12)
 
 
-@pytest.mark.parametrize("cut", [4, 5, 8, 11])
+@pytest.mark.parametrize(
+    "cut", [5, 8, pytest.param(4, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)]
+)
 def test_resuming_gives_the_same_bits_and_metrics(
     layout: Layout, undisturbed: TrainResult, tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

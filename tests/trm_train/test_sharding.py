@@ -67,7 +67,7 @@ def run(folder: Path, devices: int, meshes: list[int], mixer: str) -> list[dict[
     return [dict(np.load(path)) for path in paths]
 
 
-@pytest.mark.parametrize("mixer", ["mlp_t", "attention"])
+@pytest.mark.parametrize("mixer", ["mlp_t", pytest.param("attention", marks=pytest.mark.slow)])
 def test_same_numbers_on_one_and_eight_devices(tmp_path: Path, mixer: str) -> None:
     (one,) = run(tmp_path, 1, [1], mixer)
     for many in run(tmp_path, 8, [1, 2], mixer):

@@ -124,14 +124,14 @@ def read_example(layout: Layout, name: str, split: Split, index: int) -> Example
         raise SpecError(f"--index {index}: {name} has {entry.num_examples:,} {split} examples, from 0")
     kind = load_kind(manifest.kind)
     if manifest.virtual:
-        groups, reader = open_virtual(layout.dataset(name), manifest, split)
+        groups, reader = open_virtual(layout.dataset(manifest.name), manifest, split)
         rows = np.array([index], np.int64)
         picks = groups.picks(rows)
         batch = reader.gather(picks, rows)
         numbers = int(picks.groups[0]), int(picks.augmentations[0])
         inputs, labels = batch["inputs"][0].astype(np.uint8), batch["labels"][0].astype(np.uint8)
     else:
-        block, offset = _stored_block(layout.dataset(name), manifest, split, index)
+        block, offset = _stored_block(layout.dataset(manifest.name), manifest, split, index)
         numbers = int(block.groups[offset]), int(block.augmentations[offset])
         inputs, labels = block.inputs[offset], block.labels[offset]
     drawings = kind.draw(inputs, manifest.spec), kind.draw(labels, manifest.spec)

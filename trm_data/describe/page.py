@@ -50,7 +50,7 @@ def dataset_page(layout: Layout, name: str) -> str:
         CorruptDatasetError: A file of it is missing or changed.
     """
     manifest = read_manifest(layout, name)
-    folder = layout.dataset(name)
+    folder = layout.dataset(manifest.name)
     catalogs = {split: read_split_catalog(folder, manifest, _split(split)) for split in manifest.splits}
     body = [
         f"<h1>{escape(name)}</h1>",

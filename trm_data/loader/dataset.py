@@ -178,9 +178,9 @@ def open_dataset(
     if manifest.virtual:
         from trm_data.loader.virtual import open_virtual
 
-        groups, reader = open_virtual(layout.dataset(name), manifest, opened)
+        groups, reader = open_virtual(layout.dataset(manifest.name), manifest, opened)
     else:
         from trm_data.loader.stored import open_stored
 
-        groups, reader = open_stored(layout.dataset(name), manifest, opened, budget_bytes)
+        groups, reader = open_stored(layout.dataset(manifest.name), manifest, opened, budget_bytes)
     return Dataset(manifest, opened, groups, reader)
