@@ -69,7 +69,8 @@ WITH named AS (
         evaluation_version,
         code_version,
         created_at,
-        parts
+        parts,
+        part_digests
     FROM evals_files
 )
 SELECT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from html import escape
@@ -43,7 +44,7 @@ def dataset_card(manifest: Manifest, sources: list[SourceFile]) -> str:
     if sources:
         lines += ["| file | rows | licence | sha256 |", "|---|---|---|---|"]
         lines += [
-            f"| {source.file} | {source.rows:,} | {source.licence or 'not stated'} | `{source.sha256}` |"
+            f"| {_cell(source.file)} | {source.rows:,} | {_cell(source.licence or 'not stated')} | `{source.sha256}` |"
             for source in sources
         ]
     else:
@@ -55,7 +56,7 @@ def dataset_card(manifest: Manifest, sources: list[SourceFile]) -> str:
         lines += ["In the folder where the source lies (its own folder is not recorded):", ""]
     lines += [
         "```sh",
-        spec.options.build_command(manifest.name, spec),
+        _printable(spec.options.build_command(manifest.name, spec)),
         f"trm-data verify {manifest.name}",
         "```",
         "",
@@ -67,6 +68,35 @@ def dataset_card(manifest: Manifest, sources: list[SourceFile]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def card_bytes(manifest: Manifest, sources: list[SourceFile]) -> bytes:
+    """The card as a file beside the shards, with a last line that says its digest."""
+    text = dataset_card(manifest, sources).encode()
+    return text + _DIGEST_LINE.format(hashlib.sha256(text).hexdigest()).encode()
+
+
+def card_problem(content: bytes) -> str:
+    """What is wrong with the bytes of a card; empty if they are those that were written, or had no digest yet."""
+    text, mark, rest = content.rpartition(_DIGEST_LINE.partition("{")[0].encode())
+    if not mark:
+        return ""
+    whole = _DIGEST_LINE.format(hashlib.sha256(text).hexdigest()).encode()
+    return "" if mark + rest == whole else "its bytes are not those that were written"
+
+
+_DIGEST_LINE = "<!-- sha256 of what stands above: {} -->\n"
+
+
+def _cell(text: str) -> str:
+    """Text of others in a table: no Markdown, no HTML, one line."""
+    shown = escape(_printable(text), quote=False)
+    return "".join(f"\\{letter}" if letter in "|`*_[]" else letter for letter in shown)
+
+
+def _printable(text: str) -> str:
+    """Text on one line: what has no shape is spelled."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def html_table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> str:

@@ -46,8 +46,25 @@ Root = Annotated[
 
 Json = Annotated[bool, arg(help="Print JSON for machines.")]
 
+SkipDamaged = Annotated[
+    bool, arg(help="Answer from what is whole, with exit code 0; what is left out is named all the same.")
+]
+
 PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
 """Options without the names of the dataclasses they are in; a flag has no negative twin."""
+
+
+def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -> int:
+    """Name what an answer is without, on stderr; returns the exit code.
+
+    Args:
+        program: Stands before each line.
+        problems: A line for each thing that could not be read.
+        skip: The user goes on without it.
+    """
+    for problem in problems:
+        print(f"{program}: left out: {problem}", file=sys.stderr)
+    return Exit.FOUND if problems and not skip else Exit.DONE
 
 
 def answer_version(program: str, arguments: Sequence[str]) -> None:

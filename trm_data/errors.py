@@ -51,6 +51,10 @@ class CorruptDatasetError(DataError):
     """A dataset whose files are not what its manifest says."""
 
 
+class CorruptFileError(DataError):
+    """A file of results or metrics whose bytes are not those that were written."""
+
+
 class BucketError(DataError):
     """A bucket that cannot be reached, or refuses: says nothing about whether a dataset is whole."""
 

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -108,10 +109,10 @@ class Options:
             return []
         file, at, revision = source.name.rpartition("@")
         if at:
-            return [f"--source hf:{file.rpartition('/')[0]}@{revision}"]
-        arguments = [f"--source {source.kind}:{source.name}"]
+            return ["--source " + shlex.quote(f"hf:{file.rpartition('/')[0]}@{revision}")]
+        arguments = ["--source " + shlex.quote(f"{source.kind}:{source.name}")]
         if test_source is not None:
-            arguments.append(f"--test-source {test_source.kind}:{test_source.name}")
+            arguments.append("--test-source " + shlex.quote(f"{test_source.kind}:{test_source.name}"))
         return arguments
 
     def arguments(self, spec: DatasetSpec) -> list[str]:
@@ -152,7 +153,11 @@ class OwnOptions(Options):
 
     def arguments(self, spec: DatasetSpec) -> list[str]:
         """All of them behind one `--option`."""
-        return ["--option", *(f"{name}={value}" for name, value in self.values)] if self.values else []
+        return (
+            ["--option", *(shlex.quote(f"{name}={value}") for name, value in self.values)]
+            if self.values
+            else []
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,15 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from trm_data.command import PARSING, Exit, Root, answer_version, errors_end
+from trm_data.command import (
+    PARSING,
+    Exit,
+    Root,
+    SkipDamaged,
+    answer_version,
+    errors_end,
+    say_what_is_left_out,
+)
 from trm_data.errors import DataError
 from trm_data.show.render import print_result
 from trm_data.storage.root import resolve_root
@@ -98,17 +106,18 @@ class Sql:
 
     query: Annotated[Positional[str], arg(metavar="QUERY")]
     format: Literal["table", "csv", "json"] = "table"
+    verify: bool = False
+    """Check every file that is read, also those that were found whole before and have not changed since."""
+    skip_damaged: SkipDamaged = False
     root: Root = None
 
     def command(self) -> int:
         """Run the query and print the result."""
         from trm_eval.tables.query import query_results
 
-        found = query_results(resolve_root(self.root), self.query)
+        found = query_results(resolve_root(self.root), self.query, verify=self.verify)
         print_result(found, self.format)
-        for problem in found.problems:
-            print(f"trm-eval: left out: {problem}", file=sys.stderr)
-        return Exit.FOUND if found.problems else Exit.DONE
+        return say_what_is_left_out("trm-eval", found.problems, skip=self.skip_damaged)
 
 
 @dataclass(frozen=True, kw_only=True)

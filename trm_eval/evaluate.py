@@ -17,7 +17,7 @@ from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
 from trm_eval.infer import infer
 from trm_eval.predictions import PredictionWriter
 from trm_eval.tables.live import run_row
-from trm_eval.tables.writer import write_table
+from trm_eval.tables.writer import replace_table
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, read_record
@@ -77,7 +77,8 @@ def evaluate_run(
     predictions.finish()
     publish_run(layout, run, record)
     row = _evals_row(request, step, dataset, predictions, sums)
-    write_table(layout, "evals", record.experiment, record.run, evaluation, [row])
+    replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
+    predictions.drop_replaced()
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
 
 
@@ -111,8 +112,8 @@ def choose_step(run: Folder, checkpoint: str) -> int:
 
 def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
     """Write what a run is and how its training went beside the results."""
-    write_table(layout, "runs", record.experiment, record.run, "run", [run_row(record)])
-    write_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", read_metrics(run))
+    replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record)])
+    replace_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", read_metrics(run))
 
 
 def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
@@ -170,4 +171,5 @@ def _evals_row(
         "code_version": version("trm-lab"),
         "created_at": datetime.now(UTC),
         "parts": predictions.parts,
+        "part_digests": predictions.digests,
     }

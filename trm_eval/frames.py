@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
+from trm_data.storage.digested import checked_files
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
-from trm_eval.tables.writer import table_folder
+from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.metrics.table import FOLDER, SCHEMA, SUM_OF, part_names
 from trm_train.run.record import find_run, read_record
 
-EVALS_OF = "SELECT experiment, parts FROM evals WHERE run = ? ORDER BY created_at"
+EVALS_OF = "SELECT experiment, parts, part_digests FROM evals WHERE run = ? ORDER BY created_at"
 
 
 def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
@@ -24,19 +25,21 @@ def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
     Raises:
         ConfigError: There is no such run.
         ResultError: It was not evaluated yet, or a file of predictions is missing.
+        CorruptFileError: A file of predictions has other bytes than were written.
     """
     layout = resolve_root(root)
     name = find_run(layout, run).name
     found = query_results(layout, EVALS_OF, [name]).rows
     if not found:
         raise ResultError(f"{name}: was not evaluated yet: trm-eval run {name}")
-    return pl.concat([_parts(layout, experiment, name, parts) for experiment, parts in found])
+    return pl.concat(
+        [_parts(layout, experiment, name, part_names_of(*named)) for experiment, *named in found]
+    )
 
 
-def _parts(layout: Layout, experiment: str, run: str, parts: list[str]) -> pl.LazyFrame:
+def _parts(layout: Layout, experiment: str, run: str, names: list[str]) -> pl.LazyFrame:
     folder = table_folder(layout, "predictions", experiment, run)
-    names = [f"{part}.parquet" for part in parts]
-    paths = folder.currents(names)
+    paths = checked_files(folder, names)
     for name, path in zip(names, paths, strict=True):
         if path is None:
             raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
@@ -52,10 +55,11 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
 
     Raises:
         ConfigError: There is no such run.
+        CorruptFileError: A metric part has other bytes than were written.
     """
     folder = find_run(resolve_root(root), run)
     read_record(folder)
-    paths = [path for path in folder.within(FOLDER).currents(part_names(folder)) if path is not None]
+    paths = [path for path in checked_files(folder.within(FOLDER), part_names(folder)) if path is not None]
     if not paths:
         empty = pl.from_arrow(SCHEMA.empty_table())
         assert isinstance(empty, pl.DataFrame)

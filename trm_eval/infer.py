@@ -16,6 +16,7 @@ from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
 from trm_train.mesh.sharding import make_mesh
 from trm_train.run.record import RunRecord
+from trm_train.run.resume import check_same_run
 from trm_train.run.validate import evaluate_split
 from trm_train.state import Weights, abstract_weights
 from trm_train.step.evaluate import make_eval_step
@@ -69,11 +70,12 @@ def infer(
         One `Inferred` a batch, without padding.
 
     Raises:
-        CheckpointError: There is no such checkpoint, or it cannot be read.
+        CheckpointError: There is no such checkpoint, it is not what was saved, or it is of another run.
     """
     mesh = make_mesh()
     model, shapes = abstract_weights(record.config, record.input_spec, mesh)
-    tree, _ = restore_weights(run, step, weights_tree(shapes))
+    tree, meta = restore_weights(run, step, weights_tree(shapes))
+    check_same_run(record, meta, run.place)
     chosen: Weights = choose_weights(tree, weights)
     evaluate = jax.jit(make_eval_step(record.config, record.input_spec, model, steps=supervision_steps))
     total = min(limit, len(dataset)) if limit else len(dataset)

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from trm_data.loader.dataset import Dataset
+from trm_data.storage.digested import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.infer import Inferred
 from trm_eval.score.cells import labelled_cells, wrong_cells
-from trm_eval.tables.writer import token_lists, write_table
+from trm_eval.tables.writer import table_folder, token_lists, write_table
 from trm_train.run.record import RunRecord
 
 PART_EXAMPLES = 65_536
@@ -22,7 +23,8 @@ class PredictionWriter:
     Attributes:
         evaluation: Id of the evaluation; parts are named by it.
         supervision_steps: Supervision steps each row was given.
-        parts: Names of the parts written so far.
+        parts: Names of the parts written so far, without digests.
+        digests: The digest in the name of each.
         exact: Rows with every labelled cell right.
         cells: Labelled cells.
         wrong_cells: Labelled cells that are wrong.
@@ -34,6 +36,7 @@ class PredictionWriter:
         self.evaluation = evaluation
         self.supervision_steps = supervision_steps
         self.parts: list[str] = []
+        self.digests: list[str] = []
         self.exact = self.cells = self.wrong_cells = 0
         self._layout = layout
         self._record = record
@@ -50,6 +53,14 @@ class PredictionWriter:
         """Write what is left."""
         if self._pending:
             self._write()
+
+    def drop_replaced(self) -> None:
+        """Remove the parts of an earlier evaluation of this id; the row that names the new ones is there."""
+        folder = table_folder(self._layout, "predictions", self._record.experiment, self._record.run)
+        kept = {f"{part}.{digest}.parquet" for part, digest in zip(self.parts, self.digests, strict=True)}
+        for name in folder.names(f"{self.evaluation}-*.parquet"):
+            if name not in kept:
+                folder.delete(name)
 
     def _write(self) -> None:
         """Score and write the pending batches as one part."""
@@ -78,8 +89,10 @@ class PredictionWriter:
                 "prediction": token_lists(predictions),
             }
         )
-        write_table(self._layout, "predictions", self._record.experiment, self._record.run, name, table)
+        record = self._record
+        written = write_table(self._layout, "predictions", record.experiment, record.run, name, table)
         self.parts.append(name)
+        self.digests.append(digest_of(written) or "")
         self.exact += int((wrong == 0).sum())
         self.cells += int(cells.sum())
         self.wrong_cells += int(wrong.sum())

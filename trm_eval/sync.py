@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trm_data.errors import SpecError
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.copy import copy_folder
+from trm_data.storage.digested import checked_files, one_of_each, stem_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 
@@ -34,7 +35,7 @@ class SyncedResults:
 def sync_results(
     source: Layout, target: Layout, runs: list[str] | None = None, progress: Progress | None = None
 ) -> SyncedResults:
-    """Copy result tables. A file of the same name and other bytes is replaced: it holds the same evaluation.
+    """Copy result tables. A file of the same stem and other bytes is replaced: it holds the same evaluation.
 
     Args:
         source: Root to copy from.
@@ -45,6 +46,7 @@ def sync_results(
     Raises:
         SpecError: The roots are the same.
         ResultError: The source has no results of such a run.
+        CorruptFileError: A file of the source has other bytes than were written.
         BuildError: A file could not be written.
     """
     begun, progress = time.perf_counter(), progress or NoProgress()
@@ -55,9 +57,14 @@ def sync_results(
     for run in runs or []:
         if not any(_is_of(name, run) for name in names):
             raise ResultError(f"no results of {run!r} under {source.results.place}")
-    chosen = [name for name in names if not runs or any(_is_of(name, run) for run in runs)]
+    chosen = one_of_each(name for name in names if not runs or any(_is_of(name, run) for run in runs))
+    checked_files(source.results, chosen)
     progress.start("copy results", len(chosen), "files")
     copied = copy_folder(source.results, target.results, progress, LAST, names=chosen)
+    kept, stems = set(chosen), {stem_of(name) for name in chosen}
+    for name in target.results.names():
+        if name not in kept and stem_of(name) in stems:
+            target.results.delete(name)
     return SyncedResults(
         copied.files_copied, copied.files_kept, copied.bytes_copied, time.perf_counter() - begun
     )

@@ -1,27 +1,35 @@
 """Which checkpoint is evaluated, on which split, and that evaluating again replaces."""
 
+import dataclasses
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
+from tests.trm_train.test_loop import TINY, run
 from trm_data.build.flow import build_dataset
+from trm_data.errors import SpecError
 from trm_data.storage.local import LocalStore
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
+from trm_data.sync import sync_datasets
 from trm_eval.errors import EvalError
 from trm_eval.evaluate import choose_step, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
+from trm_eval.tables.writer import write_table
 from trm_train.checkpoint.manager import COMMITTED
+from trm_train.errors import CheckpointError, ConfigError
 from trm_train.metrics.table import MetricTable
-from trm_train.run.record import list_runs
+from trm_train.run.record import CONFIG_FILE, find_run, list_runs
 from trm_train.run.sync import sync_runs
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Folder:
+def saved(tmp_path: Path) -> Folder:
     """A run with weights at three steps, of which the second validated best."""
     for step in (10, 20, 30):
         folder = tmp_path / "checkpoints" / "weights" / str(step)
@@ -41,14 +49,14 @@ def run(tmp_path: Path) -> Folder:
 
 
 @pytest.mark.parametrize(("checkpoint", "step"), [("last", 30), ("best", 20), ("10", 10)])
-def test_the_checkpoint_that_is_meant(run: Folder, checkpoint: str, step: int) -> None:
-    assert choose_step(run, checkpoint) == step
+def test_the_checkpoint_that_is_meant(saved: Folder, checkpoint: str, step: int) -> None:
+    assert choose_step(saved, checkpoint) == step
 
 
 @pytest.mark.parametrize("checkpoint", ["40", "15", "first", "-1"])
-def test_checkpoints_that_are_not_there(run: Folder, checkpoint: str) -> None:
+def test_checkpoints_that_are_not_there(saved: Folder, checkpoint: str) -> None:
     with pytest.raises(EvalError, match="10, 20, 30"):
-        choose_step(run, checkpoint)
+        choose_step(saved, checkpoint)
 
 
 def test_a_run_without_checkpoints(tmp_path: Path) -> None:
@@ -95,6 +103,51 @@ def test_the_dataset_must_be_the_one_it_learned_from(
     with pytest.raises(EvalError, match="the run learned from"):
         evaluate_run(layout, folder, EvalRequest())
     assert not layout.results.names()
+
+
+@pytest.fixture
+def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
+    """A root with copies of the dataset and the run, which a test may change, and no results."""
+    layout = resolve_root(tmp_path)
+    sync_datasets(evaluated.layout, layout, ["small"])
+    sync_runs(evaluated.layout, layout, [], None)
+    return layout
+
+
+def test_an_edited_configuration_is_not_believed(copied: Layout) -> None:
+    (folder,) = list_runs(copied)
+    value = json.loads(folder.read(CONFIG_FILE) or b"")
+    value["config"]["model"]["l_cycles"] += 1
+    folder.write(CONFIG_FILE, json.dumps(value).encode())
+    with pytest.raises(ConfigError, match=r"its configuration is that of tiny-.*: it was edited or damaged"):
+        evaluate_run(copied, folder, EvalRequest())
+    assert not copied.results.names()
+
+
+def test_weights_of_another_run_are_not_believed(copied: Layout) -> None:
+    (folder,) = list_runs(copied)
+    other = run(copied, dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, h_cycles=1)))
+    shutil.rmtree(folder.uri("checkpoints/weights"))
+    shutil.copytree(other.folder.uri("checkpoints/weights"), folder.uri("checkpoints/weights"))
+    with pytest.raises(CheckpointError, match=r"step 12 is of another configuration or dataset \(identity "):
+        evaluate_run(copied, folder, EvalRequest())
+    assert not copied.results.names()
+
+
+def test_a_crafted_run_writes_nowhere_else(copied: Layout, tmp_path: Path) -> None:
+    (folder,) = list_runs(copied)
+    evil = tmp_path / "evil"
+    shutil.copytree(folder.uri(), evil)
+    before = {path for path in tmp_path.parent.rglob("*") if "results" not in path.parts}
+    for changes in ({"run": "../../../OUTSIDE"}, {"experiment": "../../OUTSIDE"}, {"group": "../OUTSIDE"}):
+        value = json.loads(folder.read(CONFIG_FILE) or b"") | changes
+        (evil / CONFIG_FILE).write_text(json.dumps(value))
+        with pytest.raises(ConfigError, match=r"evil/config\.json: "):
+            evaluate_run(copied, find_run(copied, str(evil)), EvalRequest())
+    assert {path for path in tmp_path.parent.rglob("*") if "OUTSIDE" in path.name} == set()
+    assert {path for path in tmp_path.parent.rglob("*") if "results" not in path.parts} == before
+    with pytest.raises(SpecError, match="is no name of a file under the root"):
+        write_table(copied, "runs", "e", "../../../OUTSIDE", "run", [])
 
 
 def test_a_dataset_without_held_out_rows(evaluated: Evaluated, tmp_path: Path, request_small: Any) -> None:

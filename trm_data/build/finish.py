@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from trm_data.build.shard_job import ShardJob, WrittenShard
-from trm_data.card import CARD, dataset_card
+from trm_data.card import CARD, card_bytes
 from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables
 from trm_data.catalog.write import write_attachments, write_catalog_files
@@ -59,7 +59,7 @@ def finish_build(
         turn.check()
         for file in catalog:
             folder.publish_built(file)
-        folder.publish_note(CARD, dataset_card(manifest, selection.sources).encode())
+        folder.publish_note(CARD, card_bytes(manifest, selection.sources))
         turn.check()
         if problems := folder.overwritten(manifest.files):
             raise BuildError(f"{problems[0]}; something else writes there: stop that and build again")

@@ -89,9 +89,12 @@ def build_dataset(
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
         folder = find_folder(layout, request, spec)
-        stack.enter_context(writing(folder))
-        found, turn = already_built(folder, spec), None
+        found, turn = (
+            already_built(folder, spec),
+            None,
+        )  # which needs no lock, so that a root may be read-only
         if found is None:
+            stack.enter_context(writing(folder))
             turn = stack.enter_context(turn_to_write(folder))
             found = already_built(folder, spec)  # perhaps by the machine whose turn it was
         if turn is None or found is not None:

@@ -16,7 +16,7 @@ from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests
 from trm_data.shards.naming import sidecar_name
 from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
-from trm_data.specs import DatasetSpec, Split
+from trm_data.specs import BLOCK_EXAMPLES, DatasetSpec, Split
 from trm_data.storage.datasets import DatasetFolder
 
 
@@ -97,7 +97,15 @@ def write_job(job: ShardJob) -> WrittenShard:
     path = job.folder.working(job.file)
     stored = _stored_shard(job, spec_digest)
     info = stored or whole_shard(path, spec_digest)
-    if info is not None and (info.first_group, info.num_groups) == (job.first_group, len(groups)):
+    examples = int(counts.sum())
+    asked = (job.file, job.first_group, len(groups), examples, -(-examples // BLOCK_EXAMPLES))
+    if info is not None and asked == (
+        info.file,
+        info.first_group,
+        info.num_groups,
+        info.num_examples,
+        info.num_records,
+    ):
         if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
             if stored is None:
                 _publish(job, info)

@@ -1,16 +1,24 @@
 """Runs a user's SQL over the catalog, and can do nothing else.
 
-The connection is read-only, has no access to files or the network, and its settings are locked.
+Only what DuckDB's own parser calls a query is run. The connection has no access to files or the network but for the
+index, which it reads under a name that no query can know: DuckDB lets SQL write to the files of an attached database.
+It spills nothing to disk, and its settings are locked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm_data.catalog.write import ensure_catalog
+from trm_data.catalog.schema import quote_literal
+from trm_data.catalog.write import catalog_index
 from trm_data.errors import QueryError
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -30,33 +38,73 @@ class QueryResult:
 
 
 def query_catalog(layout: Layout, sql: str) -> QueryResult:
-    """The result of a query over the dataset catalog.
+    """The result of a query over the dataset catalog; its `problems` name the datasets that are left out.
 
     Raises:
-        QueryError: There is no catalog, or the SQL cannot be run read-only.
+        QueryError: There is no catalog, or the SQL is no query.
     """
-    import duckdb
-
-    path = ensure_catalog(layout)
-    with closing(duckdb.connect(str(path), read_only=True)) as connection:
-        return run_locked(connection, sql)
+    with _open_catalog(layout) as (connection, problems):
+        return replace(run_locked(connection, sql), problems=tuple(problems))
 
 
-def sql(query: str, root: Root | None = None) -> polars.DataFrame:
+def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> polars.DataFrame:
     """The result of a query over the dataset catalog, as a data frame.
 
     Args:
-        query: One SQL statement.
+        query: One SQL query.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        skip_damaged: Leave out datasets that are damaged, instead of raising.
 
     Raises:
-        QueryError: There is no catalog, or the SQL cannot be run read-only.
+        QueryError: There is no catalog, the SQL is no query, or a dataset is damaged.
     """
+    with _open_catalog(resolve_root(root)) as (connection, problems):
+        if problems and not skip_damaged:
+            raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
+        return frame_locked(connection, query)
+
+
+@contextmanager
+def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
     import duckdb
 
-    path = ensure_catalog(resolve_root(root))
-    with closing(duckdb.connect(str(path), read_only=True)) as connection:
-        return frame_locked(connection, query)
+    with closing(duckdb.connect()) as connection, attached_catalog(connection, layout) as problems:
+        connection.execute("USE catalog")
+        yield connection, problems
+
+
+@contextmanager
+def attached_catalog(
+    connection: duckdb.DuckDBPyConnection, layout: Layout
+) -> Generator[list[str], None, None]:
+    """Attach the index as `catalog`; yields a line for each dataset that is not in it.
+
+    Raises:
+        QueryError: There is no dataset to index, or the index cannot be written.
+    """
+    with catalog_index(layout) as (index, problems), _under_a_secret_name(layout, index) as path:
+        connection.execute(f"ATTACH {quote_literal(str(path))} AS catalog (READ_ONLY)")
+        yield problems
+
+
+@contextmanager
+def _under_a_secret_name(layout: Layout, index: Path) -> Generator[Path, None, None]:
+    """The index under another name: a link beside it, or where that cannot be (a read-only root), a copy."""
+    for parent in (layout.cache, None):
+        try:
+            if parent is not None:
+                parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".tmp-sql-", dir=parent) as folder:
+                path = Path(folder) / index.name
+                if parent is None:
+                    shutil.copyfile(index, path)
+                else:
+                    os.link(index, path)
+                yield path
+                return
+        except OSError:
+            if parent is None:
+                raise
 
 
 def run_locked(
@@ -65,7 +113,7 @@ def run_locked(
     """Take away a connection's access to anything outside its tables, then run a user's SQL on it.
 
     Raises:
-        QueryError: The SQL cannot be run.
+        QueryError: The SQL cannot be run, or is no query.
     """
     import duckdb
 
@@ -81,16 +129,13 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     """As `run_locked`; the result is a data frame over DuckDB's Arrow buffers.
 
     Raises:
-        QueryError: The SQL cannot be run.
+        QueryError: The SQL cannot be run, or is no query.
     """
     import duckdb
     import polars
 
     try:
-        relation: duckdb.DuckDBPyRelation | None = connection.sql(_statement(connection, sql))
-        if relation is None:  # pyright: ignore[reportUnnecessaryComparison]  # as for DROP, whatever its type says
-            raise QueryError("expected a query, got a statement that has no rows")
-        table = relation.to_arrow_table()
+        table = connection.sql(_statement(connection, sql)).to_arrow_table()
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
     frame = polars.from_arrow(table)
@@ -99,10 +144,37 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
 
 
 def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
-    """The one statement of a text, on a connection that from now on reaches nothing but its tables."""
+    """The one query of a text, on a connection that from now on reaches nothing but its tables."""
+    connection.execute("SET temp_directory = ''")
+    connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise QueryError(f"the query is no UTF-8 text: {sql!r}") from error
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise QueryError(f"expected one SQL statement, got {len(statements)}")
+    kind = _kind(connection, statements[0])
+    if kind not in QUERIES:
+        raise QueryError(
+            f"{kind} statements are not run: only queries are (SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN)"
+        )
     return statements[0]
+
+
+QUERIES = ("SELECT", "PIVOT")
+"""What DuckDB's parser calls statements that only read."""
+
+_EXPLAIN = re.compile(r"\s*explain(\s+analyze|\s*\([^()]*\))?\s", re.IGNORECASE)
+_PIVOT = re.compile(r"\s*pivot\s", re.IGNORECASE)
+
+
+def _kind(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str:
+    """What a statement is; of EXPLAIN, which may run it, what it explains."""
+    name = statement.type.name
+    if name == "EXPLAIN" and (match := _EXPLAIN.match(statement.query)):
+        explained = connection.extract_statements(statement.query[match.end() :])
+        return _kind(connection, explained[0]) if len(explained) == 1 else name
+    return "PIVOT" if name == "MULTI" and _PIVOT.match(statement.query) else name

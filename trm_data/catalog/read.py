@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import CorruptDatasetError
-from trm_data.manifest import Manifest
+from trm_data.manifest import FileEntry, Manifest
 from trm_data.records import Augmentations, Groups
 from trm_data.specs import Split
 from trm_data.storage.datasets import DatasetFolder
@@ -109,6 +109,22 @@ def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str
             table = pq.read_table(folder.open(file), columns=["identifier", "name"])
             return table.sort_by("identifier").column("name").to_pylist()
     return []
+
+
+def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[str]:
+    """What a catalog table says in its column `dataset` beside the name of its own.
+
+    Raises:
+        CorruptDatasetError: The file is missing or changed, or has no such column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        column = pq.read_table(folder.open(file), columns=["dataset"])["dataset"]
+    except (pa.ArrowException, KeyError) as error:
+        raise CorruptDatasetError(f"{folder.where(file.file)}: cannot be read ({error})") from error
+    return sorted(str(found) for found in column.unique().to_pylist() if found != name)
 
 
 def _groups(manifest: Manifest, split: Split, puzzles: pa.Table, listed: pa.Table) -> Groups:

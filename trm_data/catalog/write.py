@@ -7,8 +7,10 @@ renamed, so a reader sees the old one or the new one. Every table's types come f
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import shutil
+import tempfile
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -206,8 +208,14 @@ def _lock(path: Path) -> Generator[None, None, None]:
         yield
 
 
-def ensure_catalog(layout: Layout) -> Path:
+@contextmanager
+def catalog_index(layout: Layout) -> Generator[tuple[Path, list[str]], None, None]:
     """The index, rebuilt where it is missing, broken, or does not hold just the datasets that there are.
+
+    Under a root that cannot be written it is made elsewhere, for as long as it is used.
+
+    Yields:
+        The index, and a line for each dataset that is not in it.
 
     Raises:
         QueryError: There is no dataset to index, or the index cannot be written.
@@ -216,9 +224,25 @@ def ensure_catalog(layout: Layout) -> Path:
     if not manifests:
         raise QueryError(f"no datasets under {layout.place} yet: trm-data build sudoku")
     built = {name: found.content_digest for name, found in manifests.items() if isinstance(found, Manifest)}
-    if _indexed(layout.catalog) != built:
-        refresh_catalog(layout)
-    return layout.catalog
+    problems = [
+        f"{name}: not in the catalog: {found}"
+        for name, found in manifests.items()
+        if not isinstance(found, Manifest)
+    ]
+    if _indexed(layout.catalog) == built:
+        yield layout.catalog, problems
+        return
+    try:
+        left_out = refresh_catalog(layout)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise
+    else:
+        yield layout.catalog, left_out
+        return
+    with tempfile.TemporaryDirectory(prefix=".tmp-catalog-") as folder:
+        path = Path(folder) / layout.catalog.name
+        yield path, _write_index(layout, path, None)
 
 
 def _indexed(path: Path) -> dict[str, str] | None:

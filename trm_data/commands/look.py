@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
 from trm_data.commands.common import Name, SplitName, megabytes
 from trm_data.show.render import print_drawings, print_result, print_table
 from trm_data.storage.root import resolve_root
@@ -123,14 +123,16 @@ class Sql:
 
     query: Annotated[Positional[str], arg(metavar="QUERY")]
     format: Literal["table", "csv", "json"] = "table"
+    skip_damaged: SkipDamaged = False
     root: Root = None
 
     def run(self) -> int:
         """Run the query and print the result."""
         from trm_data.catalog.query import query_catalog
 
-        print_result(query_catalog(resolve_root(self.root), self.query), self.format)
-        return 0
+        found = query_catalog(resolve_root(self.root), self.query)
+        print_result(found, self.format)
+        return say_what_is_left_out("trm-data", found.problems, skip=self.skip_damaged)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,8 @@ class Kind(Protocol):
     """What to cite where they are not generated; empty if there is nothing."""
     derives_rows: bool
     """Whether rows are made from base puzzles, so that `verify` can make them again."""
+    splits_may_share_rows: bool
+    """Whether equal rows in two splits are known of the published sets, so that `verify` only notes them."""
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse a specification that cannot be built, before puzzles are chosen.
@@ -238,6 +240,8 @@ class KindDefaults:
     """What most kinds have in common; a kind derives from it and overrides what differs."""
 
     derives_rows = True
+    splits_may_share_rows = False
+    """Whether equal rows in two splits are known of the published sets, and noted only."""
     about = ""
     citation = ""
     stored_share = 0.54

@@ -7,6 +7,7 @@ Neighbours: `trm_data.build.shard_job` calls `write_shard`, `reader` reads what 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -18,13 +19,14 @@ from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
 from trm_data.shards.naming import sidecar_path
-from trm_data.specs import BLOCK_EXAMPLES
+from trm_data.specs import BLOCK_EXAMPLES, canonical_json
 from trm_data.storage.atomic import file_sha256, json_bytes, sync_file, temporary_path, write_bytes
 
 WRITER_OPTIONS = "group_size:1,zstd:1"
 """One record a chunk, compressed once by ArrayRecord (docs/decisions/0003)."""
 
-SIDECAR_VERSION = 1
+SIDECAR_VERSION = 2
+"""Since 2 a sidecar has a digest of itself; older ones are not believed, and their shards written again."""
 
 T = TypeVar("T")
 
@@ -149,18 +151,36 @@ def _check_written(path: Path, num_records: int) -> None:
 
 def sidecar_to_bytes(info: ShardInfo) -> bytes:
     """The sidecar file of a shard."""
-    return json_bytes({"sidecar_version": SIDECAR_VERSION, **asdict(info)})
+    value = {"sidecar_version": SIDECAR_VERSION, **asdict(info)}
+    return json_bytes({**value, "digest": hashlib.sha256(canonical_json(value)).hexdigest()})
 
 
 def sidecar_from_bytes(content: bytes) -> ShardInfo | None:
-    """Inverse of `sidecar_to_bytes`; None where this version cannot read it."""
+    """Inverse of `sidecar_to_bytes`; None where this version cannot read it, or it is not what was written."""
     try:
-        value = json.loads(content)
-        if value.pop("sidecar_version") != SIDECAR_VERSION:
-            return None
-        return ShardInfo(**value)
+        info = _info(content)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    return info if sidecar_to_bytes(info) == content else None
+
+
+def sidecar_problem(content: bytes, expected: ShardInfo) -> str:
+    """What is wrong with a sidecar, of any version; empty if it says what is expected."""
+    try:
+        info = _info(content)
+        version = json.loads(content)["sidecar_version"]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return "cannot be read"
+    if version != 1 and sidecar_to_bytes(info) != content:
+        return "is not what was written (its digest differs)"
+    there, wanted = asdict(info), asdict(expected)
+    wrong = [name for name in wanted if there[name] != wanted[name]]
+    return f"says other {', '.join(wrong)} than the shard and its manifest" if wrong else ""
+
+
+def _info(content: bytes) -> ShardInfo:
+    value = json.loads(content)
+    return ShardInfo(**{name: value[name] for name in ShardInfo.__dataclass_fields__})
 
 
 def read_sidecar(shard: Path) -> ShardInfo | None:

@@ -17,7 +17,7 @@ from trm_data.storage.cache import adopt, cached_file
 from trm_data.storage.claim import claimed
 from trm_data.storage.machine import user_cache
 from trm_data.storage.objects import Bucket, prepare_other_libraries
-from trm_data.storage.store import Store, Stored, Turn
+from trm_data.storage.store import Store, Stored, Turn, check_inside
 
 CLAIM = ".building"
 """Object in a folder that says who writes it."""
@@ -101,7 +101,7 @@ class BucketStore(Store):
 
     @override
     def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
-        shutil.rmtree(self._machine / folder, ignore_errors=True)
+        shutil.rmtree(self.working(folder), ignore_errors=True)
         found = {*self._bucket.names(f"{folder}/"), *names} - {f"{folder}/{CLAIM}"}
         with ThreadPoolExecutor(self.at_a_time) as pool:
             list(pool.map(self._bucket.delete, found))
@@ -160,7 +160,7 @@ class BucketStore(Store):
     @override
     def working(self, name: str) -> Path:
         """In this machine's folder."""
-        return self._machine / name
+        return self._machine / check_inside(name)
 
     @override
     def finish(self, name: str, sha256: str) -> None:
@@ -175,12 +175,12 @@ class BucketStore(Store):
 
     @override
     def remove_temporary(self, folder: str) -> None:
-        for path in (self._machine / folder).rglob(".tmp-*"):
+        for path in self.working(folder).rglob(".tmp-*"):
             path.unlink(missing_ok=True)
 
     @override
     def clear_working(self, folder: str) -> None:
-        shutil.rmtree(self._machine / folder, ignore_errors=True)
+        shutil.rmtree(self.working(folder), ignore_errors=True)
 
     @contextmanager
     @override

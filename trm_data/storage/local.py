@@ -20,7 +20,7 @@ from trm_data.storage.atomic import (
     temporary_path,
     write_bytes,
 )
-from trm_data.storage.store import Store, Stored, Turn
+from trm_data.storage.store import Store, Stored, Turn, check_inside
 
 
 class OwnTurn:
@@ -41,6 +41,14 @@ class LocalStore(Store):
     root: Path
     at_a_time = 1
 
+    def _path(self, name: str) -> Path:
+        """Where a file or folder lies: inside the root.
+
+        Raises:
+            SpecError: The name leads elsewhere.
+        """
+        return self.root / check_inside(name)
+
     @property
     @override
     def place(self) -> str:
@@ -56,29 +64,29 @@ class LocalStore(Store):
     @override
     def where(self, name: str) -> str:
         """The file's path."""
-        return str(self.root / name)
+        return str(self._path(name))
 
     @override
     def uri(self, name: str) -> str:
         """The file's path."""
-        return str(self.root / name)
+        return str(self._path(name))
 
     @override
     def read(self, name: str) -> bytes | None:
         try:
-            return (self.root / name).read_bytes()
+            return self._path(name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     @override
     def write(self, name: str, content: bytes) -> None:
-        path = self.root / name
+        path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content)
 
     @override
     def create(self, name: str, content: bytes) -> bool:
-        path = self.root / name
+        path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = temporary_path(path)
         try:
@@ -93,7 +101,7 @@ class LocalStore(Store):
     @override
     def delete(self, name: str) -> bool:
         try:
-            (self.root / name).unlink()
+            self._path(name).unlink()
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
@@ -101,11 +109,11 @@ class LocalStore(Store):
     @override
     def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
         with suppress(FileNotFoundError):
-            shutil.rmtree(self.root / folder)
+            shutil.rmtree(self._path(folder))
 
     @override
     def names(self, folder: str, pattern: str = "**") -> list[str]:
-        top = self.root / folder
+        top = self._path(folder)
         paths = top.rglob("*") if pattern == "**" else top.glob(pattern)
         files = [path.relative_to(self.root) for path in paths if path.is_file() and not is_temporary(path)]
         return sorted(path.as_posix() for path in files)
@@ -113,20 +121,20 @@ class LocalStore(Store):
     @override
     def stat(self, name: str) -> Stored | None:
         try:
-            status = (self.root / name).stat()
+            status = self._path(name).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         return Stored(status.st_size, f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}")
 
     @override
     def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
-        path = self.root / name
+        path = self._path(name)
         check_file(path, size_bytes=size_bytes, digest=sha256)
         return path
 
     @override
     def current(self, name: str) -> Path | None:
-        path = self.root / name
+        path = self._path(name)
         return path if path.is_file() else None
 
     @override
@@ -146,7 +154,7 @@ class LocalStore(Store):
     @override
     def working(self, name: str) -> Path:
         """Its place."""
-        return self.root / name
+        return self._path(name)
 
     @override
     def finish(self, name: str, sha256: str) -> None:
@@ -154,7 +162,7 @@ class LocalStore(Store):
 
     @override
     def put(self, name: str, source: Path, size_bytes: int, sha256: str) -> bool:
-        target = self.root / name
+        target = self._path(name)
         if target == source or not self.damage(name, size_bytes, sha256):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +179,7 @@ class LocalStore(Store):
 
     @override
     def remove_temporary(self, folder: str) -> None:
-        for path in (self.root / folder).rglob(".tmp-*"):
+        for path in self._path(folder).rglob(".tmp-*"):
             path.unlink(missing_ok=True)
 
     @override

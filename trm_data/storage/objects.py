@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trm_data.errors import BucketError, BuildError, SpecError
+from trm_data.storage.store import check_inside
 
 ATTEMPTS = 4
 """Times an operation is begun; each request of it is tried again by gcsfs, six times within about half a minute."""
@@ -172,7 +173,7 @@ class Bucket:
 
     def _replace(self, path: str, content: bytes, generation: str) -> bool:
         """Write a small object in the place of this very generation; False if another one is there by now."""
-        asked = {"uploadType": "media", "name": self._prefix + path, "ifGenerationMatch": generation}
+        asked = {"uploadType": "media", "name": self._object(path), "ifGenerationMatch": generation}
         try:
             self._try(f"write {path}", lambda: self._post(content, **asked), missing=True)
         except FileExistsError:
@@ -267,7 +268,7 @@ class Bucket:
         return would lose it.
         """
         boundary = uuid.uuid4().hex
-        about = json.dumps({"name": self._prefix + path, "metadata": {"sha256": sha256}}).encode()
+        about = json.dumps({"name": self._object(path), "metadata": {"sha256": sha256}}).encode()
         parts = ((b"application/json; charset=UTF-8", about), (b"application/octet-stream", content))
         edge = b"--" + boundary.encode()
         body = b"".join(
@@ -291,12 +292,15 @@ class Bucket:
         return BucketError(f"{self.url}: there is no bucket {self._bucket}, or you may not see it")
 
     def _full(self, path: str) -> str:
-        return f"{self._bucket}/{self._prefix}{path}"
+        return f"{self._bucket}/{self._object(path)}"
+
+    def _object(self, path: str) -> str:
+        return self._prefix + check_inside(path)
 
     def _call(self, method: str, template: str, path: str = "", **arguments: Any) -> Any:
         from fsspec.asyn import sync
 
-        names = [self._bucket] if not path else [self._bucket, self._prefix + path]
+        names = [self._bucket] if not path else [self._bucket, self._object(path)]
         return sync(self._filesystem.loop, self._filesystem._call, method, template, *names, **arguments)
 
     def _stored(self, value: dict[str, Any]) -> StoredObject:
@@ -356,6 +360,31 @@ def prepare_other_libraries() -> None:
         os.environ.setdefault("GOOGLE_AUTH_TOKEN_FOR_TESTING", "none")
     for protocol in ("gcs", "gs"):
         fsspec.config.conf.setdefault(protocol, {}).update(options)
+
+
+OUT_OF_REACH = (
+    "UNAVAILABLE",
+    "DEADLINE_EXCEEDED",
+    "RESOURCE_EXHAUSTED",
+    "PERMISSION_DENIED",
+    "UNAUTHENTICATED",
+    "ABORTED",
+)
+"""How tensorstore begins to say that a request failed, and not that an object is not what it should be."""
+
+
+def unreachable(error: BaseException) -> bool:
+    """Whether an error of a library that reads a bucket by itself is about reaching it, and about no file's content."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, (ConnectionError, TimeoutError)) or str(seen).startswith(OUT_OF_REACH):
+            return True
+        if type(seen).__module__.split(".")[0] in ("aiohttp", "gcsfs") and not isinstance(
+            seen, FileNotFoundError
+        ):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def _limits() -> Any:

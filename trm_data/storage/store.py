@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from trm_data.errors import SpecError
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -28,6 +30,17 @@ class Stored:
     size_bytes: int
     version: str
     sha256: str = ""
+
+
+def check_inside(name: str) -> str:
+    """A name that stays inside the root, whoever wrote it.
+
+    Raises:
+        SpecError: It is absolute, or a part of it is empty, `.` or `..`, or holds a NUL or a backslash.
+    """
+    if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name or "\\" in name:
+        raise SpecError(f"{name!r}: is no name of a file under the root")
+    return name
 
 
 class Turn(Protocol):
@@ -212,9 +225,9 @@ class Folder:
         """A file as a person knows it."""
         return self.store.where(f"{self.path}/{name}")
 
-    def uri(self, name: str) -> str:
-        """What libraries that read and write by themselves take: an absolute path or a URL."""
-        return self.store.uri(f"{self.path}/{name}")
+    def uri(self, name: str = "") -> str:
+        """What libraries that read and write by themselves take, of a file or the folder: an absolute path or a URL."""
+        return self.store.uri(f"{self.path}/{name}" if name else self.path)
 
     def read(self, name: str) -> bytes | None:
         """A small file of the folder; None if there is none."""

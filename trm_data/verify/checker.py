@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import base64
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
 
-from trm_data.catalog.read import SplitCatalog, read_split_catalog
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.card import CARD, card_problem
+from trm_data.catalog.read import SplitCatalog, other_datasets, read_split_catalog
 from trm_data.errors import CorruptDatasetError
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest, ShardEntry
 from trm_data.records import Rows
-from trm_data.shards.digest import content_digest, group_digests, split_digest
+from trm_data.shards.digest import content_digest, group_digests, row_prints, split_digest
+from trm_data.shards.naming import sidecar_name
 from trm_data.shards.reader import read_blocks
+from trm_data.shards.writer import ShardInfo, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
 from trm_data.storage.datasets import DatasetFolder
@@ -53,6 +61,7 @@ class Checker:
         self._manifest = manifest
         self._progress = progress
         self._kind = load_kind(manifest.kind)
+        self._prints: dict[Split, list[NDArray[np.uint64]]] = {}
 
     def check_files(self) -> None:
         """Every file the manifest names is there, with the bytes it had."""
@@ -80,6 +89,8 @@ class Checker:
             classes[split] = content.classes
             if content.digest:
                 digests[split] = content.digest
+        self._check_other_files()
+        self._compare_rows()
         comparison = self._kind.compare_splits(manifest.spec, classes)
         self.problems += comparison.problems
         self.notes += comparison.notes
@@ -124,7 +135,10 @@ class Checker:
         self, split: Split, catalog: SplitCatalog, shard: ShardEntry, rows: Rows, content: _SplitContent
     ) -> None:
         """Check the rows of a shard, and add them to the content of its split."""
-        content.digests.append(group_digests(rows))
+        digests = group_digests(rows)
+        content.digests.append(digests)
+        self._check_sidecar(shard, digests)
+        self._prints.setdefault(split, []).append(row_prints(rows))
         if shard.first_group != content.num_groups:
             self.problems.append(
                 f"{split}: {shard.file} begins with group {content.num_groups}, the manifest says {shard.first_group}"
@@ -140,6 +154,47 @@ class Checker:
         for what, number in found.counts.items():
             self.counts[what] = self.counts.get(what, 0) + number
         self._progress.advance(len(rows))
+
+    def _check_sidecar(self, shard: ShardEntry, digests: bytes) -> None:
+        """What lies beside a shard says what the manifest and its rows say; a build would believe it."""
+        name = sidecar_name(shard.file)
+        content = self._folder.read(name)
+        if content is None:
+            return
+        expected = ShardInfo(
+            **asdict(shard),
+            group_digests=base64.b64encode(digests).decode(),
+            spec_digest=self._manifest.spec_digest,
+        )
+        if problem := sidecar_problem(content, expected):
+            self.problems.append(f"{self._folder.where(name)}: {problem}; delete it")
+
+    def _check_other_files(self) -> None:
+        """The card is what was written, and every table of the catalog says of which dataset it is."""
+        card = self._folder.read(CARD)
+        if card is not None and (problem := card_problem(card)):
+            self.problems.append(f"{self._folder.where(CARD)}: {problem}")
+        for file in self._manifest.catalog:
+            if not file.file.endswith(".parquet"):
+                continue
+            others = other_datasets(self._folder, file, self._manifest.name)
+            if others:
+                self.problems.append(
+                    f"{self._folder.where(file.file)}: has rows of the dataset {', '.join(map(repr, others))}"
+                )
+
+    def _compare_rows(self) -> None:
+        """No row of one split stands in another, whatever the kind knows of symmetries."""
+        prints = {split: np.concatenate(parts) for split, parts in self._prints.items()}
+        for split, other in combinations(prints, 2):
+            _, rows, others = np.intersect1d(prints[split], prints[other], return_indices=True)
+            if len(rows):
+                first = int(rows.argmin())
+                text = (
+                    f"{split} and {other} share {len(rows):,} equal rows (the first: {split} row {rows[first]}, "
+                    f"{other} row {others[first]})"
+                )
+                (self.notes if self._kind.splits_may_share_rows else self.problems).append(text)
 
     def _check_totals(self, split: Split, catalog: SplitCatalog, content: _SplitContent) -> None:
         """Groups, examples and digest of a split whose shards were all read are those of manifest and catalog."""

@@ -59,10 +59,11 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
     return pa.Table.from_pylist(rows, schema=schema), runs, problems
 
 
-def live_parts(runs: list[tuple[Folder, RunRecord]]) -> list[tuple[Folder, str, str, str]]:
-    """Folder, name, experiment and run of every metric part."""
+def live_parts(layout: Layout, runs: list[tuple[Folder, RunRecord]]) -> list[tuple[str, str, str]]:
+    """Name in the folder of runs, experiment and run of every metric part."""
+    top = f"{layout.runs.path}/"
     return [
-        (folder.within(FOLDER), name, record.experiment, record.run)
+        (f"{folder.path.removeprefix(top)}/{FOLDER}/{name}", record.experiment, record.run)
         for folder, record in runs
         for name in part_names(folder)
     ]

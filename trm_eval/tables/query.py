@@ -7,8 +7,7 @@ that the connection has no access to files or the network, and its settings are 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -19,18 +18,22 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
 
-from trm_data.catalog.query import QueryResult, frame_locked, run_locked
+from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, run_locked
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
-from trm_data.catalog.write import ensure_catalog
 from trm_data.errors import QueryError
+from trm_data.storage.digested import checked_files, one_of_each
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
 from trm_eval.tables.live import live_parts, live_runs
 from trm_eval.tables.schema import LEGACY, PARTITIONING, RUN_STATUS, TABLES, VIEW_COMMENTS, comments
+from trm_eval.tables.writer import part_names_of
 
 if TYPE_CHECKING:
     import polars
+
+TableFile = tuple[str, str, str]
+"""Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
 
 WORDS = {"runs": "", "train_metrics": "train_metrics", "evals": "", "predictions": "predict"}
 """What stands in the name of every view over a table; no word where the table is small."""
@@ -48,35 +51,43 @@ WHICH_EVALUATION = (
 """Columns of the named queries that say which evaluation a row is of."""
 
 
-def query_results(layout: Layout, sql: str, parameters: Sequence[object] = ()) -> QueryResult:
+def query_results(
+    layout: Layout, sql: str, parameters: Sequence[object] = (), *, verify: bool = False
+) -> QueryResult:
     """The result of a query over results and catalog.
 
     Args:
         layout: The root.
         sql: A query, or `@name` for one of `named_queries`.
         parameters: Values for `?` in it.
+        verify: Check every file that is read, also those that were found whole before.
 
     Raises:
         QueryError: The SQL cannot be run, or there is no query of that name.
+        CorruptFileError: A file has other bytes than were written.
     """
     text = query_text(sql)
-    with open_results(layout, text) as (connection, problems):
+    with open_results(layout, text, again=verify) as (connection, problems):
         found = run_locked(connection, text, parameters)
     return replace(found, problems=tuple(problems))
 
 
-def sql(query: str, root: Root | None = None) -> polars.DataFrame:
+def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> polars.DataFrame:
     """The result of a query over runs, results and catalog, as a data frame.
 
     Args:
-        query: One SQL statement, or `@name` for one of `named_queries`.
+        query: One SQL query, or `@name` for one of `named_queries`.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        skip_damaged: Leave out datasets and runs that are damaged, instead of raising.
 
     Raises:
-        QueryError: The SQL cannot be run, or there is no query of that name.
+        QueryError: The SQL is no query or cannot be run, there is none of that name, or something is damaged.
+        CorruptFileError: A file of results or metrics has other bytes than were written.
     """
     text = query_text(query)
-    with open_results(resolve_root(root), text) as (connection, _):
+    with open_results(resolve_root(root), text) as (connection, problems):
+        if problems and not skip_damaged:
+            raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
         return frame_locked(connection, text)
 
 
@@ -117,26 +128,39 @@ def load_query(name: str) -> str:
 
 @contextmanager
 def open_results(
-    layout: Layout, sql: str
+    layout: Layout, sql: str, *, again: bool = False
 ) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
-    """A connection in memory with the views over runs, results and catalog; and a line for each run left out.
+    """A connection in memory with the views over runs, results and catalog; and a line for all that is left out.
 
     Tables that the query cannot mean are empty: of a root on a bucket their files need not be fetched.
+
+    Raises:
+        CorruptFileError: A file has other bytes than were written; `again` checks those that were found whole before.
     """
     wanted = {table for table, word in WORDS.items() if word in sql.lower()}
-    with closing(duckdb.connect()) as connection:
+    opened: dict[str, pads.Dataset | pa.Table] = {}
+    with closing(duckdb.connect()) as connection, ExitStack() as stack:
         connection.execute("SET TimeZone = 'UTC'")
-        _attach_catalog(connection, layout)
-        runs, folders, problems = live_runs(layout)
+        problems = stack.enter_context(_catalog(connection, layout))
+        runs, folders, unread = live_runs(layout)
+        problems += unread
         connection.register("runs_live", runs)
-        parts = live_parts(folders) if "train_metrics" in wanted else []
-        connection.register("train_metrics_live", _dataset("train_metrics", parts))
-        for table in TABLES:
+        parts = live_parts(layout, folders) if "train_metrics" in wanted else []
+        connection.register("train_metrics_live", _dataset("train_metrics", layout.runs, parts, again=again))
+        for table in ("runs", "train_metrics", "evals"):
             found = _files(layout, table) if table in wanted else []
-            connection.register(f"{table}_files", _dataset(table, found))
+            opened[table] = _dataset(table, layout.results.within(table), found, again=again)
+        found, missing = [], []
+        if "predictions" in wanted:
+            found, missing = _named_predictions(layout, opened["evals"])
+        opened["predictions"] = _dataset(
+            "predictions", layout.results.within("predictions"), found, again=again
+        )
+        for table, dataset in opened.items():
+            connection.register(f"{table}_files", dataset)
         connection.execute(files("catalogs").joinpath("results.sql").read_text("utf-8"))
         _comment(connection)
-        yield connection, problems
+        yield connection, problems + missing
 
 
 def _comment(connection: duckdb.DuckDBPyConnection) -> None:
@@ -166,44 +190,73 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(f"COMMENT ON COLUMN {target} IS {quote_literal(text)}")
 
 
-def _attach_catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> None:
-    """The dataset catalog as `catalog`, and its tables under their own names; empty without datasets."""
-    if layout.dataset_names():
-        path = quote_literal(str(ensure_catalog(layout)))
-        connection.execute(f"ATTACH {path} AS catalog (READ_ONLY)")
-    else:
-        connection.execute("ATTACH ':memory:' AS catalog")
-        connection.execute("USE catalog")
-        connection.execute(schema_sql())
-        connection.execute("USE memory")
-    for table in CATALOG_TABLES:
-        connection.execute(f"CREATE VIEW {table} AS SELECT * FROM catalog.{table}")
+@contextmanager
+def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator[list[str], None, None]:
+    """The dataset catalog as `catalog`, and its tables under their own names; empty without datasets.
+
+    Yields:
+        A line for each dataset that is not in it.
+    """
+    with ExitStack() as stack:
+        problems: list[str] = []
+        if layout.dataset_names():
+            problems = stack.enter_context(attached_catalog(connection, layout))
+        else:
+            connection.execute("ATTACH ':memory:' AS catalog")
+            connection.execute("USE catalog")
+            connection.execute(schema_sql())
+            connection.execute("USE memory")
+        for table in CATALOG_TABLES:
+            connection.execute(f"CREATE VIEW {table} AS SELECT * FROM catalog.{table}")
+        yield problems
 
 
-def _files(layout: Layout, table: str) -> list[tuple[Folder, str, str, str]]:
-    """Folder, name, experiment and run of every Parquet file of a table."""
-    folder = layout.results.within(table)
-    found: list[tuple[Folder, str, str, str]] = []
-    for name in folder.names("experiment=*/run=*/*.parquet"):
+def _files(layout: Layout, table: str) -> list[TableFile]:
+    """Every Parquet file of a table, one of each stem."""
+    found: list[TableFile] = []
+    for name in one_of_each(layout.results.within(table).names("experiment=*/run=*/*.parquet")):
         experiment, run, _ = name.split("/")
-        found.append((folder, name, experiment.removeprefix("experiment="), run.removeprefix("run=")))
+        found.append((name, experiment.removeprefix("experiment="), run.removeprefix("run=")))
     return found
 
 
-def _dataset(table: str, found: Sequence[tuple[Folder, str, str, str]]) -> pads.Dataset | pa.Table:
-    """Parquet files of a table, lazily, with the columns experiment and run; an empty table where there are none."""
+def _named_predictions(layout: Layout, evals: pads.Dataset | pa.Table) -> tuple[list[TableFile], list[str]]:
+    """The files of predictions that evaluations name, and a line for each that is missing."""
+    there = set(layout.results.within("predictions").names("experiment=*/run=*/*.parquet"))
+    columns = ["experiment", "run", "parts", "part_digests"]
+    rows = evals.to_table(columns) if isinstance(evals, pads.Dataset) else evals.select(columns)
+    named = [
+        (f"experiment={row['experiment']}/run={row['run']}/{name}", row["experiment"], row["run"])
+        for row in rows.to_pylist()
+        for name in part_names_of(row["parts"], row["part_digests"])
+    ]
+    folder = layout.results.within("predictions")
+    missing = [
+        f"{folder.where(name)}: is missing, and an evaluation names it; evaluate again"
+        for name, _, _ in named
+        if name not in there
+    ]
+    return [file for file in named if file[0] in there], missing
+
+
+def _dataset(
+    table: str, folder: Folder, found: Sequence[TableFile], *, again: bool
+) -> pads.Dataset | pa.Table:
+    """Parquet files of a table, checked, with the columns experiment and run; an empty table where there are none.
+
+    Raises:
+        CorruptFileError: A file has other bytes than were written.
+    """
     legacy = pa.schema(LEGACY.get(table, []))
     schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])
-    if not found:
-        return schema.empty_table()
-    store = found[0][0].store
-    with ThreadPoolExecutor(store.at_a_time) as pool:
-        paths = list(pool.map(lambda item: item[0].current(item[1]), found))
+    paths = checked_files(folder, [name for name, _, _ in found], again=again)
     there = [
         (str(path), (pc.field("experiment") == experiment) & (pc.field("run") == run))
-        for path, (_, _, experiment, run) in zip(paths, found, strict=True)
+        for path, (_, experiment, run) in zip(paths, found, strict=True)
         if path is not None
     ]
+    if not there:
+        return schema.empty_table()
     return pads.FileSystemDataset.from_paths(
         [path for path, _ in there],
         schema=schema,

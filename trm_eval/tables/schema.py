@@ -60,6 +60,7 @@ EVALS = _schema(
         ("code_version", pa.string(), "version of trm-lab"),
         ("created_at", pa.timestamp("us", "UTC"), "when the evaluation ended (UTC)"),
         ("parts", pa.list_(pa.string()), "files of predictions that belong to it"),
+        ("part_digests", pa.list_(pa.string()), "digest in the name of each of them; NULL of format 1"),
     ]
 )
 

@@ -1,12 +1,13 @@
 """Writes result tables as Parquet under `<root>/results/<table>/experiment=<e>/run=<r>/`.
 
-Every file's name follows from what it holds, so writing a result again replaces it. The row in `evals` is
-written last and names its parts: readers show only what is named there, so a writer that dies leaves
-nothing that anyone sees.
+The stem of a file's name follows from what it holds, so writing a result again replaces it; the digest of its bytes
+follows the stem. The row in `evals` is written last and names its parts with their digests: readers show only what is
+named there, so a writer that dies leaves nothing that anyone sees.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trm_data.storage.atomic import file_sha256, sync_file, temporary_path
+from trm_data.storage.digested import drop_replaced, write_digested
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import ResultError
@@ -27,40 +28,44 @@ def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folde
 
 
 def write_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> str:
-    """Write one file of a table, whole or not at all.
+    """Write one file of a table, whole or not at all; what it replaces is for `drop_replaced`.
 
     Args:
         layout: The root.
         table: A table of the schema.
         experiment: Folder, and column.
         run: Folder, and column.
-        file: Name of the file, without its ending.
+        file: Name of the file, without digest and ending.
         content: Rows; their columns are the schema's.
 
     Returns:
-        Where it is, as a person knows it.
+        Its name in the table's folder of the run.
 
     Raises:
         ResultError: The rows do not fit the schema, or the file could not be written.
     """
-    folder, name = table_folder(layout, table, experiment, run), f"{file}.parquet"
+    folder, schema = table_folder(layout, table, experiment, run), TABLES[table]
     try:
-        path = folder.working(name)
-        temporary = temporary_path(path)
-        schema = TABLES[table]
         rows = (
             content if isinstance(content, pa.Table) else pa.Table.from_pylist(list(content), schema=schema)
         )
-        try:
-            pq.write_table(rows.select(schema.names).cast(schema), temporary, compression="zstd")
-            sync_file(temporary)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        folder.finish(name, file_sha256(path))
+        fitting = rows.select(schema.names).cast(schema)
+        return write_digested(folder, file, lambda path: pq.write_table(fitting, path, compression="zstd"))
     except (OSError, KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ResultError(f"{folder.where(name)}: could not be written ({error})") from error
-    return folder.where(name)
+        raise ResultError(f"{folder.where(file)}.parquet: could not be written ({error})") from error
+
+
+def replace_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> None:
+    """Write one file of a table in the place of the one of this name that is there; see `write_table`."""
+    name = write_table(layout, table, experiment, run, file, content)
+    drop_replaced(table_folder(layout, table, experiment, run), name)
+
+
+def part_names_of(parts: Sequence[str], digests: Sequence[str] | None) -> list[str]:
+    """Names of the files of predictions that a row of `evals` names; of format 1 without digests."""
+    if digests is None:
+        return [f"{part}.parquet" for part in parts]
+    return [f"{part}.{digest}.parquet" for part, digest in zip(parts, digests, strict=True)]
 
 
 def token_lists(tokens: NDArray[np.uint8]) -> pa.ListArray:

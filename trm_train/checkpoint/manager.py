@@ -3,7 +3,8 @@
 Two kinds: `resume` holds the whole training state (most of it the carry; the last two are kept), `weights`
 what evaluation needs (parameters, EMA, puzzle table, fixed latents; kept by policy). Both carry a JSON
 `meta`: the dataset's digests, the data step, the tracking run's id, and a fingerprint of every leaf that
-does not depend on how it is laid out over devices.
+does not depend on how it is laid out over devices; a digest covers all of it. Name of the folder, meta and
+state must say the same step.
 
 Orbax writes them itself, into a folder or onto a bucket: under a temporary name that it renames, or with a last file
 that says that the others are there. A checkpoint that a kill cut short is never seen.
@@ -11,19 +12,26 @@ that says that the others are there. A checkpoint that a kill cut short is never
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
+from trm_data.errors import BucketError
+from trm_data.storage.objects import unreachable
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
 from trm_train.state import TrainState
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Since 2 the meta has a digest of itself."""
 RESUME_KEPT = 2
 FOLDER = "checkpoints"
 COMMITTED = "commit_success.txt"
@@ -45,6 +53,21 @@ class CheckpointMeta:
     format_version: int = FORMAT_VERSION
 
 
+@dataclass(frozen=True)
+class Restored:
+    """What a run goes on from.
+
+    Attributes:
+        state: The training state.
+        meta: What the checkpoint says of itself.
+        problems: A line for each newer checkpoint that was damaged.
+    """
+
+    state: TrainState
+    meta: CheckpointMeta
+    problems: list[str]
+
+
 class Checkpoints:
     """The checkpoints of one run.
 
@@ -64,7 +87,7 @@ class Checkpoints:
         for manager, tree in ((self._weights, weights_tree(state)), (self._resume, state_tree(state))):
             if meta.step in manager.all_steps():
                 continue
-            content = {**asdict(meta), "fingerprints": fingerprints(tree)}
+            content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
             manager.save(
                 meta.step,
                 args=ocp.args.Composite(
@@ -77,25 +100,34 @@ class Checkpoints:
         """Step of the newest whole resume checkpoint."""
         return self._resume.latest_step()
 
-    def restore(self, like: TrainState) -> tuple[TrainState, CheckpointMeta]:
-        """The newest resume checkpoint, laid out as `like` (arrays, or shapes with shardings).
+    def restore(self, like: TrainState) -> Restored:
+        """The newest whole resume checkpoint, laid out as `like` (arrays, or shapes with shardings).
+
+        Newer ones that are damaged are removed: training comes by their steps again.
 
         Raises:
-            CheckpointError: There is none, it has other shapes, or its arrays are not what was saved.
+            CheckpointError: There is none, or none is what was saved.
+            BucketError: The bucket cannot be reached.
         """
-        step = self._resume.latest_step()
-        if step is None:
+        damaged: dict[int, str] = {}
+        for step in sorted(self._resume.all_steps(), reverse=True):
+            path = self.folder.where(f"resume/{step}")
+            try:
+                tree, meta = _restore(self._resume, step, state_tree(like), path)
+                if int(tree["step"]) != step:
+                    raise CheckpointError(f"{path}: holds a state after {int(tree['step'])} steps")
+            except CheckpointError as error:
+                damaged[step] = str(error)
+                continue
+            for other in damaged:
+                self._resume.delete(other)
+            return Restored(state_from_tree(tree, like), meta, list(damaged.values()))
+        if not damaged:
             raise CheckpointError(f"{self.folder}: holds no checkpoint to resume from")
-        path = self.folder.where(f"resume/{step}")
-        try:
-            tree, meta = _restore(self._resume, step, state_tree(like), path)
-        except CheckpointError as error:
-            older = [other for other in self._resume.all_steps() if other < step]
-            way_out = (
-                f"delete it to go on from step {max(older)}" if older else "start anew with --resume never"
-            )
-            raise CheckpointError(f"{error}; {way_out}") from error
-        return state_from_tree(tree, like), meta
+        problems = "\n  ".join(damaged.values())
+        raise CheckpointError(
+            f"{problems}\n  no checkpoint to resume from is whole; start anew with --resume never"
+        )
 
     def wait(self) -> None:
         """Return when everything that was saved is on disk."""
@@ -136,7 +168,8 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
     """A weights checkpoint of a run, as a tree like `weights_tree` makes.
 
     Raises:
-        CheckpointError: There is none at that step, or its arrays are not what was saved.
+        CheckpointError: There is none at that step, or it is not what was saved.
+        BucketError: The bucket cannot be reached.
     """
     steps = weights_steps(run)
     if step not in steps:
@@ -146,6 +179,9 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
     manager = _manager(folder, None, create=False)
     try:
         return _restore(manager, step, like, folder.where(str(step)))
+    except CheckpointError as error:
+        others = ", ".join(str(other) for other in steps if other != step)
+        raise CheckpointError(f"{error}" + (f"; there are others: {others}" if others else "")) from error
     finally:
         manager.close()
 
@@ -189,13 +225,14 @@ def _manager(folder: Folder, kept: int | None, *, create: bool = True) -> ocp.Ch
         cleanup_tmp_directories=create,
         enable_async_checkpointing=create,
     )
-    return ocp.CheckpointManager(folder.uri("").rstrip("/"), options=options, item_names=("state", "meta"))
+    return ocp.CheckpointManager(folder.uri(), options=options, item_names=("state", "meta"))
 
 
 def _restore(
     manager: ocp.CheckpointManager, step: int, like: Any, shown: str
 ) -> tuple[dict[str, Any], CheckpointMeta]:
     """Read a checkpoint and prove that it is what was saved."""
+    _let_reads_be_given_up()
     abstract = jax.tree.map(_abstract, like)
     try:
         restored = manager.restore(
@@ -205,22 +242,59 @@ def _restore(
                 meta=ocp.args.JsonRestore(),
             ),
         )
-    except (ValueError, KeyError, FileNotFoundError, OSError) as error:
+    except Exception as error:  # Orbax and tensorstore raise what they like
+        if unreachable(error):
+            raise BucketError(f"{shown}: could not be read ({_first_line(error)}); try again") from error
         raise CheckpointError(f"{shown}: cannot be read: {_first_line(error)}") from error
-    meta = dict(restored["meta"])
-    expected = meta.pop("fingerprints")
-    if meta.get("format_version", 0) > FORMAT_VERSION:
-        raise CheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
+    expected, meta = _checked_meta(restored["meta"], step, shown)
     tree = restored["state"]
     found = fingerprints(tree)
     wrong = [name for name in expected if expected[name] != found.get(name)]
     wrong += sorted(set(found) - set(expected))
     if wrong:
         raise CheckpointError(f"{shown}: arrays are not those that were saved: {', '.join(wrong[:5])}")
+    return tree, meta
+
+
+@cache
+def _let_reads_be_given_up() -> None:
+    """Keep quiet about tensorstore's other reads where one has failed: each would print a traceback when it ends."""
+    hook = sys.unraisablehook
+
+    def heard(unraisable: sys.UnraisableHookArgs) -> None:
+        if str(unraisable.exc_value) != "Event loop is closed":
+            hook(unraisable)
+
+    sys.unraisablehook = heard
+
+
+def with_digest(content: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint's meta with the digest over everything in it."""
+    covered = {name: value for name, value in content.items() if name != "digest"}
+    canonical = json.dumps(covered, sort_keys=True, separators=(",", ":")).encode()
+    return {**covered, "digest": hashlib.sha256(canonical).hexdigest()}
+
+
+def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], CheckpointMeta]:
+    """Fingerprints and the rest of a meta, proved to be what was written; format 1 had no digest.
+
+    Raises:
+        CheckpointError: It is not, or is of another step than its folder.
+    """
     try:
-        return tree, CheckpointMeta(**meta)
-    except TypeError as error:
-        raise CheckpointError(f"{shown}: its meta cannot be read ({error})") from error
+        value: dict[str, Any] = dict(content)
+        if int(value["format_version"]) > FORMAT_VERSION:
+            raise CheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
+        if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
+            raise CheckpointError(f"{shown}: its meta is not what was written (its digest differs)")
+        value.pop("digest", None)
+        expected: dict[str, int] = dict(value.pop("fingerprints"))
+        meta = CheckpointMeta(**value)
+    except (TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{shown}: its meta cannot be read ({error!r})") from error
+    if meta.step != step:
+        raise CheckpointError(f"{shown}: its meta is of step {meta.step}")
+    return expected, meta
 
 
 def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:

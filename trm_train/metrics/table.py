@@ -1,9 +1,10 @@
 """The table `train_metrics`: one row a step and split, as Parquet parts in the run's `metrics/` folder.
 
-A part holds the steps since the one before; one is written about once a minute, and one just before each checkpoint.
-So no part spans a checkpoint, and a run that goes on from step t drops the parts beyond t and writes the same rows
-again. Sums and counts only, named so: whoever reads the table divides. Parts of format 1 called the sums by the names
-of their rates; they are read under the names of today.
+A part's name says its steps and the digest of its bytes. A part holds the steps since the one before; one is written
+about once a minute, and one just before each checkpoint. So no part spans a checkpoint, and a run that goes on from
+step t drops the parts beyond t and writes the same rows again. Sums and counts only, named so: whoever reads the table
+divides. Parts of format 1 called the sums by the names of their rates and had no digest; they are read under the names
+of today.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trm_data.storage.atomic import file_sha256, sync_file, temporary_path
+from trm_data.storage.digested import checked_files, one_of_each, stem_of, write_digested
 from trm_data.storage.store import Folder
 
 FOLDER = "metrics"
-PART_NAME = re.compile(r"[0-9]{9}-[0-9]{9}\.parquet")
+PART_STEM = re.compile(r"[0-9]{9}-([0-9]{9})")
 
 _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ("step", pa.int64(), "optimizer steps taken, this one included (steps)"),
@@ -104,24 +105,25 @@ class MetricTable:
 
     def write_part(self, part: Part) -> None:
         """Write a part that was taken."""
-        name = f"{part.first_step:09d}-{part.last_step:09d}.parquet"
-        path = self.folder.working(name)
-        temporary = temporary_path(path)
-        pq.write_table(pa.Table.from_pylist(part.rows, schema=SCHEMA), temporary, compression="zstd")
-        sync_file(temporary)
-        temporary.replace(path)
-        self.folder.finish(name, file_sha256(path))
+        table = pa.Table.from_pylist(part.rows, schema=SCHEMA)
+        stem = f"{part.first_step:09d}-{part.last_step:09d}"
+        write_digested(self.folder, stem, lambda path: pq.write_table(table, path, compression="zstd"))
 
 
 def part_names(run: Folder) -> list[str]:
     """Names of a run's parts within its `metrics/` folder, by step."""
-    return [name for name in run.within(FOLDER).names("*.parquet") if PART_NAME.fullmatch(name)]
+    return one_of_each(
+        name for name in run.within(FOLDER).names("*.parquet") if PART_STEM.fullmatch(stem_of(name))
+    )
 
 
 def read_metrics(run: Folder) -> pa.Table:
-    """All rows of a run's metric table, by step."""
-    folder = run.within(FOLDER)
-    paths = [path for path in folder.currents(part_names(run)) if path is not None]
+    """All rows of a run's metric table, by step.
+
+    Raises:
+        CorruptFileError: A part has other bytes than were written.
+    """
+    paths = [path for path in checked_files(run.within(FOLDER), part_names(run)) if path is not None]
     tables = [of_today(pq.read_table(path)) for path in paths]
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
@@ -132,4 +134,4 @@ def of_today(table: pa.Table) -> pa.Table:
 
 
 def _last_step(part: str) -> int:
-    return int(part.removesuffix(".parquet").rsplit("-", 1)[-1])
+    return int(stem_of(part).rsplit("-", 1)[-1])

@@ -34,7 +34,9 @@ from trm_train.experiments.registry import Experiment
 
 FORMAT_VERSION = 1
 CONFIG_FILE = "config.json"
-RUN_NAME = re.compile(r"[A-Za-z0-9_]+-[0-9a-f]{8}-s[0-9]+")
+NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
+"""Of an experiment, and of its group."""
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +151,38 @@ def find_record(folder: Folder) -> RunRecord | None:
         value["config"] = config_from_json(value["config"])
         value["input_spec"] = InputSpec(**value["input_spec"])
         extended_to = value.pop("extended_to", None)
-        return extend_record(RunRecord(**value), extended_to)
+        record = RunRecord(**value)
+        _check_record(record, folder, where)
+        return extend_record(record, extended_to)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"{where}: is no record of a run ({error})") from error
+
+
+def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
+    """Refuse a record that does not agree with itself, or lies where another run belongs.
+
+    Raises:
+        ConfigError: It was edited or damaged, or copied to another place.
+        ValueError: A value is of no kind that it can have.
+    """
+    for what in ("group", "experiment"):
+        if not NAME.fullmatch(getattr(record, what)):
+            raise ConfigError(
+                f"{where}: {what} {getattr(record, what)!r}: expected up to 100 letters, digits and _"
+            )
+    identity, name = identity_hash(record.config), run_name(record.experiment, record.config)
+    if (record.identity, record.run) != (identity, name):
+        raise ConfigError(
+            f"{where}: says that it is the run {record.run!r}, but its configuration is that of {name}: it was "
+            "edited or damaged; put back what it was"
+        )
+    for what in ("content_digest", "identifiers_digest"):
+        if not DIGEST.fullmatch(getattr(record, what)):
+            raise ValueError(f"{what} {getattr(record, what)!r}")
+    datetime.fromisoformat(record.created_at)
+    expected = f"runs/{record.group}/{record.experiment}/{record.run}"
+    if folder.path.startswith("runs/") and folder.path != expected:
+        raise ConfigError(f"{where}: is of the run {record.run}, whose place is {expected}; move it there")
 
 
 def list_runs(layout: Layout) -> list[Folder]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
-from trm_train.checkpoint.manager import Checkpoints
+from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints
 from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
 from trm_train.run.observe import LOGS, STATUS_FILE, read_status
@@ -43,22 +43,35 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
     return replace(record, created_at=before.created_at, extended_to=before.extended_to)
 
 
-def restore(checkpoints: Checkpoints, state: TrainState, record: RunRecord) -> tuple[TrainState, int]:
-    """The state to go on from, and its step.
+def restore(
+    checkpoints: Checkpoints, state: TrainState, record: RunRecord
+) -> tuple[TrainState, int, list[str]]:
+    """The state to go on from, its step, and a line for each newer checkpoint that was damaged.
 
     Raises:
-        CheckpointError: The newest checkpoint cannot be read, or is of another configuration or dataset.
+        CheckpointError: No checkpoint is whole, or the newest that is belongs to another configuration or dataset.
+        BucketError: The bucket cannot be reached.
     """
     if checkpoints.latest_step() is None:
-        return state, 0
-    restored, meta = checkpoints.restore(state)
-    expected = (record.identity, record.content_digest, record.identifiers_digest)
-    if (meta.identity, meta.content_digest, meta.identifiers_digest) != expected:
-        raise CheckpointError(
-            f"{checkpoints.folder}: the checkpoint at step {meta.step} is of another configuration or dataset; "
-            "start anew with --resume never"
-        )
-    return restored, meta.step
+        return state, 0, []
+    found = checkpoints.restore(state)
+    check_same_run(record, found.meta, f"{checkpoints.folder}")
+    return found.state, found.meta.step, found.problems
+
+
+def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
+    """Refuse a checkpoint that was not written by this run on these rows.
+
+    Raises:
+        CheckpointError: Says what differs.
+    """
+    for what in ("identity", "content_digest", "identifiers_digest"):
+        if getattr(meta, what) != getattr(record, what):
+            raise CheckpointError(
+                f"{shown}: the checkpoint at step {meta.step} is of another configuration or dataset ({what} "
+                f"{getattr(meta, what)[:12]}, the run has {getattr(record, what)[:12]}); put its own back, or train "
+                "it anew with --resume never"
+            )
 
 
 def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from trm_data.errors import SpecError
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.copy import copy_folder
+from trm_data.storage.digested import checked_files
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_data.storage.turn import locked, turn_to_write
@@ -20,6 +21,7 @@ from trm_train.checkpoint.manager import COMMITTED, COPYING, saved_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS
+from trm_train.metrics.table import part_names
 from trm_train.run.record import CONFIG_FILE, find_record, find_run, list_runs, read_record
 
 LAST = (rf"{CHECKPOINTS}/.*{COMMITTED}", r"status\.json", CONFIG_FILE.replace(".", r"\."))
@@ -59,6 +61,7 @@ def sync_runs(
         SpecError: The roots are the same.
         ConfigError: The source has no such run, or the target has another one of this name or a later state of it.
         BusyError: The run is being trained at the target.
+        CorruptFileError: A metric part of the source has other bytes than were written.
         BuildError: A file could not be written.
     """
     if source.place == target.place:
@@ -90,6 +93,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
                 "way, or remove it first"
             )
         names = source.names()
+        checked_files(source.within(METRICS), part_names(source))
         progress.start(f"copy {record.run}", len(names), "files")
         folder.write(COPYING, b"")
         copied = copy_folder(source, folder, progress, LAST, names=names, check=turn.check)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,6 +26,7 @@ from trm_train.checkpoint.manager import (
     restore_weights,
     saved_steps,
     weights_steps,
+    with_digest,
 )
 from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.errors import CheckpointError
@@ -49,7 +52,7 @@ def state(finished: TrainResult) -> TrainState:
 def copied(finished: TrainResult, tmp_path: Path) -> Folder:
     """A copy of the run's folder, which a test may change."""
     root = resolve_root(tmp_path)
-    shutil.copytree(finished.folder.uri(""), root.runs.within("run").uri(""))
+    shutil.copytree(finished.folder.uri(), root.runs.within("run").uri())
     return root.runs.within("run")
 
 
@@ -63,11 +66,11 @@ def test_what_was_saved_comes_back_to_the_bit(state: TrainState, tmp_path: Path)
     checkpoints = Checkpoints(folder)
     checkpoints.save(state, meta)
     checkpoints.wait()
-    restored, found = checkpoints.restore(state)
+    restored = checkpoints.restore(state)
     checkpoints.close()
-    assert found == meta
-    assert fingerprints(state_tree(restored)) == fingerprints(state_tree(state))
-    for before, after in zip(jax.tree.leaves(state), jax.tree.leaves(restored), strict=True):
+    assert (restored.meta, restored.problems) == (meta, [])
+    assert fingerprints(state_tree(restored.state)) == fingerprints(state_tree(state))
+    for before, after in zip(jax.tree.leaves(state), jax.tree.leaves(restored.state), strict=True):
         np.testing.assert_array_equal(before, after)
     weights, found = restore_weights(folder, 0, weights_tree(state))
     assert found == meta
@@ -94,31 +97,128 @@ def test_only_so_many_weights_are_kept_as_asked_for(state: TrainState, tmp_path:
     assert weights_steps(folder) == [3]
 
 
+def change(meta: Path, **changes: Any) -> None:
+    """Change a meta as somebody would who knows of its digest."""
+    meta.write_text(json.dumps(with_digest({**json.loads(meta.read_text()), **changes})))
+
+
 def test_a_checkpoint_whose_arrays_changed_is_refused(copied: Folder, state: TrainState) -> None:
     meta = meta_of(copied, "weights", 12)
-    value = json.loads(meta.read_text())
-    value["fingerprints"]["ema.lm_head.kernel"] ^= 1
-    meta.write_text(json.dumps(value))
-    with pytest.raises(CheckpointError, match=r"ema\.lm_head"):
+    prints = json.loads(meta.read_text())["fingerprints"]
+    change(meta, fingerprints={**prints, "ema.lm_head.kernel": prints["ema.lm_head.kernel"] ^ 1})
+    with pytest.raises(CheckpointError, match=r"ema\.lm_head.*there are others: 4, 8"):
         restore_weights(copied, 12, weights_tree(state))
     with pytest.raises(CheckpointError, match=r"no weights checkpoint at step 5 \(there are: 4, 8, 12\)"):
         restore_weights(copied, 5, weights_tree(state))
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused(copied: Folder, state: TrainState) -> None:
-    meta = meta_of(copied, "weights", 12)
-    meta.write_text(json.dumps({**json.loads(meta.read_text()), "format_version": FORMAT_VERSION + 1}))
+    change(meta_of(copied, "weights", 12), format_version=FORMAT_VERSION + 1)
     with pytest.raises(CheckpointError, match="was written by a newer version of trm-train; upgrade it"):
         restore_weights(copied, 12, weights_tree(state))
 
 
-def test_a_damaged_newest_checkpoint_says_where_to_go_on_from(copied: Folder, state: TrainState) -> None:
+@pytest.mark.parametrize(
+    "name", ["step", "identity", "content_digest", "tracking_id", "fingerprints", "digest"]
+)
+def test_nothing_in_the_meta_can_change_unseen(copied: Folder, state: TrainState, name: str) -> None:
     meta = meta_of(copied, "resume", 12)
     value = json.loads(meta.read_text())
-    value["fingerprints"]["key"] ^= 1
-    meta.write_text(json.dumps(value))
+    changed = {"step": 13, "fingerprints": {**value["fingerprints"], "key": 1}}.get(name, "0" * 64)
+    meta.write_text(json.dumps({**value, name: changed}))
     checkpoints = Checkpoints(copied)
-    with pytest.raises(CheckpointError, match=r"those that were saved: key; delete it to go on from step 8"):
+    restored = checkpoints.restore(state)
+    checkpoints.close()
+    assert restored.meta.step == 8
+    assert "resume/12: its meta is not what was written (its digest differs)" in restored.problems[0]
+
+
+@pytest.mark.parametrize("name", ["step", "fingerprints", "format_version", "identity"])
+def test_what_a_meta_lacks_is_an_error(copied: Folder, state: TrainState, name: str) -> None:
+    meta = meta_of(copied, "weights", 12)
+    value = json.loads(meta.read_text())
+    del value[name]
+    meta.write_text(json.dumps(value))
+    with pytest.raises(CheckpointError, match="weights/12: its meta"):
+        restore_weights(copied, 12, weights_tree(state))
+
+
+def test_folder_meta_and_state_must_be_of_the_same_step(copied: Folder, state: TrainState) -> None:
+    change(meta_of(copied, "resume", 12), step=13)
+    Path(copied.uri("checkpoints/resume/12")).rename(copied.uri("checkpoints/resume/13"))
+    Path(copied.uri("checkpoints/weights/12")).rename(copied.uri("checkpoints/weights/13"))
+    checkpoints = Checkpoints(copied)
+    restored = checkpoints.restore(state)
+    checkpoints.close()
+    assert restored.meta.step == 8
+    assert restored.problems == [f"{copied.where('checkpoints/resume/13')}: holds a state after 12 steps"]
+    with pytest.raises(CheckpointError, match="weights/13: its meta is of step 12"):
+        restore_weights(copied, 13, weights_tree(state))
+
+
+def test_checkpoints_of_format_1_had_no_digest(copied: Folder, state: TrainState) -> None:
+    meta = meta_of(copied, "weights", 12)
+    value = json.loads(meta.read_text())
+    del value["digest"]
+    meta.write_text(json.dumps({**value, "format_version": 1}))
+    assert restore_weights(copied, 12, weights_tree(state))[1].step == 12
+    meta.write_text(json.dumps(value))
+    with pytest.raises(CheckpointError, match="its digest differs"):
+        restore_weights(copied, 12, weights_tree(state))
+
+
+def files_of(copied: Folder, kind: str, step: int) -> list[Path]:
+    paths = [path for path in Path(copied.uri(f"checkpoints/{kind}/{step}")).rglob("*") if path.is_file()]
+    return sorted(path for path in paths if path.name != COMMITTED and path.stat().st_size)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # tensorstore's, of reads given up
+@pytest.mark.parametrize("harm", ["missing", "short", "flipped"])
+def test_any_file_of_the_newest_checkpoint_may_be_damaged(
+    copied: Folder, state: TrainState, harm: str, tmp_path: Path
+) -> None:
+    """Named, or harmless: what is restored is what was saved, at one step or the other."""
+    whole = fingerprints_of_steps(copied, state)
+    draws = random.Random(harm)
+    for number, name in enumerate(path.relative_to(copied.uri()) for path in files_of(copied, "resume", 12)):
+        root = resolve_root(tmp_path / f"{harm}{number}")
+        folder = root.runs.within("run")
+        shutil.copytree(copied.uri(), folder.uri())
+        path = Path(folder.uri()) / name
+        data = bytearray(path.read_bytes())
+        if harm == "missing":
+            path.unlink()
+        elif harm == "short":
+            path.write_bytes(data[: len(data) // 2])
+        else:
+            data[draws.randrange(len(data))] ^= 1 << draws.randrange(8)
+            path.write_bytes(data)
+        checkpoints = Checkpoints(folder)
+        restored = checkpoints.restore(state)
+        steps = sorted(checkpoints._resume.all_steps())
+        checkpoints.close()
+        step = restored.meta.step
+        assert fingerprints(state_tree(restored.state)) == whole[step], name
+        if step == 8:
+            assert len(restored.problems) == 1, name
+            assert "resume/12: " in restored.problems[0]
+            assert steps == [8]
+        else:
+            assert restored.problems == [], name
+
+
+def fingerprints_of_steps(folder: Folder, state: TrainState) -> dict[int, dict[str, int]]:
+    metas = {step: json.loads(meta_of(folder, "resume", step).read_text()) for step in (8, 12)}
+    return {step: meta["fingerprints"] for step, meta in metas.items()}
+
+
+def test_with_no_whole_checkpoint_nothing_is_begun(copied: Folder, state: TrainState) -> None:
+    for step in (8, 12):
+        meta_of(copied, "resume", step).write_text("{")
+    checkpoints = Checkpoints(copied)
+    with pytest.raises(CheckpointError, match=r"(?s)resume/12: .*resume/8: .*start anew with --resume never"):
         checkpoints.restore(state)
     checkpoints.close()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from trm_data.storage.digested import stem_of
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
 from trm_train.metrics.table import SCHEMA, SUM_OF, MetricTable, part_names, read_metrics
@@ -34,7 +35,7 @@ def test_parts_are_named_by_their_steps_and_read_in_order(folder: Folder) -> Non
     assert table.take_part(0) is None
     write(table, range(1, 4))
     write(table, range(4, 9))
-    assert part_names(folder) == ["000000001-000000003.parquet", "000000004-000000008.parquet"]
+    assert [stem_of(name) for name in part_names(folder)] == ["000000001-000000003", "000000004-000000008"]
     read = read_metrics(folder)
     assert read.schema.names == SCHEMA.names
     assert read["step"].to_pylist() == list(range(1, 9))
@@ -71,7 +72,9 @@ def test_taking_a_part_does_not_wait_for_its_writing(folder: Folder) -> None:
 def test_parts_of_the_first_format_are_read_under_the_names_of_today(folder: Folder) -> None:
     table = MetricTable(folder)
     write(table, range(1, 3))
+    (name,) = part_names(folder)
     path = Path(folder.uri("metrics/000000001-000000002.parquet"))
+    Path(folder.uri(f"metrics/{name}")).rename(path)
     old = {new: rate for rate, new in SUM_OF.items()}
     written = pq.read_table(path)
     pq.write_table(written.rename_columns([old.get(name, name) for name in written.column_names]), path)

@@ -165,7 +165,7 @@ def test_a_state_is_saved_and_goes_on_to_the_same_bits(model, optim, tmp_path: P
     checkpoints = Checkpoints(folder)
     checkpoints.save(state, META)
     checkpoints.wait()
-    restored, _ = checkpoints.restore(start(config)[0])
+    restored = checkpoints.restore(start(config)[0]).state
     checkpoints.close()
     assert jax.tree.structure(restored) == jax.tree.structure(state)
     undisturbed = fingerprints(state_tree(train(config, 2, state, first=2)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,50 @@ def test_records_that_cannot_be(folder: Folder, layout: Layout, content: bytes, 
     ((where, problem),) = read_records(layout)
     assert where == folder
     assert isinstance(problem, ConfigError)
+
+
+def edited(folder: Folder, **changes: Any) -> None:
+    """Change a record as somebody would by hand."""
+    value = json.loads(folder.read(CONFIG_FILE) or b"")
+    for name, change in changes.items():
+        value[name] = {**value[name], **change} if isinstance(change, dict) else change
+    folder.write(CONFIG_FILE, json.dumps(value).encode())
+
+
+OUTSIDE = "../../../OUTSIDE"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config": {"total_steps": 13}}, "its configuration is that of tiny-"),
+        ({"config": {"seed": 1}}, "its configuration is that of tiny-"),
+        ({"identity": "0" * 64}, "it was edited or damaged; put back what it was"),
+        ({"run": OUTSIDE}, f"says that it is the run '{OUTSIDE}'"),
+        ({"run": "/tmp/OUTSIDE"}, "says that it is the run '/tmp/OUTSIDE'"),
+        ({"experiment": OUTSIDE}, f"experiment '{OUTSIDE}': expected up to 100 letters, digits and _"),
+        ({"experiment": ""}, "experiment ''"),
+        ({"group": OUTSIDE}, f"group '{OUTSIDE}'"),
+        ({"group": 7}, "is no record of a run"),
+        ({"group": "other"}, "whose place is runs/other/tiny/tiny-"),
+        ({"content_digest": 7}, "is no record of a run"),
+        ({"created_at": "yesterday"}, "is no record of a run"),
+    ],
+)
+def test_a_record_must_agree_with_itself_and_its_place(
+    folder: Folder, layout: Layout, changes: dict[str, Any], message: str
+) -> None:
+    edited(folder, **changes)
+    for reference in (folder.place, folder.name):
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            read_record(find_run(layout, reference))
+
+
+def test_a_copy_beside_the_run_is_no_second_run(folder: Folder, layout: Layout, record: RunRecord) -> None:
+    copy = layout.runs.within("testing/tiny/tiny-00000000-s0")
+    copy.write(CONFIG_FILE, folder.read(CONFIG_FILE) or b"")
+    with pytest.raises(ConfigError, match=f"is of the run {record.run}, whose place is {folder.path}"):
+        read_record(copy)
 
 
 def test_a_folder_without_a_record_is_no_run(layout: Layout) -> None:

@@ -81,6 +81,7 @@ class ArcKind(KindDefaults):
         "ARC-AGI: Chollet, On the Measure of Intelligence, arXiv 1911.01547; ARC-AGI-2: Chollet et al., arXiv "
         "2505.11831; ConceptARC: Moskvichev et al., arXiv 2305.07141"
     )
+    splits_may_share_rows = True
     stored_share = 0.044
     cell_bytes_per_s = 250e6
 

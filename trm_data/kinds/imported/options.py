@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ class ImportedOptions(Options):
 
     def build_command(self, name: str, spec: DatasetSpec) -> str:
         """Rows are imported, not built."""
-        return f"trm-data import {spec.source.name} --name {name}"
+        return f"trm-data import {shlex.quote(spec.source.name)} --name {name}"
 
 
 def import_request(folder: str, name: str | None) -> BuildRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from trm_data.kinds.parts import KindParts
@@ -20,8 +21,10 @@ class TableOptions(Options):
 
     def source_arguments(self, spec: DatasetSpec) -> list[str]:
         """The tables."""
-        arguments = [f"--train {spec.source.name}"]
-        return arguments if spec.test_source is None else [*arguments, f"--test {spec.test_source.name}"]
+        arguments = [f"--train {shlex.quote(spec.source.name)}"]
+        if spec.test_source is not None:
+            arguments.append(f"--test {shlex.quote(spec.test_source.name)}")
+        return arguments
 
     def arguments(self, spec: DatasetSpec) -> list[str]:
         """Grid, vocabulary and symmetries."""

@@ -1,0 +1,159 @@
+"""SQL that tries to change something or to reach out of its place. None of it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+WRITES = (
+    "COPY (SELECT 1) TO '{}'",
+    "COPY (SELECT 1) TO '{}' (USE_TMP_FILE false)",
+    "COPY (SELECT 1) TO '{}' (FORMAT parquet)",
+    "COPY (SELECT 'a') TO '{}' (FORMAT csv, HEADER false, OVERWRITE_OR_IGNORE)",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{}'",
+    "explain analyze copy (select 1) to '{}'",
+    "EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{}'",
+    "/* SELECT */ COPY (SELECT 1) TO '{}'",
+    "ATTACH '{}' AS other",
+    "ATTACH OR REPLACE '{}' AS catalog",
+    "EXPORT DATABASE '{}'",
+    "IMPORT DATABASE '{}'",
+    "SET temp_directory = '{}'",
+    "SET home_directory = '{}'",
+    "SET log_query_path = '{}'",
+    "PRAGMA profiling_output = '{}'",
+    "SET extension_directory = '{}'",
+    "SET secret_directory = '{}'",
+    "LOAD '{}'",
+    "INSTALL '{}'",
+    "PREPARE p AS COPY (SELECT 1) TO '{}'",
+)
+"""Statements that would write to a path, or have one written to."""
+
+READS = (
+    "SELECT * FROM read_csv('{}')",
+    "SELECT * FROM read_text('{}')",
+    "SELECT * FROM read_blob('{}')",
+    "SELECT * FROM read_parquet('{}')",
+    "SELECT * FROM read_json('{}')",
+    "SELECT * FROM '{}'",
+    "FROM glob('{}')",
+    "SELECT * FROM parquet_metadata('{}')",
+    "SELECT * FROM sniff_csv('{}')",
+    "WITH t AS (SELECT * FROM read_text('{}')) SELECT * FROM t",
+    "SELECT (SELECT content FROM read_text('{}'))",
+    "SELECT * FROM query('SELECT * FROM read_text(''{}'')')",
+    "SELECT * FROM query_table('{}')",
+    "SUMMARIZE FROM read_csv('{}')",
+    "DESCRIBE FROM read_csv('{}')",
+)
+"""Queries that would read a file of the machine."""
+
+STATEMENTS = (
+    "DELETE FROM puzzles",
+    "DELETE FROM catalog.puzzles",
+    "UPDATE puzzles SET rating = 0",
+    "UPDATE catalog.splits SET digest = 'x'",
+    "INSERT INTO splits SELECT * FROM splits",
+    "INSERT INTO catalog.datasets SELECT * FROM catalog.datasets",
+    "TRUNCATE catalog.puzzles",
+    "DROP TABLE puzzles",
+    "DROP TABLE catalog.puzzles",
+    "DROP VIEW puzzles",
+    "DROP SCHEMA main CASCADE",
+    "DROP DATABASE catalog",
+    "ALTER TABLE catalog.puzzles RENAME TO other",
+    "ALTER TABLE puzzles ADD COLUMN mine INT",
+    "COMMENT ON TABLE catalog.puzzles IS 'mine'",
+    "CREATE TABLE mine (a INT)",
+    "CREATE TABLE catalog.mine (a INT)",
+    "CREATE OR REPLACE TABLE catalog.puzzles AS SELECT 1",
+    "CREATE TEMP TABLE mine AS SELECT 1",
+    "CREATE VIEW mine AS SELECT 1",
+    "CREATE OR REPLACE VIEW puzzles AS SELECT 1",
+    "CREATE MACRO count(x) AS 0",
+    "CREATE SEQUENCE mine",
+    "CREATE INDEX mine ON catalog.puzzles (rating)",
+    "CREATE SCHEMA mine",
+    "CREATE TYPE mine AS INT",
+    "CREATE SECRET mine (TYPE s3)",
+    "WITH gone AS (DELETE FROM catalog.puzzles RETURNING *) SELECT * FROM gone",
+    "WITH new AS (INSERT INTO catalog.datasets SELECT * FROM catalog.datasets RETURNING *) FROM new",
+    "WITH new AS (UPDATE catalog.puzzles SET rating = 0 RETURNING *) FROM new",
+    "MERGE INTO catalog.puzzles USING catalog.puzzles AS p ON true WHEN MATCHED THEN DELETE",
+    "EXPLAIN ANALYZE DELETE FROM catalog.puzzles",
+    "EXPLAIN ANALYZE CREATE TABLE mine AS SELECT 1",
+    "explain /* c */ analyze delete from catalog.puzzles",
+    "CHECKPOINT",
+    "FORCE CHECKPOINT catalog",
+    "CALL force_checkpoint('catalog')",
+    "VACUUM",
+    "ANALYZE",
+    "BEGIN TRANSACTION",
+    "COMMIT",
+    "ROLLBACK",
+    "DETACH catalog",
+    "USE memory",
+    "USE system",
+    "ATTACH ':memory:' AS other",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "FORCE INSTALL spatial FROM community",
+    "SET enable_external_access = true",
+    "SET GLOBAL enable_external_access = true",
+    "RESET enable_external_access",
+    "SET lock_configuration = false",
+    "SET allowed_paths = ['/']",
+    "SET allowed_directories = ['/']",
+    "SET disabled_filesystems = ''",
+    "SET allow_unsigned_extensions = true",
+    "SET memory_limit = '1TB'",
+    "SET threads = 1000",
+    "SET VARIABLE mine = 1",
+    "PRAGMA enable_profiling",
+    "PRAGMA database_list",
+    "PRAGMA enable_checkpoint_on_shutdown",
+    "CALL pragma_version()",
+    "CALL enable_logging()",
+    "EXECUTE mine",
+    "DEALLOCATE mine",
+    "SELECT 1; DROP TABLE catalog.puzzles",
+    "SELECT 1; SELECT 2",
+    "; ;",
+    "",
+    "-- nothing",
+    "not sql",
+    "SELECT * FROM nothing",
+    "SELECT * FROM read_parquet('s3://bucket/x.parquet')",
+    "SELECT * FROM read_text('http://localhost:1/x')",
+    "SELECT * FROM 'https://localhost:1/x.csv'",
+    "ATTACH 'postgres:host=localhost' AS other (TYPE postgres)",
+    "SELECT * FROM layout",
+    "SELECT * FROM connection",
+    "SELECT * FROM python_map_function",
+    "SELECT 'a' || chr(0); DROP TABLE x",
+    "SELECT \udcff",
+    "\udcff",
+    "\x00",
+)
+"""Statements that would change what is there, or how it is looked after, and texts that are no query."""
+
+
+def attacks(root: Path, outside: Path) -> Iterator[str]:
+    """About 300 statements, against a root and a folder beside it that is the current one."""
+    targets = (
+        root / "catalog.duckdb",
+        root / "catalog.duckdb.wal",
+        root / "catalog.duckdb.wal.recovery",
+        root / "mine.csv",
+        outside / "mine.csv",
+        outside / ".tmp" / "mine",
+        outside / "catalog.duckdb.tmp" / "mine",
+    )
+    for statement in WRITES:
+        for target in targets:
+            yield statement.format(target)
+    for statement in READS:
+        for target in (root / "catalog.duckdb", outside / "secret.csv", Path("/etc/passwd")):
+            yield statement.format(target)
+    yield from STATEMENTS

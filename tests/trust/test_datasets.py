@@ -1,0 +1,331 @@
+"""Datasets: what lies beside the rows is not believed either, and what is left out of an answer is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trm_data
+import trm_eval
+from trm_data.build.flow import build_dataset
+from trm_data.card import CARD, card_bytes, card_problem, dataset_card
+from trm_data.catalog.query import query_catalog
+from trm_data.errors import QueryError
+from trm_data.export import export_dataset
+from trm_data.loader.dataset import open_dataset
+from trm_data.manifest import MANIFEST, read_manifest
+from trm_data.records import Rows, SourceFile
+from trm_data.shards.digest import row_prints
+from trm_data.shards.naming import sidecar_path
+from trm_data.storage.atomic import file_sha256
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.sync import sync_datasets
+from trm_data.verify.flow import verify_dataset
+from trm_eval.tables.query import query_results
+
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def layout(small_layout: Layout, tmp_path: Path) -> Layout:
+    """A root with a copy of the small dataset, which a test may damage."""
+    layout = resolve_root(tmp_path / "root")
+    sync_datasets(small_layout, layout, ["small"])
+    return layout
+
+
+def first_sidecar(layout: Layout) -> Path:
+    return sidecar_path(sorted(layout.dataset("small").here.glob("train-*.array_record"))[0])
+
+
+def run(program: str, *arguments: str, root: Path) -> subprocess.CompletedProcess[str]:
+    command = [BIN / program, *arguments, "--root", str(root)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+# Sidecars: a rebuild believes them, so they are covered by a digest and compared with what is asked for.
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_examples", 41),
+        ("num_records", 2),
+        ("first_group", 1),
+        ("num_groups", 3),
+        ("group_digests", "broken"),
+        ("sha256", "0" * 64),
+        ("size_bytes", 1),
+        ("spec_digest", "0" * 64),
+        ("file", "../../x.array_record"),
+        ("digest", "0" * 64),
+    ],
+)
+def test_a_damaged_sidecar_poisons_no_rebuild(
+    layout: Layout, request_small: Any, key: str, value: object
+) -> None:
+    before = read_manifest(layout, "small")
+    sidecar = first_sidecar(layout)
+    whole = sidecar.read_bytes()
+    sidecar.write_text(json.dumps({**json.loads(whole), key: value}))
+    problems = verify_dataset(layout, "small").problems
+    assert problems
+    assert all(sidecar.name in problem for problem in problems)
+    (layout.dataset("small").here / MANIFEST).unlink()
+    built = build_dataset(request_small(), layout, shard_examples=200)
+    assert (built.shards_written, built.shards_kept) == (1, len(list(sidecar.parent.glob("*.json"))) - 2)
+    assert built.manifest.content_digest == before.content_digest
+    assert sidecar.read_bytes() == whole
+    assert verify_dataset(layout, "small").problems == []
+    assert len(open_dataset("small", layout)) == before.splits["train"].num_examples
+
+
+def test_sidecars_of_version_1_had_no_digest_and_are_written_again(
+    layout: Layout, request_small: Any
+) -> None:
+    sidecar = first_sidecar(layout)
+    value = json.loads(sidecar.read_bytes()) | {"sidecar_version": 1}
+    del value["digest"]
+    sidecar.write_text(json.dumps(value))
+    assert verify_dataset(layout, "small").whole
+    (layout.dataset("small").here / MANIFEST).unlink()
+    assert build_dataset(request_small(), layout, shard_examples=200).shards_written == 1
+    sidecar.write_text(json.dumps(value | {"num_examples": 41}))
+    assert (
+        "says other num_examples than the shard and its manifest"
+        in verify_dataset(layout, "small").problems[0]
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff", b'{"sidecar_version": 2}'])
+def test_a_sidecar_that_is_none_is_said_and_written_again(
+    layout: Layout, request_small: Any, content: bytes
+) -> None:
+    sidecar = first_sidecar(layout)
+    sidecar.write_bytes(content)
+    assert verify_dataset(layout, "small").problems == [f"{sidecar}: cannot be read; delete it"]
+    (layout.dataset("small").here / MANIFEST).unlink()
+    assert build_dataset(request_small(), layout, shard_examples=200).shards_written == 1
+
+
+# What verify looks at beside shards.
+
+
+def edit_table(layout: Layout, table: str, column: str, value: object) -> None:
+    """Change a column of a catalog table, and have the manifest name the file as it is then."""
+    folder = layout.dataset("small").here
+    path = folder / "catalog" / f"{table}.parquet"
+    rows = pq.read_table(path)
+    changed = pa.array([value] * rows.num_rows, rows.schema.field(column).type)
+    pq.write_table(rows.set_column(rows.column_names.index(column), column, changed), path)
+    manifest = read_manifest(layout, "small")
+    entry = {"sha256": file_sha256(path), "size_bytes": path.stat().st_size}
+    files = [
+        dataclasses.replace(file, **entry) if file.file == f"catalog/{table}.parquet" else file
+        for file in manifest.catalog
+    ]
+    (folder / MANIFEST).write_text(json.dumps(dataclasses.replace(manifest, catalog=tuple(files)).to_json()))
+
+
+@pytest.mark.parametrize("table", ["puzzles", "splits", "datasets", "augmentations"])
+def test_tables_that_say_that_they_are_of_another_dataset(layout: Layout, table: str) -> None:
+    edit_table(layout, table, "dataset", "donor")
+    problems = verify_dataset(layout, "small").problems
+    path = layout.dataset("small").here / "catalog" / f"{table}.parquet"
+    assert f"{path}: has rows of the dataset 'donor'" in problems
+
+
+def test_a_card_with_other_bytes_is_said(layout: Layout) -> None:
+    card = layout.dataset("small").here / CARD
+    whole = card.read_bytes()
+    for position in (0, len(whole) // 2, len(whole) - 10):
+        data = bytearray(whole)
+        data[position] ^= 1
+        card.write_bytes(data)
+        assert verify_dataset(layout, "small").problems == [
+            f"{card}: its bytes are not those that were written"
+        ]
+    card.unlink()
+    assert verify_dataset(layout, "small").whole  # it is no part of the dataset
+
+
+def test_cards_of_old_have_no_digest(layout: Layout) -> None:
+    manifest = read_manifest(layout, "small")
+    text = dataset_card(manifest, [])
+    assert card_problem(text.encode()) == ""
+    assert card_problem(card_bytes(manifest, [])) == ""
+    assert card_bytes(manifest, []).startswith(text.encode())
+
+
+def test_rows_are_told_apart_by_what_they_ask_and_answer() -> None:
+    draws = np.random.default_rng(0)
+    cells = np.unique(draws.integers(0, 12, (4000, 2, 36), np.uint8), axis=0)
+    numbers = np.arange(len(cells), dtype=np.int32)
+
+    def prints(inputs: Any, labels: Any, integers: Any = numbers) -> list[int]:
+        return row_prints(Rows(inputs, labels, integers, integers, integers, integers)).tolist()
+
+    found = prints(cells[:, 0], cells[:, 1])
+    assert len(set(found)) == len(cells) == 4000
+    assert prints(cells[:, 0], cells[:, 1], numbers[::-1].copy()) == found  # numbers are no part of a row
+    assert not set(prints(cells[:, 1], cells[:, 0])) & set(found)
+    changed = cells.copy()
+    changed[:, 1, 35] ^= 1
+    assert not set(prints(changed[:, 0], changed[:, 1])) & set(found)
+
+
+def test_an_imported_dataset_that_tests_on_its_training_rows_fails(layout: Layout, tmp_path: Path) -> None:
+    exported = tmp_path / "npy"
+    export_dataset(layout, "small", exported, "npy")
+    shutil.rmtree(exported / "test")
+    shutil.copytree(exported / "train", exported / "test")
+    done = run("trm-data", "import", str(exported), "--name", "taught", root=Path(layout.place))
+    assert done.returncode == 0, done.stderr
+    problems = verify_dataset(layout, "taught").problems
+    assert any(
+        "train and test share 240 equal rows (the first: train row 0, test row 0)" in line
+        for line in problems
+    )
+    done = run("trm-data", "verify", "taught", root=Path(layout.place))
+    assert done.returncode == 1
+
+
+# SQL over datasets of which one is damaged.
+
+
+@pytest.fixture
+def two(layout: Layout, request_small: Any) -> Layout:
+    """Two datasets; of `second` a catalog table is damaged, and there is no index."""
+    build_dataset(request_small(name="second"), layout)
+    path = layout.dataset("second").here / "catalog" / "puzzles.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    layout.catalog.unlink()
+    return layout
+
+
+def test_a_damaged_dataset_is_named_and_ends_with_1(two: Layout) -> None:
+    for program in ("trm-data", "trm-eval"):
+        done = run(program, "sql", "SELECT dataset FROM datasets", "--format", "csv", root=Path(two.place))
+        assert (done.returncode, done.stdout) == (1, "dataset\nsmall\n")
+        assert f"{program}: left out: second: not in the catalog: " in done.stderr
+        assert "puzzles.parquet: its bytes have changed" in done.stderr
+        skipped = run(program, "sql", "SELECT 1", "--skip-damaged", root=Path(two.place))
+        assert skipped.returncode == 0
+        assert "left out: second" in skipped.stderr
+
+
+def test_a_manifest_that_cannot_be_read_is_named_too(two: Layout) -> None:
+    (two.dataset("second").here / MANIFEST).write_text("{")
+    for _ in range(2):  # also when the index is there
+        assert "second: not in the catalog: " in query_catalog(two, "SELECT 1").problems[0]
+        assert "second: not in the catalog: " in query_results(two, "SELECT 1").problems[0]
+
+
+@pytest.mark.parametrize("ask", [trm_data.sql, trm_eval.sql])
+def test_from_python_it_is_an_error_unless_skipped(two: Layout, ask: Any) -> None:
+    with pytest.raises(QueryError, match=r"second: not in the catalog: .*skip_damaged=True leaves them out"):
+        ask("SELECT 1", two)
+    assert ask("SELECT count(*) FROM datasets", two, skip_damaged=True).item() == 1
+
+
+# Cards show names of others as text.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert(1)</script>.csv",
+        "a|b.csv",
+        "`x`.csv",
+        "$(touch mine).csv",
+        "a b'c.csv",
+        "a\n```\nb.csv",
+    ],
+)
+def test_names_of_sources_stay_text(layout: Layout, name: str) -> None:
+    manifest = read_manifest(layout, "small")
+    source = dataclasses.replace(manifest.spec.source, kind="csv", name=name)
+    crafted = dataclasses.replace(manifest, spec=dataclasses.replace(manifest.spec, source=source))
+    card = dataset_card(crafted, [SourceFile(file=name, rows=3, licence="<b>", sha256="0" * 64)])
+    table, command = card.partition("## Build it again")[::2]
+    assert "<script>" not in table
+    assert "<b>" not in table
+    assert sum(line.startswith("```") for line in card.splitlines()) == 4
+    line = next(line for line in command.splitlines() if line.startswith("trm-data build"))
+    words = shlex.split(line)
+    if name.isprintable():
+        assert words[words.index("--source") + 1] == f"csv:{name}"
+    row = next(line for line in table.splitlines() if " 3 | " in line)
+    assert row.replace("\\|", "").count("|") == 5
+
+
+# A root that cannot be written.
+
+
+MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && shift 0 && exec "$@"'
+"""Runs a command in a world of its own, in which a folder cannot be written, not even by root."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["trm-data", "list"],
+        ["trm-data", "sql", "SELECT count(*) FROM puzzles", "--format", "csv"],
+        ["trm-eval", "sql", "SELECT count(*) FROM puzzles", "--format", "csv"],
+        ["trm-data", "describe", "small"],
+        ["trm-data", "verify", "small"],
+        [
+            *[
+                "trm-data",
+                "build",
+                "sudoku",
+                "--box",
+                "2x3",
+                "--size",
+                "24",
+                "--aug",
+                "9",
+                "--val-size",
+                "8",
+                "--test-size",
+                "12",
+                "--seed",
+                "3",
+            ],
+            *["--name", "small", "--quiet"],
+        ],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_root_that_may_only_be_read_is_read(layout: Layout, command: list[str]) -> None:
+    root = Path(layout.place)
+    for name in ("cache", ".locks"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    layout.catalog.unlink(missing_ok=True)
+    apart = ["unshare", "-m", "sh", "-c", MOUNT, str(root)]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a folder read-only (unshare -m)")
+    done = subprocess.run(
+        [*apart, BIN / command[0], *command[1:], "--root", str(root)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    if "sql" in command:
+        assert done.stdout.splitlines()[-1] == "44"
+    assert not (root / ".locks").exists()
+    assert not layout.catalog.exists()

@@ -1,0 +1,207 @@
+"""Result tables and metric parts: a file with other bytes than were written is named, and never believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trm_eval
+from tests.trm_eval.conftest import Evaluated
+from trm_data.errors import CorruptFileError, DataError, QueryError
+from trm_data.storage import digested
+from trm_data.storage.digested import digest_of, one_of_each, stem_of
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval.errors import ResultError
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.sync import sync_results
+from trm_eval.tables.query import query_results
+from trm_train.run.record import list_runs
+from trm_train.run.sync import sync_runs
+
+EVERYTHING = (
+    "SELECT * FROM predictions ORDER BY row",
+    "SELECT * EXCLUDE (heartbeat) FROM runs",
+    "SELECT * FROM train_metrics ORDER BY step, split",
+    "SELECT * FROM all_evals",
+)
+
+
+@pytest.fixture
+def layout(evaluated: Evaluated, tmp_path: Path) -> Layout:
+    """A copy of a root with one evaluated run, which a test may damage."""
+    shutil.copytree(evaluated.layout.place, tmp_path / "root")
+    return resolve_root(tmp_path / "root")
+
+
+def tables(layout: Layout) -> list[Path]:
+    """Every Parquet file of results, and every metric part of the run."""
+    root = Path(layout.place)
+    return sorted([*root.glob("results/**/*.parquet"), *root.glob("runs/**/metrics/*.parquet")])
+
+
+def answers(layout: Layout) -> list[Any]:
+    return [query_results(layout, query).rows for query in EVERYTHING]
+
+
+def test_every_file_says_its_digest(layout: Layout) -> None:
+    names = [path.name for path in tables(layout)]
+    assert len(names) >= 4 + 3
+    assert all(digest_of(name) is not None for name in names)
+
+
+def harmed(path: Path, draws: random.Random) -> None:
+    """One bit flipped, at the same size and time."""
+    status, data = path.stat(), bytearray(path.read_bytes())
+    data[draws.randrange(len(data))] ^= 1 << draws.randrange(8)
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+
+
+@pytest.mark.parametrize("flips", [3, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_flipped_bit_anywhere_is_named_or_harmless(layout: Layout, flips: int) -> None:
+    whole, draws = answers(layout), random.Random(flips)
+    for path in tables(layout):
+        saved = path.read_bytes()
+        for _ in range(flips):
+            harmed(path, draws)
+            named = 0
+            for query, expected in zip(EVERYTHING, whole, strict=True):
+                try:
+                    assert query_results(layout, query).rows == expected, (path, query)
+                except CorruptFileError as error:
+                    named += str(path) in str(error)
+            # What is published of a run's metrics is not read while its folder is there.
+            assert named or path.parts[-4] in ("runs", "train_metrics"), path
+            path.write_bytes(saved)
+    assert answers(layout) == whole
+
+
+@pytest.mark.parametrize("harm", ["cut", "emptied", "swapped"])
+def test_other_harm_is_named_too(layout: Layout, harm: str) -> None:
+    (path,) = Path(layout.place).glob("results/predictions/**/*.parquet")
+    if harm == "swapped":
+        shutil.copyfile(next(Path(layout.place).glob("results/evals/**/*.parquet")), path)
+    else:
+        path.write_bytes(path.read_bytes()[: -1 if harm == "cut" else 0])
+    for ask in (
+        lambda: query_results(layout, EVERYTHING[0]),
+        lambda: trm_eval.sql(EVERYTHING[0], layout),
+        lambda: trm_eval.read_predictions("tiny", layout),
+        lambda: sync_results(layout, resolve_root(Path(layout.place).parent / "other")),
+    ):
+        with pytest.raises(CorruptFileError, match=f"{path.name}: its bytes are not those that were written"):
+            ask()
+
+
+def test_a_missing_file_that_an_evaluation_names_is_said(layout: Layout) -> None:
+    (path,) = Path(layout.place).glob("results/predictions/**/*.parquet")
+    path.unlink()
+    found = query_results(layout, "SELECT count(*) FROM predictions")
+    assert found.rows == [(0,)]
+    assert f"{path}: is missing, and an evaluation names it" in found.problems[0]
+    assert query_results(layout, "SELECT count(*) FROM evals").problems == ()
+    with pytest.raises(QueryError, match="is missing, and an evaluation names it"):
+        trm_eval.sql("SELECT count(*) FROM predictions", layout)
+    assert trm_eval.sql("SELECT count(*) FROM predictions", layout, skip_damaged=True).item() == 0
+    with pytest.raises(ResultError, match="is missing; evaluate again"):
+        trm_eval.read_predictions("tiny", layout)
+
+
+def test_a_damaged_metric_part_stops_what_reads_it(layout: Layout, tmp_path: Path) -> None:
+    part = next(Path(layout.place).glob("runs/**/metrics/*.parquet"))
+    harmed(part, random.Random(0))
+    (folder,) = list_runs(layout)
+    for read in (
+        lambda: trm_eval.read_train_metrics("tiny", layout),
+        lambda: evaluate_run(layout, folder, EvalRequest()),
+        lambda: sync_runs(layout, resolve_root(tmp_path / "other")),
+    ):
+        with pytest.raises(CorruptFileError, match=part.name):
+            read()
+
+
+def test_what_was_whole_is_checked_again_when_it_changed_or_is_asked_for(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def counting(path: Path, sha256: Callable[[Path], str] = digested.file_sha256) -> str:
+        read.append(path)
+        return sha256(path)
+
+    monkeypatch.setattr(digested, "file_sha256", counting)
+    query = "SELECT count(*) FROM evals"
+    (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
+    query_results(layout, query)  # the copy is of another inode than what was checked
+    assert path in read
+    read.clear()
+    query_results(layout, query)
+    assert read == []
+    query_results(layout, query, verify=True)
+    assert path in read
+    read.clear()
+    os.utime(path)
+    query_results(layout, query)
+    assert read == [path]
+    status = path.stat()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # as if nothing had been
+    with pytest.raises(CorruptFileError):
+        query_results(layout, query, verify=True)
+
+
+def test_a_lost_or_damaged_note_of_what_was_whole_costs_a_check_and_nothing_else(layout: Layout) -> None:
+    whole, note = answers(layout), layout.cache / "whole.json"
+    for content in (b"", b"{", b"[]", b'{"a": 1}', b"\xff"):
+        note.write_bytes(content)
+        assert answers(layout) == whole
+    note.unlink()
+    assert answers(layout) == whole
+    assert json.loads(note.read_bytes())
+
+
+def test_of_a_stem_one_file_is_read(layout: Layout) -> None:
+    """A writer that died before it removed what it had replaced."""
+    (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
+    old = path.with_name(f"{stem_of(path.name)}.parquet")
+    shutil.copyfile(path, old)
+    assert query_results(layout, "SELECT count(*) FROM all_evals").rows == [(1,)]
+    (folder,) = list_runs(layout)
+    evaluate_run(layout, folder, EvalRequest())
+    assert not old.exists()
+    names = [file.name for file in Path(layout.place).glob("results/**/*.parquet")]
+    assert len(names) == len({stem_of(name) for name in names}) == 4
+
+
+def test_names() -> None:
+    assert stem_of("a/b.0123456789abcdef.parquet") == "a/b"
+    assert stem_of("a/0123456789abcdef.parquet") == "a/0123456789abcdef"
+    assert digest_of("0123456789abcdef.parquet") is None
+    assert digest_of("a.0123456789abcdeg.parquet") is None
+    assert one_of_each(["b.parquet", "a.parquet", "a.0123456789abcdef.parquet"]) == [
+        "a.0123456789abcdef.parquet",
+        "b.parquet",
+    ]
+
+
+def test_the_command_ends_with_one_message(layout: Layout) -> None:
+    (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
+    harmed(path, random.Random(1))
+    command = [Path(sys.executable).parent / "trm-eval", "sql", "@evals", "--root", layout.place]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"trm-eval: {path}: its bytes are not those that were written")
+    assert done.stderr.count("\n") == 1
+    assert issubclass(CorruptFileError, DataError)

@@ -1,0 +1,132 @@
+"""Files whose names carry the digest of their bytes: `<stem>.<16 hexadecimal digits of sha256>.parquet`.
+
+Whatever happens to such a file, its name says so, without another file that could be lost. A file is checked when it
+is first read, and again when its size, its time or its inode changes; what was found whole is kept in a note of this
+machine. Files of format 1 have no digest and are read as they are. Writers of the same stem replace one another: the
+new file is there before the old one goes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from trm_data.errors import CorruptFileError
+from trm_data.storage.atomic import file_sha256, sync_file, temporary_path, write_json
+from trm_data.storage.store import Folder
+
+DIGITS = 16
+NAME = re.compile(rf"(?P<stem>.+?)(\.(?P<digest>[0-9a-f]{{{DIGITS}}}))?\.parquet")
+
+
+def stem_of(name: str) -> str:
+    """What a file holds, by its name; the same for files that replace one another."""
+    match = NAME.fullmatch(name)
+    return name if match is None else match["stem"]
+
+
+def digest_of(name: str) -> str | None:
+    """The digest in a name; None where there is none, as in format 1."""
+    match = NAME.fullmatch(name)
+    return None if match is None else match["digest"]
+
+
+def write_digested(folder: Folder, stem: str, write: Callable[[Path], None]) -> str:
+    """Write a file, whole or not at all, under a name with its digest; others of the stem stay.
+
+    Args:
+        folder: Where to.
+        stem: Of its name.
+        write: Writes it to a path.
+
+    Returns:
+        Its name in the folder.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    temporary = temporary_path(folder.working(f"{stem}.parquet"))
+    try:
+        write(temporary)
+        sync_file(temporary)
+        sha256 = file_sha256(temporary)
+        name = f"{stem}.{sha256[:DIGITS]}.parquet"
+        temporary.replace(folder.working(name))
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder.finish(name, sha256)
+    return name
+
+
+def drop_replaced(folder: Folder, name: str) -> None:
+    """Remove the other files of a name's stem."""
+    for other in folder.names("*.parquet"):
+        if other != name and stem_of(other) == stem_of(name):
+            folder.delete(other)
+
+
+def one_of_each(names: Iterable[str]) -> list[str]:
+    """One file of each stem: where a writer died before it removed what it replaced, either is whole."""
+    chosen: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (digest_of(name) is not None, name)):
+        chosen[stem_of(name)] = name
+    return sorted(chosen.values())
+
+
+def checked_files(folder: Folder, names: Sequence[str], *, again: bool = False) -> list[Path | None]:
+    """Files on this machine, each with the bytes that its name says; None for those that are not there.
+
+    Args:
+        folder: Their folder.
+        names: Their names in it.
+        again: Check those that were found whole before, too.
+
+    Raises:
+        CorruptFileError: A file has other bytes.
+    """
+    paths = folder.currents(names)
+    note = folder.store.machine / "cache" / "whole.json"
+    known = {} if again else _read(note)
+    unknown = [
+        (name, path, digest, mark)
+        for name, path in zip(names, paths, strict=True)
+        if path is not None and (digest := digest_of(name)) is not None
+        if known.get(str(path)) != (mark := _mark(path, digest))
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda item: file_sha256(item[1])[:DIGITS], unknown))
+    for (name, _, digest, _), there in zip(unknown, found, strict=True):
+        if there != digest:
+            raise CorruptFileError(
+                f"{folder.where(name)}: its bytes are not those that were written (their digest is {there}, the name "
+                "says another); put back a whole copy, or delete it and make it anew"
+            )
+    if unknown:
+        _write(note, {**_read(note), **{str(path): mark for _, path, _, mark in unknown}})
+    return paths
+
+
+def _mark(path: Path, digest: str) -> str:
+    """Differs when a file may have other bytes."""
+    status = path.stat()
+    return f"{digest} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+
+def _read(note: Path) -> dict[str, str]:
+    try:
+        found = json.loads(note.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(note: Path, known: dict[str, str]) -> None:
+    """Keep what is known; where that cannot be, files are checked each time."""
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_json(note, {path: mark for path, mark in known.items() if Path(path).is_file()})
+    except OSError:
+        return
