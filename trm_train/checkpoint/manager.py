@@ -12,9 +12,14 @@ that says that the others are there. A checkpoint that a kill cut short is never
 
 from __future__ import annotations
 
+import errno
+import gc
 import hashlib
 import json
+import logging
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -79,22 +84,27 @@ class Checkpoints:
     def __init__(self, folder: Folder, keep_weights: int = 0) -> None:
         self.folder = folder.within(FOLDER)
         _remove_half_copied(folder)
+        self._failed = False
         self._resume = _manager(self.folder.within("resume"), RESUME_KEPT)
         self._weights = _manager(self.folder.within("weights"), keep_weights or None)
 
     def save(self, state: TrainState, meta: CheckpointMeta) -> None:
-        """Start writing both kinds; returns when the arrays are copied, not when they are written."""
+        """Start writing both kinds; returns when the arrays are copied, not when they are written.
+
+        Raises:
+            CheckpointError: This one, or the one before, could not be written.
+            BucketError: The bucket cannot be reached.
+        """
         for manager, tree in ((self._weights, weights_tree(state)), (self._resume, state_tree(state))):
             if meta.step in manager.all_steps():
                 continue
             content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
-            manager.save(
-                meta.step,
-                args=ocp.args.Composite(
-                    state=ocp.args.StandardSave(tree),  # pyright: ignore[reportCallIssue]
-                    meta=ocp.args.JsonSave(content),  # pyright: ignore[reportCallIssue]
-                ),
+            items = ocp.args.Composite(
+                state=ocp.args.StandardSave(tree),  # pyright: ignore[reportCallIssue]
+                meta=ocp.args.JsonSave(content),  # pyright: ignore[reportCallIssue]
             )
+            with self._failing_in_one_line():
+                manager.save(meta.step, args=items)
 
     def latest_step(self) -> int | None:
         """Step of the newest whole resume checkpoint."""
@@ -130,14 +140,42 @@ class Checkpoints:
         )
 
     def wait(self) -> None:
-        """Return when everything that was saved is on disk."""
-        self._weights.wait_until_finished()
-        self._resume.wait_until_finished()
+        """Return when everything that was saved is on disk.
+
+        Raises:
+            CheckpointError: Something could not be written.
+            BucketError: The bucket cannot be reached.
+        """
+        with self._failing_in_one_line():
+            self._weights.wait_until_finished()
+            self._resume.wait_until_finished()
 
     def close(self) -> None:
-        """Finish writing and end the threads."""
-        self._weights.close()
-        self._resume.close()
+        """Finish writing and end the threads; where writing has failed, that was said."""
+        for manager in (self._weights, self._resume):
+            with suppress(Exception) if self._failed else nullcontext():
+                manager.close()
+        if self._failed:
+            gc.collect()  # what Orbax has begun ends now, while its complaints are not printed
+
+    @contextmanager
+    def _failing_in_one_line(self) -> Generator[None, None, None]:
+        """Say of an error of Orbax what it is about, and what there is."""
+        try:
+            yield
+        except Exception as error:  # Orbax and tensorstore raise what they like
+            self._failed = True
+            step = self.latest_step()
+            goes_on = f"goes on from step {step:,}" if step else "begins anew"
+            reason = _first_line(error)
+            if is_full(error):
+                raise CheckpointError(
+                    f"{self.folder}: no space left for a checkpoint; free some, and the same command {goes_on}"
+                ) from error
+            kind = BucketError if unreachable(error) else CheckpointError
+            raise kind(
+                f"{self.folder}: a checkpoint could not be written ({reason}); the same command {goes_on}"
+            ) from error
 
 
 def _remove_half_copied(run: Folder) -> None:
@@ -219,6 +257,7 @@ def _fingerprint(leaf: jax.Array) -> jax.Array:
 
 def _manager(folder: Folder, kept: int | None, *, create: bool = True) -> ocp.CheckpointManager:
     """A manager that writes, or (without `create`) one that only reads."""
+    _let_work_be_given_up()
     options = ocp.CheckpointManagerOptions(
         max_to_keep=kept,
         create=create,
@@ -232,7 +271,6 @@ def _restore(
     manager: ocp.CheckpointManager, step: int, like: Any, shown: str
 ) -> tuple[dict[str, Any], CheckpointMeta]:
     """Read a checkpoint and prove that it is what was saved."""
-    _let_reads_be_given_up()
     abstract = jax.tree.map(_abstract, like)
     try:
         restored = manager.restore(
@@ -257,15 +295,21 @@ def _restore(
 
 
 @cache
-def _let_reads_be_given_up() -> None:
-    """Keep quiet about tensorstore's other reads where one has failed: each would print a traceback when it ends."""
+def _let_work_be_given_up() -> None:
+    """Keep quiet about the rest of what Orbax was doing where one part has failed: each would print a traceback.
+
+    The error itself is raised, and said in a line.
+    """
     hook = sys.unraisablehook
 
     def heard(unraisable: sys.UnraisableHookArgs) -> None:
-        if str(unraisable.exc_value) != "Event loop is closed":
+        of_orbax = getattr(getattr(unraisable.object, "cr_code", None), "co_filename", "")
+        if str(unraisable.exc_value) != "Event loop is closed" and "orbax" not in of_orbax:
             hook(unraisable)
 
     sys.unraisablehook = heard
+    logging.getLogger("asyncio").addFilter(lambda record: "never retrieved" not in record.getMessage())
+    logging.getLogger("absl").setLevel(logging.CRITICAL)
 
 
 def with_digest(content: dict[str, Any]) -> dict[str, Any]:
@@ -299,6 +343,18 @@ def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], 
 
 def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None))
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error is about a disk without space; tensorstore says so in its own words."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "No space left on device" in str(seen) or "OS error 28" in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,58 @@
+"""A disk without space ends training in one line that says what is saved; a lost checkpoint is said and passed over."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.sync import sync_datasets
+
+BIN = Path(sys.executable).parent
+RUN = (
+    "run quickstart --tracking none --data.dataset small --data.global-batch-size 4 --model.hidden-size 64 "
+    "--model.num-heads 2 --model.num-layers 1 --optim.lr-warmup-steps 2 --optim.lr-min-ratio 1 "
+    "--execution.checkpoint-every 5 --execution.validate-every 0 --execution.log-every 100 --total-steps"
+)
+SMALL = 'mount -t tmpfs -o size=4m tmpfs "$0" && cp -r "$0"/../datasets "$0" && exec "$@"'
+"""Runs a command in a world of its own, in which a folder is a small disk."""
+
+
+@pytest.fixture
+def layout(small_layout: Layout, tmp_path: Path) -> Layout:
+    layout = resolve_root(tmp_path)
+    sync_datasets(small_layout, layout, ["small"])
+    return layout
+
+
+def test_training_on_a_full_disk_ends_with_one_line(layout: Layout) -> None:
+    root = Path(layout.place) / "disk"
+    root.mkdir()
+    apart = ["unshare", "-m", "sh", "-c", SMALL, str(root)]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a small disk (unshare -m)")
+    command = [*apart, BIN / "trm-train", *RUN.split(), "1000", "--root", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("trm-train: ")]
+    assert len(said) == 1
+    assert "no space left for a checkpoint; free some, and the same command goes on from step" in said[0]
+    assert len(done.stderr.splitlines()) < 12
+
+
+def test_a_checkpoint_whose_arrays_are_gone_is_passed_over_aloud(layout: Layout) -> None:
+    command = [BIN / "trm-train", *RUN.split(), "10", "--root", layout.place]
+    subprocess.run(command, capture_output=True, check=True, timeout=200)
+    (newest,) = Path(layout.place).glob("runs/*/*/*/checkpoints/resume/10")
+    shutil.rmtree(newest / "state" / "d")
+    again = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert again.returncode == 0, again.stderr
+    assert "Traceback" not in again.stderr
+    assert f"{newest}: cannot be read: " in again.stderr
+    assert "; going on from the checkpoint before, at step 5" in again.stderr
+    assert "finished, 10 steps" in again.stdout
