@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,21 +90,16 @@ def attached_catalog(
 @contextmanager
 def _under_a_secret_name(layout: Layout, index: Path) -> Generator[Path, None, None]:
     """The index under another name: a link beside it, or where that cannot be (a read-only root), a copy."""
-    for parent in (layout.cache, None):
+    with ExitStack() as stack:
         try:
-            if parent is not None:
-                parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".tmp-sql-", dir=parent) as folder:
-                path = Path(folder) / index.name
-                if parent is None:
-                    shutil.copyfile(index, path)
-                else:
-                    os.link(index, path)
-                yield path
-                return
+            layout.cache.mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".tmp-sql-", dir=layout.cache))
+            path = Path(folder) / index.name
+            os.link(index, path)
         except OSError:
-            if parent is None:
-                raise
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".tmp-sql-"))) / index.name
+            shutil.copyfile(index, path)
+        yield path
 
 
 def run_locked(

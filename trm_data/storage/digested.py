@@ -20,6 +20,8 @@ from trm_data.storage.store import Folder
 
 DIGITS = 16
 NAME = re.compile(rf"(?P<stem>.+?)(\.(?P<digest>[0-9a-f]{{{DIGITS}}}))?\.parquet")
+CACHED = re.compile(r"[0-9a-f]{64}")
+"""Name of a file in this machine's cache of a bucket: its sha256 (`storage.cache`)."""
 
 
 def stem_of(name: str) -> str:
@@ -94,6 +96,7 @@ def checked_files(folder: Folder, names: Sequence[str], *, again: bool = False) 
         (name, path, digest, mark)
         for name, path in zip(names, paths, strict=True)
         if path is not None and (digest := digest_of(name)) is not None
+        if not (CACHED.fullmatch(path.name) and path.name.startswith(digest))  # which was proved just now
         if known.get(str(path)) != (mark := _mark(path, digest))
     ]
     with ThreadPoolExecutor(4) as pool:

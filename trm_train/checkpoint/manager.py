@@ -58,6 +58,10 @@ class CheckpointMeta:
     format_version: int = FORMAT_VERSION
 
 
+class NewerCheckpointError(CheckpointError):
+    """A checkpoint that is whole for all that can be known, and that this version cannot read."""
+
+
 @dataclass(frozen=True)
 class Restored:
     """What a run goes on from.
@@ -85,6 +89,7 @@ class Checkpoints:
         self.folder = folder.within(FOLDER)
         _remove_half_copied(folder)
         self._failed = False
+        self._damaged: set[int] = set()
         self._resume = _manager(self.folder.within("resume"), RESUME_KEPT)
         self._weights = _manager(self.folder.within("weights"), keep_weights or None)
 
@@ -96,6 +101,8 @@ class Checkpoints:
             BucketError: The bucket cannot be reached.
         """
         for manager, tree in ((self._weights, weights_tree(state)), (self._resume, state_tree(state))):
+            if manager is self._resume:
+                self._remove_damaged()
             if meta.step in manager.all_steps():
                 continue
             content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
@@ -107,16 +114,16 @@ class Checkpoints:
                 manager.save(meta.step, args=items)
 
     def latest_step(self) -> int | None:
-        """Step of the newest whole resume checkpoint."""
-        return self._resume.latest_step()
+        """Step of the newest resume checkpoint that is not known to be damaged."""
+        return max(set(self._resume.all_steps()) - self._damaged, default=None)
 
     def restore(self, like: TrainState) -> Restored:
         """The newest whole resume checkpoint, laid out as `like` (arrays, or shapes with shardings).
 
-        Newer ones that are damaged are removed: training comes by their steps again.
+        Newer ones that are damaged stay until the next one is saved: training comes by their steps again.
 
         Raises:
-            CheckpointError: There is none, or none is what was saved.
+            CheckpointError: There is none, none is what was saved, or the newest is of a newer version.
             BucketError: The bucket cannot be reached.
         """
         damaged: dict[int, str] = {}
@@ -126,11 +133,12 @@ class Checkpoints:
                 tree, meta = _restore(self._resume, step, state_tree(like), path)
                 if int(tree["step"]) != step:
                     raise CheckpointError(f"{path}: holds a state after {int(tree['step'])} steps")
+            except NewerCheckpointError:
+                raise
             except CheckpointError as error:
                 damaged[step] = str(error)
                 continue
-            for other in damaged:
-                self._resume.delete(other)
+            self._damaged = set(damaged)
             return Restored(state_from_tree(tree, like), meta, list(damaged.values()))
         if not damaged:
             raise CheckpointError(f"{self.folder}: holds no checkpoint to resume from")
@@ -138,6 +146,12 @@ class Checkpoints:
         raise CheckpointError(
             f"{problems}\n  no checkpoint to resume from is whole; start anew with --resume never"
         )
+
+    def _remove_damaged(self) -> None:
+        """Remove what `restore` passed over: Orbax saves no step before the newest that is there."""
+        for step in self._damaged:
+            self._resume.delete(step)
+        self._damaged = set()
 
     def wait(self) -> None:
         """Return when everything that was saved is on disk.
@@ -280,12 +294,12 @@ def _restore(
                 meta=ocp.args.JsonRestore(),
             ),
         )
+        tree, content = restored["state"], restored["meta"]
     except Exception as error:  # Orbax and tensorstore raise what they like
         if unreachable(error):
             raise BucketError(f"{shown}: could not be read ({_first_line(error)}); try again") from error
         raise CheckpointError(f"{shown}: cannot be read: {_first_line(error)}") from error
-    expected, meta = _checked_meta(restored["meta"], step, shown)
-    tree = restored["state"]
+    expected, meta = _checked_meta(content, step, shown)
     found = fingerprints(tree)
     wrong = [name for name in expected if expected[name] != found.get(name)]
     wrong += sorted(set(found) - set(expected))
@@ -328,7 +342,7 @@ def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], 
     try:
         value: dict[str, Any] = dict(content)
         if int(value["format_version"]) > FORMAT_VERSION:
-            raise CheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
+            raise NewerCheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
             raise CheckpointError(f"{shown}: its meta is not what was written (its digest differs)")
         value.pop("digest", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import shutil
@@ -197,16 +198,37 @@ def test_any_file_of_the_newest_checkpoint_may_be_damaged(
             path.write_bytes(data)
         checkpoints = Checkpoints(folder)
         restored = checkpoints.restore(state)
-        steps = sorted(checkpoints._resume.all_steps())
+        newest = checkpoints.latest_step()
         checkpoints.close()
         step = restored.meta.step
         assert fingerprints(state_tree(restored.state)) == whole[step], name
         if step == 8:
             assert len(restored.problems) == 1, name
             assert "resume/12: " in restored.problems[0]
-            assert steps == [8]
+            assert newest == 8
         else:
             assert restored.problems == [], name
+
+
+def test_a_newest_checkpoint_of_a_newer_version_is_not_passed_over(copied: Folder, state: TrainState) -> None:
+    change(meta_of(copied, "resume", 12), format_version=FORMAT_VERSION + 1)
+    checkpoints = Checkpoints(copied)
+    with pytest.raises(CheckpointError, match="was written by a newer version of trm-train; upgrade it"):
+        checkpoints.restore(state)
+    checkpoints.close()
+    assert saved_steps(copied) == [4, 8, 12]
+
+
+def test_a_damaged_checkpoint_goes_when_the_next_is_saved(copied: Folder, state: TrainState) -> None:
+    meta_of(copied, "resume", 12).write_text("{")
+    checkpoints = Checkpoints(copied)
+    restored = checkpoints.restore(state)
+    assert Path(copied.uri("checkpoints/resume/12")).is_dir()
+    shutil.rmtree(copied.uri("checkpoints/weights/12"))
+    checkpoints.save(restored.state, dataclasses.replace(restored.meta, step=10))
+    checkpoints.close()
+    names = sorted(path.name for path in Path(copied.uri("checkpoints/resume")).iterdir())
+    assert names == ["10", "8"]
 
 
 def fingerprints_of_steps(folder: Folder, state: TrainState) -> dict[int, dict[str, int]]:
