@@ -58,6 +58,7 @@ def evaluate_run(
         request = replace(request, limit=0)
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
     evaluation = evaluation_id(record, request, step, supervision_steps, dataset)
+    read_metrics(run)  # what is damaged is said before hours of inference
     batches = infer(
         run,
         record,
@@ -77,8 +78,9 @@ def evaluate_run(
     predictions.finish()
     publish_run(layout, run, record)
     row = _evals_row(request, step, dataset, predictions, sums)
+    before = predictions.named_before()
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
-    predictions.drop_replaced()
+    predictions.drop(before)
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
 
 

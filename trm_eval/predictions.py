@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from trm_data.loader.dataset import Dataset
 from trm_data.storage.digested import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.infer import Inferred
 from trm_eval.score.cells import labelled_cells, wrong_cells
-from trm_eval.tables.writer import table_folder, token_lists, write_table
+from trm_eval.tables.writer import part_names_of, table_folder, token_lists, write_table
 from trm_train.run.record import RunRecord
 
 PART_EXAMPLES = 65_536
@@ -54,13 +57,21 @@ class PredictionWriter:
         if self._pending:
             self._write()
 
-    def drop_replaced(self) -> None:
-        """Remove the parts of an earlier evaluation of this id; the row that names the new ones is there."""
+    def named_before(self) -> list[str]:
+        """Files that an earlier evaluation of this id names; none where its row is damaged."""
+        folder = table_folder(self._layout, "evals", self._record.experiment, self._record.run)
+        found: list[str] = []
+        for path in folder.currents(folder.names(f"{self.evaluation}.*")):
+            with suppress(pa.ArrowException, OSError):
+                for row in pq.ParquetFile(path).read().to_pylist():
+                    found += part_names_of(row["parts"], row.get("part_digests"))
+        return found
+
+    def drop(self, names: list[str]) -> None:
+        """Remove files that nothing names any more, unless they are among the new ones."""
         folder = table_folder(self._layout, "predictions", self._record.experiment, self._record.run)
-        kept = {f"{part}.{digest}.parquet" for part, digest in zip(self.parts, self.digests, strict=True)}
-        for name in folder.names(f"{self.evaluation}-*.parquet"):
-            if name not in kept:
-                folder.delete(name)
+        for name in set(names) - set(part_names_of(self.parts, self.digests)):
+            folder.delete(name)
 
     def _write(self) -> None:
         """Score and write the pending batches as one part."""

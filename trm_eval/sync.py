@@ -57,17 +57,24 @@ def sync_results(
     for run in runs or []:
         if not any(_is_of(name, run) for name in names):
             raise ResultError(f"no results of {run!r} under {source.results.place}")
-    chosen = one_of_each(name for name in names if not runs or any(_is_of(name, run) for run in runs))
+    wanted = [name for name in names if not runs or any(_is_of(name, run) for run in runs)]
+    # Of predictions all: which of them count, a row of `evals` says.
+    chosen = [name for name in wanted if _is_prediction(name)]
+    chosen += one_of_each(name for name in wanted if not _is_prediction(name))
     checked_files(source.results, chosen)
     progress.start("copy results", len(chosen), "files")
     copied = copy_folder(source.results, target.results, progress, LAST, names=chosen)
-    kept, stems = set(chosen), {stem_of(name) for name in chosen}
+    stems = {stem_of(name) for name in chosen}
     for name in target.results.names():
-        if name not in kept and stem_of(name) in stems:
+        if name not in names and stem_of(name) in stems:
             target.results.delete(name)
     return SyncedResults(
         copied.files_copied, copied.files_kept, copied.bytes_copied, time.perf_counter() - begun
     )
+
+
+def _is_prediction(name: str) -> bool:
+    return name.startswith("predictions/")
 
 
 def _is_of(name: str, run: str) -> bool:

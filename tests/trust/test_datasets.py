@@ -108,11 +108,15 @@ def test_sidecars_of_version_1_had_no_digest_and_are_written_again(
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff", b'{"sidecar_version": 2}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b"\xff", b'{"sidecar_version": 2}', b"surrogate"]
+)
 def test_a_sidecar_that_is_none_is_said_and_written_again(
     layout: Layout, request_small: Any, content: bytes
 ) -> None:
     sidecar = first_sidecar(layout)
+    if content == b"surrogate":
+        content = sidecar.read_bytes().replace(b'"file": "', b'"file": "\\ud800')
     sidecar.write_bytes(content)
     assert verify_dataset(layout, "small").problems == [f"{sidecar}: cannot be read; delete it"]
     (layout.dataset("small").here / MANIFEST).unlink()

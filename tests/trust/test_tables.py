@@ -12,12 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import trm_eval
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import CorruptFileError, DataError, QueryError
 from trm_data.storage import digested
+from trm_data.storage.atomic import file_sha256
 from trm_data.storage.digested import digest_of, one_of_each, stem_of
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import ResultError
@@ -183,6 +186,42 @@ def test_of_a_stem_one_file_is_read(layout: Layout) -> None:
     assert not old.exists()
     names = [file.name for file in Path(layout.place).glob("results/**/*.parquet")]
     assert len(names) == len({stem_of(name) for name in names}) == 4
+
+
+def test_a_copy_keeps_what_an_evaluation_names(layout: Layout, tmp_path: Path) -> None:
+    """Beside the part that counts lies one of a writer that died before it wrote its row."""
+    other = resolve_root(tmp_path / "other")
+    sync_results(layout, other)
+    (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
+    written = pq.ParquetFile(part).read()
+    for compression in ("none", "gzip", "snappy"):  # so that names come before and after it
+        later = part.with_name("later.parquet")
+        pq.write_table(written, later, compression=compression)
+        later.rename(part.with_name(f"{stem_of(part.name)}.{file_sha256(later)[:16]}.parquet"))
+    sync_results(layout, other)
+    for root in (layout, other):
+        found = query_results(root, "SELECT count(*) FROM predictions")
+        assert (found.rows, found.problems) == ([(12,)], ())
+
+
+def test_evaluating_again_removes_the_parts_of_before_and_no_others(layout: Layout) -> None:
+    (folder,) = list_runs(layout)
+    (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
+    others = part.with_name(f"{stem_of(part.name)}.0123456789abcdef.parquet")
+    shutil.copyfile(part, others)  # of a writer that is at work elsewhere
+    old = part.with_name(f"{stem_of(part.name)}.parquet")
+    (row_file,) = Path(layout.place).glob("results/evals/**/*.parquet")
+    row = pq.ParquetFile(row_file).read()
+    nulls = pa.nulls(1, pa.list_(pa.string()))
+    row = row.set_column(row.column_names.index("part_digests"), "part_digests", nulls)
+    part.rename(old)
+    pq.write_table(row, row_file.with_name(f"{stem_of(row_file.name)}.parquet"))
+    row_file.unlink()
+    assert query_results(layout, "SELECT count(*) FROM predictions").rows == [(12,)]  # as in format 1
+    evaluate_run(layout, folder, EvalRequest())
+    assert not old.exists()
+    assert others.exists()
+    assert query_results(layout, "SELECT count(*) FROM predictions").rows == [(12,)]
 
 
 def test_names() -> None:

@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,11 @@ from trm_data.storage.root import Layout, Root, resolve_root
 if TYPE_CHECKING:
     import duckdb
     import polars
+
+
+TEMPORARY = ".tmp-sql-"
+LEFT_S = 86_400.0
+"""A folder of a query that is older was left by a process that was killed."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,10 @@ def attached_catalog(
     """
     with catalog_index(layout) as (index, problems), _under_a_secret_name(layout, index) as path:
         connection.execute(f"ATTACH {quote_literal(str(path))} AS catalog (READ_ONLY)")
-        yield problems
+        try:
+            yield problems
+        finally:
+            connection.close()  # before its file goes, which a network's file system would keep under another name
 
 
 @contextmanager
@@ -93,13 +102,22 @@ def _under_a_secret_name(layout: Layout, index: Path) -> Generator[Path, None, N
     with ExitStack() as stack:
         try:
             layout.cache.mkdir(parents=True, exist_ok=True)
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".tmp-sql-", dir=layout.cache))
+            _remove_left(layout.cache)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=layout.cache))
             path = Path(folder) / index.name
             os.link(index, path)
         except OSError:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".tmp-sql-"))) / index.name
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=TEMPORARY))) / index.name
             shutil.copyfile(index, path)
         yield path
+
+
+def _remove_left(cache: Path) -> None:
+    """Remove the folders of queries that were killed long ago."""
+    for folder in cache.glob(f"{TEMPORARY}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - folder.stat().st_mtime > LEFT_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_locked(

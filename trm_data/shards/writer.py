@@ -159,19 +159,19 @@ def sidecar_from_bytes(content: bytes) -> ShardInfo | None:
     """Inverse of `sidecar_to_bytes`; None where this version cannot read it, or it is not what was written."""
     try:
         info = _info(content)
+        return info if sidecar_to_bytes(info) == content else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return info if sidecar_to_bytes(info) == content else None
 
 
 def sidecar_problem(content: bytes, expected: ShardInfo) -> str:
     """What is wrong with a sidecar, of any version; empty if it says what is expected."""
     try:
         info = _info(content)
-        version = json.loads(content)["sidecar_version"]
+        changed = json.loads(content)["sidecar_version"] != 1 and sidecar_to_bytes(info) != content
     except (ValueError, TypeError, KeyError, AttributeError):
         return "cannot be read"
-    if version != 1 and sidecar_to_bytes(info) != content:
+    if changed:
         return "is not what was written (its digest differs)"
     there, wanted = asdict(info), asdict(expected)
     wrong = [name for name in wanted if there[name] != wanted[name]]

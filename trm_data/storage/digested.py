@@ -63,11 +63,12 @@ def write_digested(folder: Folder, stem: str, write: Callable[[Path], None]) -> 
     return name
 
 
-def drop_replaced(folder: Folder, name: str) -> None:
-    """Remove the other files of a name's stem."""
-    for other in folder.names("*.parquet"):
-        if other != name and stem_of(other) == stem_of(name):
-            folder.delete(other)
+def of_stem(folder: Folder, stem: str) -> list[str]:
+    """The files of a stem.
+
+    Whoever replaces them asks before it writes: of two that replace the same at once, then, at least one file stays.
+    """
+    return [name for name in folder.names("*.parquet") if stem_of(name) == stem]
 
 
 def one_of_each(names: Iterable[str]) -> list[str]:
@@ -89,7 +90,7 @@ def checked_files(folder: Folder, names: Sequence[str], *, again: bool = False) 
     Raises:
         CorruptFileError: A file has other bytes.
     """
-    paths = folder.currents(names)
+    paths = [path if path is not None and path.is_file() else None for path in folder.currents(names)]
     note = folder.store.machine / "cache" / "whole.json"
     known = {} if again else _read(note)
     unknown = [

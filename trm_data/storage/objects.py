@@ -379,9 +379,13 @@ def unreachable(error: BaseException) -> bool:
     while seen is not None:
         if isinstance(seen, (ConnectionError, TimeoutError)) or str(seen).startswith(OUT_OF_REACH):
             return True
-        if type(seen).__module__.split(".")[0] in ("aiohttp", "gcsfs") and not isinstance(
-            seen, FileNotFoundError
-        ):
+        if type(seen).__module__.split(".")[0] in (
+            "aiohttp",
+            "gcsfs",
+            "google",
+            "requests",
+            "urllib3",
+        ) and not isinstance(seen, FileNotFoundError):
             return True
         seen = seen.__cause__ or seen.__context__
     return False

@@ -21,7 +21,7 @@ from pyarrow.fs import LocalFileSystem
 from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, run_locked
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
-from trm_data.errors import QueryError
+from trm_data.errors import CorruptFileError, QueryError
 from trm_data.storage.digested import checked_files, one_of_each
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
@@ -31,6 +31,11 @@ from trm_eval.tables.writer import part_names_of
 
 if TYPE_CHECKING:
     import polars
+
+    from trm_train.run.record import RunRecord
+
+ATTEMPTS = 3
+"""Times that the files of results are listed."""
 
 TableFile = tuple[str, str, str]
 """Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
@@ -138,26 +143,15 @@ def open_results(
         CorruptFileError: A file has other bytes than were written; `again` checks those that were found whole before.
     """
     wanted = {table for table, word in WORDS.items() if word in sql.lower()}
-    opened: dict[str, pads.Dataset | pa.Table] = {}
     with closing(duckdb.connect()) as connection, ExitStack() as stack:
         connection.execute("SET TimeZone = 'UTC'")
         problems = stack.enter_context(_catalog(connection, layout))
         runs, folders, unread = live_runs(layout)
         problems += unread
         connection.register("runs_live", runs)
-        parts = live_parts(layout, folders) if "train_metrics" in wanted else []
-        connection.register("train_metrics_live", _dataset("train_metrics", layout.runs, parts, again=again))
-        for table in ("runs", "train_metrics", "evals"):
-            found = _files(layout, table) if table in wanted else []
-            opened[table] = _dataset(table, layout.results.within(table), found, again=again)
-        found, missing = [], []
-        if "predictions" in wanted:
-            found, missing = _named_predictions(layout, opened["evals"])
-        opened["predictions"] = _dataset(
-            "predictions", layout.results.within("predictions"), found, again=again
-        )
+        opened, missing = _open_tables(layout, wanted, folders, again=again)
         for table, dataset in opened.items():
-            connection.register(f"{table}_files", dataset)
+            connection.register(table, dataset)
         connection.execute(files("catalogs").joinpath("results.sql").read_text("utf-8"))
         _comment(connection)
         yield connection, problems + missing
@@ -220,11 +214,48 @@ def _files(layout: Layout, table: str) -> list[TableFile]:
     return found
 
 
+def _open_tables(
+    layout: Layout, wanted: set[str], runs: list[tuple[Folder, RunRecord]], *, again: bool
+) -> tuple[dict[str, pads.Dataset | pa.Table], list[str]]:
+    """What the views are made of, by name, and a line for each file that is missing.
+
+    Results are replaced while they are read: where a file that was listed is gone, everything is listed again.
+
+    Raises:
+        CorruptFileError: A file has other bytes than were written.
+    """
+    results = layout.results
+    tables: dict[str, pads.Dataset | pa.Table] = {}
+    missing: list[str] = []
+    for _ in range(ATTEMPTS):
+        parts = live_parts(layout, runs) if "train_metrics" in wanted else []
+        tables["train_metrics_live"], missing = _dataset("train_metrics", layout.runs, parts, again=again)
+        for table in ("runs", "train_metrics", "evals"):
+            found = _files(layout, table) if table in wanted else []
+            tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
+            missing += gone
+        found = []
+        if "predictions" in wanted:
+            found, gone = _named_predictions(layout, tables["evals_files"])
+            missing += gone
+        folder = results.within("predictions")
+        tables["predictions_files"], gone = _dataset("predictions", folder, found, again=again)
+        missing += gone
+        if not missing:
+            break
+    return tables, missing
+
+
 def _named_predictions(layout: Layout, evals: pads.Dataset | pa.Table) -> tuple[list[TableFile], list[str]]:
     """The files of predictions that evaluations name, and a line for each that is missing."""
     there = set(layout.results.within("predictions").names("experiment=*/run=*/*.parquet"))
     columns = ["experiment", "run", "parts", "part_digests"]
-    rows = evals.to_table(columns) if isinstance(evals, pads.Dataset) else evals.select(columns)
+    try:
+        rows = evals.to_table(columns) if isinstance(evals, pads.Dataset) else evals.select(columns)
+    except pa.ArrowInvalid as error:  # of format 1, which has no digest
+        raise CorruptFileError(
+            f"{layout.results.where('evals')}: a file cannot be read ({error}); put back a whole copy"
+        ) from error
     named = [
         (f"experiment={row['experiment']}/run={row['run']}/{name}", row["experiment"], row["run"])
         for row in rows.to_pylist()
@@ -241,26 +272,31 @@ def _named_predictions(layout: Layout, evals: pads.Dataset | pa.Table) -> tuple[
 
 def _dataset(
     table: str, folder: Folder, found: Sequence[TableFile], *, again: bool
-) -> pads.Dataset | pa.Table:
-    """Parquet files of a table, checked, with the columns experiment and run; an empty table where there are none.
+) -> tuple[pads.Dataset | pa.Table, list[str]]:
+    """Parquet files of a table, checked, with the columns experiment and run, and a line for each that is gone.
+
+    Without files it is an empty table.
 
     Raises:
         CorruptFileError: A file has other bytes than were written.
     """
     legacy = pa.schema(LEGACY.get(table, []))
     schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])
-    paths = checked_files(folder, [name for name, _, _ in found], again=again)
+    names = [name for name, _, _ in found]
+    paths = checked_files(folder, names, again=again)
+    gone = [f"{folder.where(name)}: is gone" for name, path in zip(names, paths, strict=True) if path is None]
     there = [
         (str(path), (pc.field("experiment") == experiment) & (pc.field("run") == run))
         for path, (_, experiment, run) in zip(paths, found, strict=True)
         if path is not None
     ]
     if not there:
-        return schema.empty_table()
-    return pads.FileSystemDataset.from_paths(
+        return schema.empty_table(), gone
+    opened = pads.FileSystemDataset.from_paths(
         [path for path, _ in there],
         schema=schema,
         format=pads.ParquetFileFormat(),
         filesystem=LocalFileSystem(),
         partitions=[partition for _, partition in there],
     )
+    return opened, gone

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trm_data.storage.digested import drop_replaced, write_digested
+from trm_data.storage.digested import of_stem, write_digested
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import ResultError
@@ -28,7 +28,7 @@ def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folde
 
 
 def write_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> str:
-    """Write one file of a table, whole or not at all; what it replaces is for `drop_replaced`.
+    """Write one file of a table, whole or not at all; what it replaces stays.
 
     Args:
         layout: The root.
@@ -57,8 +57,12 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
 
 def replace_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> None:
     """Write one file of a table in the place of the one of this name that is there; see `write_table`."""
+    folder = table_folder(layout, table, experiment, run)
+    before = of_stem(folder, file)
     name = write_table(layout, table, experiment, run, file, content)
-    drop_replaced(table_folder(layout, table, experiment, run), name)
+    for other in before:
+        if other != name:
+            folder.delete(other)
 
 
 def part_names_of(parts: Sequence[str], digests: Sequence[str] | None) -> list[str]:

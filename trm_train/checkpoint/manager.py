@@ -19,7 +19,7 @@ import json
 import logging
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -100,9 +100,9 @@ class Checkpoints:
             CheckpointError: This one, or the one before, could not be written.
             BucketError: The bucket cannot be reached.
         """
+        with self._failing_in_one_line():
+            self._remove_damaged()
         for manager, tree in ((self._weights, weights_tree(state)), (self._resume, state_tree(state))):
-            if manager is self._resume:
-                self._remove_damaged()
             if meta.step in manager.all_steps():
                 continue
             content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
@@ -148,10 +148,18 @@ class Checkpoints:
         )
 
     def _remove_damaged(self) -> None:
-        """Remove what `restore` passed over: Orbax saves no step before the newest that is there."""
+        """Remove what `restore` passed over, and the weights from there on: Orbax saves no step before the newest.
+
+        Weights were written beside what is damaged, and training comes by their steps again.
+        """
+        if not self._damaged:
+            return
         for step in self._damaged:
             self._resume.delete(step)
         self._damaged = set()
+        newest = self.latest_step() or 0
+        for step in [step for step in self._weights.all_steps() if step > newest]:
+            self._weights.delete(step)
 
     def wait(self) -> None:
         """Return when everything that was saved is on disk.
@@ -165,12 +173,24 @@ class Checkpoints:
             self._resume.wait_until_finished()
 
     def close(self) -> None:
-        """Finish writing and end the threads; where writing has failed, that was said."""
+        """Finish writing and end the threads.
+
+        Raises:
+            CheckpointError: Something could not be written, and nothing else has been said to have failed.
+            BucketError: The bucket cannot be reached, and nothing else has been said to have failed.
+        """
+        said = self._failed or sys.exc_info()[0] is not None
+        error: Exception | None = None
         for manager in (self._weights, self._resume):
-            with suppress(Exception) if self._failed else nullcontext():
-                manager.close()
+            try:
+                with self._failing_in_one_line():
+                    manager.close()
+            except (CheckpointError, BucketError) as failed:
+                error = failed
         if self._failed:
             gc.collect()  # what Orbax has begun ends now, while its complaints are not printed
+        if error is not None and not said:
+            raise error
 
     @contextmanager
     def _failing_in_one_line(self) -> Generator[None, None, None]:
@@ -296,6 +316,10 @@ def _restore(
         )
         tree, content = restored["state"], restored["meta"]
     except Exception as error:  # Orbax and tensorstore raise what they like
+        if isinstance(error, MemoryError) or (
+            isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, NotADirectoryError))
+        ):
+            raise  # of the machine, and not of what is stored
         if unreachable(error):
             raise BucketError(f"{shown}: could not be read ({_first_line(error)}); try again") from error
         raise CheckpointError(f"{shown}: cannot be read: {_first_line(error)}") from error

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trm_data.errors import CorruptFileError
 from trm_data.storage.digested import checked_files, one_of_each, stem_of, write_digested
 from trm_data.storage.store import Folder
 
@@ -124,7 +125,12 @@ def read_metrics(run: Folder) -> pa.Table:
         CorruptFileError: A part has other bytes than were written.
     """
     paths = [path for path in checked_files(run.within(FOLDER), part_names(run)) if path is not None]
-    tables = [of_today(pq.read_table(path)) for path in paths]
+    tables: list[pa.Table] = []
+    for path in paths:
+        try:
+            tables.append(of_today(pq.read_table(path)))
+        except (pa.ArrowException, KeyError) as error:  # of format 1, which has no digest
+            raise CorruptFileError(f"{path}: cannot be read ({error}); put back a whole copy") from error
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
 

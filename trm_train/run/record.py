@@ -7,6 +7,7 @@ A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same com
 from __future__ import annotations
 
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -220,7 +221,7 @@ def find_run(layout: Layout, reference: str) -> Folder:
         return folder
     path = Path(reference).expanduser()
     if (path / CONFIG_FILE).is_file():
-        return _local_run(layout, path.absolute())
+        return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # links stay what they are
     runs = list_runs(layout)
     found = [run for run in runs if run.name == reference] or [
         run for run in runs if run.path.split("/")[-2] == reference
