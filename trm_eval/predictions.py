@@ -58,11 +58,11 @@ class PredictionWriter:
             self._write()
 
     def named_before(self) -> list[str]:
-        """Files that an earlier evaluation of this id names; none where its row is damaged."""
+        """Files that an earlier evaluation of this id names; none where its row is damaged: they stay, unnamed."""
         folder = table_folder(self._layout, "evals", self._record.experiment, self._record.run)
         found: list[str] = []
         for path in folder.currents(folder.names(f"{self.evaluation}.*")):
-            with suppress(pa.ArrowException, OSError):
+            with suppress(pa.ArrowException, OSError, KeyError, TypeError):
                 for row in pq.ParquetFile(path).read().to_pylist():
                     found += part_names_of(row["parts"], row.get("part_digests"))
         return found

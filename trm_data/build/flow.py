@@ -89,10 +89,8 @@ def build_dataset(
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
         folder = find_folder(layout, request, spec)
-        found, turn = (
-            already_built(folder, spec),
-            None,
-        )  # which needs no lock, so that a root may be read-only
+        turn = None
+        found = already_built(folder, spec)  # which needs no lock, so that a root may be read-only
         if found is None:
             stack.enter_context(writing(folder))
             turn = stack.enter_context(turn_to_write(folder))

@@ -99,13 +99,7 @@ def write_job(job: ShardJob) -> WrittenShard:
     info = stored or whole_shard(path, spec_digest)
     examples = int(counts.sum())
     asked = (job.file, job.first_group, len(groups), examples, -(-examples // BLOCK_EXAMPLES))
-    if info is not None and asked == (
-        info.file,
-        info.first_group,
-        info.num_groups,
-        info.num_examples,
-        info.num_records,
-    ):
+    if info is not None and asked == _what(info):
         if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
             if stored is None:
                 _publish(job, info)
@@ -120,6 +114,11 @@ def write_job(job: ShardJob) -> WrittenShard:
     )
     _publish(job, info)
     return WrittenShard(info, kept=False, made=_joined(made_parts))
+
+
+def _what(info: ShardInfo) -> tuple[str, int, int, int, int]:
+    """What a sidecar says that its shard holds: name, first group, groups, examples and records."""
+    return info.file, info.first_group, info.num_groups, info.num_examples, info.num_records
 
 
 def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:

@@ -83,7 +83,10 @@ def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, 
 def attached_catalog(
     connection: duckdb.DuckDBPyConnection, layout: Layout
 ) -> Generator[list[str], None, None]:
-    """Attach the index as `catalog`; yields a line for each dataset that is not in it.
+    """Attach the index as `catalog`, for as long as the connection is used: it is closed at the end.
+
+    Yields:
+        A line for each dataset that is not in the index.
 
     Raises:
         QueryError: There is no dataset to index, or the index cannot be written.

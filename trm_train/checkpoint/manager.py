@@ -36,7 +36,7 @@ from trm_train.errors import CheckpointError
 from trm_train.state import TrainState
 
 FORMAT_VERSION = 2
-"""Since 2 the meta has a digest of itself."""
+"""Since 2 the meta has a digest of itself, by a rule that later formats keep."""
 RESUME_KEPT = 2
 FOLDER = "checkpoints"
 COMMITTED = "commit_success.txt"
@@ -365,10 +365,10 @@ def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], 
     """
     try:
         value: dict[str, Any] = dict(content)
-        if int(value["format_version"]) > FORMAT_VERSION:
-            raise NewerCheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
             raise CheckpointError(f"{shown}: its meta is not what was written (its digest differs)")
+        if int(value["format_version"]) > FORMAT_VERSION:
+            raise NewerCheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
         value.pop("digest", None)
         expected: dict[str, int] = dict(value.pop("fingerprints"))
         meta = CheckpointMeta(**value)

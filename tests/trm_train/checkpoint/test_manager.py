@@ -120,12 +120,17 @@ def test_a_checkpoint_of_a_newer_version_is_refused(copied: Folder, state: Train
 
 
 @pytest.mark.parametrize(
-    "name", ["step", "identity", "content_digest", "tracking_id", "fingerprints", "digest"]
+    "name",
+    ["step", "identity", "content_digest", "tracking_id", "fingerprints", "digest", "format_version"],
 )
 def test_nothing_in_the_meta_can_change_unseen(copied: Folder, state: TrainState, name: str) -> None:
     meta = meta_of(copied, "resume", 12)
     value = json.loads(meta.read_text())
-    changed = {"step": 13, "fingerprints": {**value["fingerprints"], "key": 1}}.get(name, "0" * 64)
+    changed = {
+        "step": 13,
+        "format_version": FORMAT_VERSION + 1,
+        "fingerprints": {**value["fingerprints"], "key": 1},
+    }.get(name, "0" * 64)
     meta.write_text(json.dumps({**value, name: changed}))
     checkpoints = Checkpoints(copied)
     restored = checkpoints.restore(state)
