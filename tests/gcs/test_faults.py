@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+import trm_data.storage.connection
 import trm_data.storage.objects
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
@@ -66,8 +67,8 @@ def test_a_build_outlives_faults(
     faults: dict,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.objects, "SILENCE_S", 0.3)
-    trm_data.storage.objects.close_connections()
+    monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 0.3)
+    trm_data.storage.connection.close_connections()
     for fault, count in faults.items():
         setattr(server.faults, fault, count)
     built = build_dataset(request_small(), bucket, shard_examples=50, engine=ONE).manifest
@@ -107,8 +108,8 @@ def test_uploads_in_parts_outlive_faults(
 def test_reading_outlives_faults(
     server: GcsServer, built: str, machine: Machine, faults: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.objects, "SILENCE_S", 0.3)
-    trm_data.storage.objects.close_connections()
+    monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 0.3)
+    trm_data.storage.connection.close_connections()
     machine("second")
     for fault, count in faults.items():
         setattr(server.faults, fault, count)

@@ -15,8 +15,9 @@ from typing_extensions import override
 from trm_data.errors import BucketError
 from trm_data.storage.cache import adopt, cached_file
 from trm_data.storage.claim import claimed
+from trm_data.storage.connection import prepare_other_libraries
 from trm_data.storage.machine import user_cache
-from trm_data.storage.objects import Bucket, prepare_other_libraries
+from trm_data.storage.objects import Bucket
 from trm_data.storage.store import Store, Stored, Turn, check_inside
 
 CLAIM = ".building"

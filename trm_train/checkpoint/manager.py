@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from trm_data.errors import BucketError
-from trm_data.storage.objects import unreachable
+from trm_data.storage.connection import unreachable
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
