@@ -23,7 +23,7 @@ def size_to_remove(layout: Layout, name: str) -> int:
         manifest = None
     if manifest is not None:
         return manifest.size_bytes
-    return sum(path.stat().st_size for path in folder.here.rglob("*") if path.is_file())
+    return folder.size_bytes
 
 
 def _folder(layout: Layout, name: str) -> DatasetFolder:
@@ -43,8 +43,8 @@ def _folder(layout: Layout, name: str) -> DatasetFolder:
 
 
 def _unfinished(folder: DatasetFolder) -> bool:
-    """Whether a killed build left files of this name on this machine."""
-    return folder.here.is_dir() and any(folder.here.iterdir())
+    """Whether a killed build left files of this name, here or on the bucket."""
+    return (folder.here.is_dir() and any(folder.here.iterdir())) or folder.size_bytes > 0
 
 
 def remove(layout: Layout, name: str) -> None:
@@ -56,13 +56,13 @@ def remove(layout: Layout, name: str) -> None:
         BucketError: The bucket of the root cannot be reached, or refuses.
     """
     folder = _folder(layout, name)
-    with writing(folder), turn_to_write(folder):
+    with writing(folder), turn_to_write(folder) as turn:
         try:
             manifest = find_manifest(folder)
         except CorruptDatasetError:
             manifest = None
         files = [] if manifest is None else manifest.files
-        folder.remove(files)
+        folder.remove(files, turn)
     if layout.dataset_names():
         refresh_catalog(layout)
     else:

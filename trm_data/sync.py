@@ -16,8 +16,9 @@ from trm_data.errors import BuildError, CorruptDatasetError, QueryError, SpecErr
 from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, find_manifest, read_manifest
 from trm_data.shards.naming import sidecar_name
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.datasets import DatasetFolder, Unfinished
 from trm_data.storage.root import Layout
+from trm_data.storage.store import Turn
 from trm_data.storage.turn import turn_to_write, writing
 
 AT_A_TIME = 4
@@ -91,14 +92,15 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
         if _is_there(target, manifest):
             return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
         with turn_to_write(target) as turn:
-            if not _is_there(target, manifest):  # else the one whose turn it was has written it
-                target.withdraw_manifest()
-            progress.start(f"copy {name}", manifest.size_bytes, "bytes")
-            copied = _copy_files(source, target, manifest, progress)
+            if _is_there(target, manifest):  # the one whose turn it was has written it
+                return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
             turn.check()
-            target.remove_leftovers(
-                name for file in manifest.files for name in (file.file, sidecar_name(file.file))
-            )
+            target.withdraw_manifest()
+            turn = Unfinished(target, turn)
+            progress.start(f"copy {name}", manifest.size_bytes, "bytes")
+            copied = _copy_files(source, target, manifest, turn, progress)
+            kept = (name for file in manifest.files for name in (file.file, sidecar_name(file.file)))
+            target.remove_leftovers(kept, turn.check)
             turn.check()
             if problems := target.overwritten(manifest.files):
                 raise BuildError(f"{problems[0]}; something else writes there: stop that and sync again")
@@ -115,7 +117,7 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
 
 
 def _copy_files(
-    source: DatasetFolder, target: DatasetFolder, manifest: Manifest, progress: Progress
+    source: DatasetFolder, target: DatasetFolder, manifest: Manifest, turn: Turn, progress: Progress
 ) -> list[int]:
     """Copy what is not there yet; sizes of the files that were copied."""
 
@@ -123,13 +125,13 @@ def _copy_files(
         missing = bool(target.damaged([file]))
         if missing:
             try:
-                target.publish(file, source.open(file))
+                target.publish(file, source.open(file), turn.check)
             except OSError as error:
                 raise BuildError(
                     f"{target.where(file.file)}: could not be written ({error}); free some space and sync again"
                 ) from error
         if isinstance(file, ShardEntry):
-            _copy_note(source, target, sidecar_name(file.file))
+            _copy_note(source, target, sidecar_name(file.file), turn)
         return file.size_bytes, missing
 
     copied: list[tuple[int, bool]] = []
@@ -142,15 +144,15 @@ def _copy_files(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    _copy_note(source, target, CARD)
+    _copy_note(source, target, CARD, turn)
     return [size for size, missing in copied if missing]
 
 
-def _copy_note(source: DatasetFolder, target: DatasetFolder, file: str) -> None:
+def _copy_note(source: DatasetFolder, target: DatasetFolder, file: str, turn: Turn) -> None:
     """Copy a small file that no manifest names, if there is one: a rebuild and a reader use it."""
     content = source.read(file)
     if content is not None:
-        target.publish_note(file, content)
+        target.publish_note(file, content, turn.check)
 
 
 def _is_there(target: DatasetFolder, manifest: Manifest) -> bool:

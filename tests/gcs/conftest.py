@@ -8,6 +8,7 @@ from pathlib import Path
 import etils.epath.backend
 import pytest
 
+import trm_data.storage.connection
 from tests.gcs.server import GcsServer
 from trm_data.storage.root import Layout, resolve_root
 
@@ -44,3 +45,10 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 def bucket(server: GcsServer, machine: Callable[[str], Layout]) -> Layout:
     """The layout of `URL` on the machine `first`."""
     return machine("first")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits a second before it tries again; here a fiftieth of that, and gives up as soon."""
+    monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 1.0)

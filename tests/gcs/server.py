@@ -78,8 +78,14 @@ class Faults:
     """Requests answered 503."""
     denied: int = 0
     """Requests answered 403."""
+    denied_deletes: int = 0
+    """Requests to delete an object answered 403."""
     cut_downloads: int = 0
     """Reads of an object's bytes whose connection is reset in the middle."""
+    shortened_downloads: int = 0
+    """Reads of an object's bytes that something on the way answers with half of them, as if that were all."""
+    flipped_downloads: int = 0
+    """Reads of an object's bytes in which a bit is another one when they arrive."""
     cut_uploads: int = 0
     """Requests with an object's bytes whose connection is reset before all of them are read."""
     lost_answers: int = 0
@@ -87,6 +93,8 @@ class Faults:
     slow: int = 0
     """Requests whose first byte comes `slow_s` late."""
     slow_s: float = 0.0
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+    """Answers, status and body, that requests get in the place of the right ones, in this order."""
 
 
 class GcsServer:
@@ -103,6 +111,12 @@ class GcsServer:
         """Method and object (or path) of every request."""
         self.written: list[str] = []
         """Name of every object at each time it was written whole."""
+        self.states_hashes = True
+        """Reads of an object's bytes state their digests."""
+        self.strict = False
+        """Uploads in parts whose lines end with a bare line feed are refused."""
+        self.requests = 0
+        """Requests so far, whatever became of them."""
         self.lock = threading.RLock()
         self.uploads: dict[str, Upload] = {}
         self._stale: dict[str, dict[str, Object]] | None = None
@@ -204,6 +218,7 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
         try:
+            self.store.requests += 1
             if self.store.fails_now("slow"):
                 time.sleep(self.store.faults.slow_s)
             body = self.read_body()
@@ -211,6 +226,11 @@ class Handler(BaseHTTPRequestHandler):
                 raise RefusedError(503, "backendError")
             if self.store.fails_now("denied"):
                 raise RefusedError(403, "forbidden")
+            if self.command == "DELETE" and self.store.fails_now("denied_deletes"):
+                raise RefusedError(403, "forbidden")
+            if self.store.faults.answers:
+                self.send(*self.store.faults.answers.pop(0))
+                return
             self.route(parts.path, query, body)
         except RefusedError as error:
             detail = {"code": error.status, "message": error.reason, "errors": [{"reason": error.reason}]}
@@ -285,8 +305,10 @@ class Handler(BaseHTTPRequestHandler):
         headers = {
             "ETag": there.etag,
             "X-Goog-Generation": str(there.generation),
-            "X-Goog-Hash": f"crc32c={there.crc32c},md5={there.md5}",
         }
+        if self.store.states_hashes:
+            headers["X-Goog-Hash"] = f"crc32c={there.crc32c},md5={there.md5}"
+            headers["X-Goog-Stored-Content-Length"] = str(len(data))
         if match := re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", "")):
             size = len(data)
             first = int(match[1]) if match[1] else max(0, size - int(match[2]))
@@ -295,6 +317,10 @@ class Handler(BaseHTTPRequestHandler):
                 raise RefusedError(416, "requestedRangeNotSatisfiable")
             headers["Content-Range"] = f"bytes {first}-{last}/{size}"
             data, status = data[first : last + 1], 206
+        if data and self.store.fails_now("flipped_downloads"):
+            data = bytes([data[0] ^ 1]) + data[1:]
+        if data and self.store.fails_now("shortened_downloads"):
+            data = data[: len(data) // 2]
         if len(data) > 1 and self.store.fails_now("cut_downloads"):
             self.head(status, there.content_type, len(data), headers)
             self.wfile.write(data[: len(data) // 2])
@@ -356,7 +382,7 @@ class Handler(BaseHTTPRequestHandler):
         if query["uploadType"] == "media":
             self.done(200, self.write(bucket, query["name"], body, query, {}).resource())
         elif query["uploadType"] == "multipart":
-            resource, data = split_multipart(self.headers["Content-Type"], body)
+            resource, data = split_multipart(self.headers["Content-Type"], body, strict=self.store.strict)
             self.done(200, self.write(bucket, resource["name"], data, query, resource).resource())
         else:
             resource = {**json.loads(body or b"{}"), "name": query.get("name") or json.loads(body)["name"]}
@@ -434,11 +460,14 @@ def check_generation(query: dict[str, str], there: Object | None) -> None:
         raise RefusedError(412, "conditionNotMet")
 
 
-def split_multipart(content_type: str, body: bytes) -> tuple[dict, bytes]:
-    """Resource and data of a multipart upload."""
+def split_multipart(content_type: str, body: bytes, *, strict: bool) -> tuple[dict, bytes]:
+    """Resource and data of a multipart upload; a strict server wants lines that end as RFC 2046 has it."""
     boundary = re.search(r'boundary="?([^";]+)', content_type)
     assert boundary is not None
-    parts = body.split(b"--" + boundary[1].strip("'").encode())[1:-1]
+    edge = b"--" + boundary[1].strip("'").encode()
+    if strict and (body.count(b"\r\n" + edge) != 2 or body.count(edge + b"\r\n") != 2):
+        raise RefusedError(400, "Malformed multipart body.")
+    parts = body.split(edge)[1:-1]
     first, second = (re.split(rb"\r?\n\r?\n", part, maxsplit=1)[1] for part in parts)
     return json.loads(first), second.removesuffix(b"\n").removesuffix(b"\r")
 

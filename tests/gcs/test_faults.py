@@ -21,30 +21,13 @@ from trm_data.verify.flow import verify_dataset
 Make = Callable[..., object]
 Machine = Callable[[str], Layout]
 ONE = LocalEngine(1)
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.fixture
 def built(bucket: Layout, request_small: Make) -> str:
     """Content digest of `small`, which is on the bucket."""
     return build_dataset(request_small(), bucket, shard_examples=50).manifest.content_digest
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """gcsfs waits a second or two before it tries again; here a fortieth of that."""
-    import asyncio
-
-    import gcsfs.retry
-
-    async def sleep(seconds: float) -> None:
-        await asyncio.sleep(seconds / 40)
-
-    class Quick:
-        def __getattr__(self, name: str) -> object:
-            return sleep if name == "sleep" else getattr(asyncio, name)
-
-    monkeypatch.setattr(gcsfs.retry, "asyncio", Quick())
-    monkeypatch.setattr(trm_data.storage.objects, "FIRST_WAIT_S", 0.02)
 
 
 @pytest.mark.parametrize(

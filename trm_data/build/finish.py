@@ -50,16 +50,16 @@ def finish_build(
     }
     manifest = _manifest(kind, folder.name, spec, selection, shards_of)
     turn.check()
-    folder.remove_leftovers(name for job in jobs for name in (job.file, sidecar_name(job.file)))
+    kept = (name for job in jobs for name in (job.file, sidecar_name(job.file)))
+    folder.remove_leftovers(kept, turn.check)
     made = {split: [shard.made for shard in shards] for split, shards in shards_of.items()}
     try:
         catalog = write_catalog_files(folder.here, catalog_tables(kind, manifest, selection, made))
         catalog += write_attachments(folder.here, selection.attachments)
         manifest = replace(manifest, catalog=tuple(catalog))
-        turn.check()
         for file in catalog:
-            folder.publish_built(file)
-        folder.publish_note(CARD, card_bytes(manifest, selection.sources))
+            folder.publish_built(file, turn.check)
+        folder.publish_note(CARD, card_bytes(manifest, selection.sources), turn.check)
         turn.check()
         if problems := folder.overwritten(manifest.files):
             raise BuildError(f"{problems[0]}; something else writes there: stop that and build again")

@@ -27,8 +27,9 @@ from trm_data.request import BuildRequest
 from trm_data.shards.naming import shard_name
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.specs import DatasetSpec, check_name
-from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.datasets import DatasetFolder, Unfinished
 from trm_data.storage.root import Layout
+from trm_data.storage.store import Turn
 from trm_data.storage.turn import turn_to_write, writing
 
 DEFAULT_SHARD_EXAMPLES = 131_072
@@ -99,10 +100,12 @@ def build_dataset(
             assert found is not None
             seconds = time.perf_counter() - begun
             return BuildResult(found, folder.here, folder.place, unchanged=True, seconds=seconds)
+        turn.check()
         folder.withdraw_manifest()
+        turn = Unfinished(folder, turn)
         folder.remove_temporary()
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
-        jobs = _plan_shards(kind, folder, spec, selection, shard_examples)
+        jobs = _plan_shards(kind, folder, turn, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, progress)
         engine.close()  # the catalog needs the memory
         manifest = finish_build(kind, folder, turn, spec, selection, jobs, written, progress)
@@ -122,7 +125,12 @@ def _refresh_index(layout: Layout, name: str) -> list[str]:
 
 
 def _plan_shards(
-    kind: Kind, folder: DatasetFolder, spec: DatasetSpec, selection: Selection, shard_examples: int
+    kind: Kind,
+    folder: DatasetFolder,
+    turn: Turn,
+    spec: DatasetSpec,
+    selection: Selection,
+    shard_examples: int,
 ) -> list[ShardJob]:
     """Cut every split into shards of whole groups, even in groups."""
     identifier_each = kind.geometry(spec).identifier_each
@@ -135,7 +143,7 @@ def _plan_shards(
             start, stop = bounds[shard], bounds[shard + 1]
             file = shard_name(split, shard, count)
             part = groups.slice(start, stop)
-            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each))
+            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, turn))
     return jobs
 
 

@@ -18,6 +18,7 @@ from trm_data.shards.naming import sidecar_name
 from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
 from trm_data.specs import BLOCK_EXAMPLES, DatasetSpec, Split
 from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.store import Turn
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class ShardJob:
         groups: The base puzzles of this shard.
         first_group: Number of the first of them in its split.
         identifier_each: Whether every augmentation has an identifier of its own.
+        turn: The right to write the folder.
     """
 
     spec: DatasetSpec
@@ -41,6 +43,7 @@ class ShardJob:
     groups: Groups
     first_group: int
     identifier_each: bool
+    turn: Turn
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def write_job(job: ShardJob) -> WrittenShard:
 
     Raises:
         BuildError: Writing failed; nothing is left under the final name.
+        BusyError: Another machine took over.
     """
     kind = load_kind(job.spec.kind)
     groups = job.groups
@@ -132,8 +136,8 @@ def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:
 
 def _publish(job: ShardJob, info: ShardInfo) -> None:
     """Bring a shard and then its sidecar to their places."""
-    job.folder.publish_built(info)
-    job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info))
+    job.folder.publish_built(info, job.turn.check)
+    job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info), job.turn.check)
 
 
 def _joined(parts: list[MadeRows]) -> MadeRows | None:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from trm_data.errors import BucketError
+from trm_data.errors import BucketError, CorruptDatasetError
+from trm_data.storage.atomic import file_digest
 from trm_data.storage.cache import adopt, cached_file
 from trm_data.storage.claim import claimed
 from trm_data.storage.connection import prepare_other_libraries
 from trm_data.storage.machine import user_cache
 from trm_data.storage.objects import Bucket
-from trm_data.storage.store import Store, Stored, Turn, check_inside
+from trm_data.storage.store import Check, Store, Stored, Turn, check_inside, no_check
 
 CLAIM = ".building"
 """Object in a folder that says who writes it."""
@@ -101,15 +102,30 @@ class BucketStore(Store):
         return there is not None and self._bucket.delete(name, there.generation)
 
     @override
-    def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
+    def delete_folder(self, folder: str, names: Iterable[str] = (), check: Check = no_check) -> None:
+        """Of each file the very object that was seen."""
         shutil.rmtree(self.working(folder), ignore_errors=True)
-        found = {*self._bucket.names(f"{folder}/"), *names} - {f"{folder}/{CLAIM}"}
+        found = {there.path: there.generation for there in self._bucket.objects(f"{folder}/")}
+        unlisted = [name for name in names if name not in found]
+
+        def delete(name: str, generation: str) -> None:
+            check()
+            self._bucket.delete(name, generation)
+
         with ThreadPoolExecutor(self.at_a_time) as pool:
-            list(pool.map(self._bucket.delete, found))
+            for there in pool.map(self._bucket.stat, unlisted):
+                if there is not None:
+                    found[there.path] = there.generation
+            found.pop(f"{folder}/{CLAIM}", None)
+            list(pool.map(delete, found, found.values()))
+
+    @override
+    def size_bytes(self, folder: str) -> int:
+        return sum(there.size_bytes for there in self._bucket.objects(f"{folder}/"))
 
     @override
     def names(self, folder: str, pattern: str = "**") -> list[str]:
-        return self._bucket.names(f"{folder}/", pattern)
+        return [there.path for there in self._bucket.objects(f"{folder}/", pattern)]
 
     @override
     def stat(self, name: str) -> Stored | None:
@@ -150,9 +166,13 @@ class BucketStore(Store):
         there = self._bucket.stat(name)
         if there is None:
             return f"{self.where(name)}: is missing"
-        if (there.size_bytes, there.sha256) != (size_bytes, sha256):
-            return f"{self.where(name)}: has other bytes than the manifest says"
-        return ""
+        if (there.size_bytes, there.sha256) == (size_bytes, sha256):
+            try:
+                if there.proved or file_digest(self.fetch(name, size_bytes, sha256), "md5") == there.md5:
+                    return ""
+            except CorruptDatasetError as error:
+                return str(error)
+        return f"{self.where(name)}: has other bytes than the manifest says"
 
     @override
     def overwritten(self, name: str, size_bytes: int, sha256: str) -> str:
@@ -164,15 +184,15 @@ class BucketStore(Store):
         return self._machine / check_inside(name)
 
     @override
-    def finish(self, name: str, sha256: str) -> None:
+    def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
         """Upload it; what is here is the cache's from then on, so that it need not be fetched to be used."""
         source = self.working(name)
-        self._bucket.upload(name, source, sha256)
+        self._bucket.upload(name, source, sha256, check)
         adopt(source, sha256)
 
     @override
-    def put(self, name: str, source: Path, size_bytes: int, sha256: str) -> bool:
-        return self._bucket.upload(name, source, sha256)
+    def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
+        return self._bucket.upload(name, source, sha256, check)
 
     @override
     def remove_temporary(self, folder: str) -> None:

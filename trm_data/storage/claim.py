@@ -10,6 +10,7 @@ this one would see if it lived.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import threading
@@ -28,6 +29,8 @@ BEAT_S = 5.0
 LEASE_S = 30.0
 """Stands still for so long: dead."""
 LOOK_S = 1.0
+
+LOG = logging.getLogger(__name__)
 
 
 class Claim:
@@ -65,9 +68,16 @@ class Claim:
                     return
 
     def release(self) -> None:
-        """Give it back; where that fails it ends with its lease."""
-        with suppress(BucketError):
+        """Give it back; where that fails it is said, and the claim ends with its lease."""
+        try:
             self._bucket.delete(self._path, self._generation)
+        except BucketError as error:
+            LOG.warning(
+                "%s: the claim could not be given back, so other machines wait for %.0f s: %s",
+                self._bucket.where(self._path),
+                LEASE_S,
+                error,
+            )
 
 
 @contextmanager

@@ -1,32 +1,201 @@
-"""How this process reaches buckets: gcsfs for `objects`, and what fsspec and tensorstore must know to do the same.
+"""How this process reaches buckets: requests that are patient, and what other libraries must know to do the same.
 
-Neighbour: `objects` sends the requests. Here are time limits, credentials, connections, and what their errors mean.
+gcsfs opens connections and finds credentials; what is asked, what an answer means and when to ask again is decided
+here. Neighbour: `objects` says what is asked for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import json
 import logging
 import os
+import random
 import threading
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from trm_data.errors import SpecError
 
-CONNECT_S = 30.0
-SILENCE_S = 60.0
+CONNECT_S = 20.0
+SILENCE_S = 20.0
 """A connection that says nothing for so long is given up and the request sent again."""
+PATIENCE_S = 30.0
+"""A request is given up when so much time was spent in waiting for answers that did not come, and between tries."""
+FIRST_WAIT_S = 1.0
+"""Before the second try; before each further one twice as long."""
+PASSING = (401, 408, 429, 500, 502, 503, 504)
+"""Answers that may be others a moment later; 401 where credentials have just run out."""
+
+MESSAGE_CHARACTERS = 300
+"""Of an answer, in an error."""
 
 _opening = threading.Lock()
 
+T = TypeVar("T")
 
-def filesystem() -> Any:
-    """gcsfs's file system, one a process for all threads: each has its own connections and looks for credentials."""
+
+class RefusedError(Exception):
+    """A bucket's answer that says no.
+
+    Args:
+        code: HTTP status.
+        message: What the answer says.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{message}, {code}" if message else f"status {code}")
+        self.code = code
+
+
+class GaveUpError(Exception):
+    """A request that failed for good: how often it was sent, for how long, and what came of the last try.
+
+    Args:
+        tries: How often it was sent.
+        seconds: From the first try to the end of the last one.
+        last: What came of the last one.
+    """
+
+    def __init__(self, tries: int, seconds: float, last: BaseException) -> None:
+        reason = f"no answer within {SILENCE_S:g} s" if isinstance(last, TimeoutError) else str(last)
+        asked = f"; asked {tries} times in {seconds:.0f} s" if tries > 1 else ""
+        super().__init__(f"{reason or type(last).__name__}{asked}")
+        self.code = getattr(last, "code", None)
+
+
+class Connection:
+    """The way to buckets of this process: one for all threads.
+
+    Args:
+        filesystem: gcsfs's file system, which has the loop, the session and the credentials.
+    """
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    @property
+    def anonymous(self) -> bool:
+        """No credentials were found, so that buckets see a stranger."""
+        return self._filesystem.credentials.credentials is None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *names: str,
+        content: bytes | None = None,
+        document: object = None,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[Mapping[str, str], bytes]:
+        """Send a request, again after faults that pass.
+
+        Args:
+            method: HTTP method.
+            path: Of the JSON API, `b/{}/o/{}`, or a whole URL.
+            names: What its `{}` stand for.
+            content: Body of the request.
+            document: Body of the request, as JSON.
+            headers: Of the request.
+            query: Parameters.
+
+        Returns:
+            Headers and body of the answer.
+
+        Raises:
+            FileNotFoundError: There is no such bucket or object.
+            FileExistsError: A condition of the request does not hold.
+            GaveUpError: It failed for good.
+        """
+
+        async def once() -> tuple[Mapping[str, str], bytes]:
+            async with self._send(method, path, names, headers, query, data=content, json=document) as answer:
+                body = await answer.read()
+                _check_status(answer.status, body, str(answer.url))
+                return answer.headers, body
+
+        return self._run(once)
+
+    def download(self, path: str, *names: str, target: Path) -> None:
+        """Write the bytes of an object to a file, again from its beginning after faults that pass.
+
+        Raises:
+            FileNotFoundError: There is no such bucket or object.
+            GaveUpError: It failed for good.
+            OSError: The file cannot be written.
+        """
+
+        async def once() -> None:
+            async with self._send("GET", path, names, None, {"alt": "media"}) as answer:
+                if answer.status >= 400:
+                    _check_status(answer.status, await answer.read(), str(answer.url))
+                with target.open("wb") as file:
+                    async for data in answer.content.iter_chunked(1 << 19):
+                        file.write(data)
+
+        self._run(once)
+
+    def upload_url(self, bucket: str) -> str:
+        """Where objects of a bucket are uploaded to."""
+        return f"{self._filesystem._location}/upload/storage/v1/b/{bucket}/o"
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        names: tuple[str, ...],
+        headers: Mapping[str, str] | None,
+        query: Mapping[str, str] | None,
+        **body: Any,
+    ) -> Any:
+        opened = self._filesystem
+        return opened.session.request(
+            method,
+            opened._format_path(path, names),
+            params=opened._get_params(query or {}),
+            headers=opened._get_headers(headers),
+            timeout=_limits(),
+            **body,
+        )
+
+    def _run(self, once: Callable[[], Awaitable[T]]) -> T:
+        from fsspec.asyn import sync
+
+        async def patiently() -> T:
+            loop = asyncio.get_running_loop()
+            begun, spent, wait, tries = loop.time(), 0.0, FIRST_WAIT_S, 0
+            while True:
+                tries += 1
+                try:
+                    await self._filesystem._set_session()
+                    return await once()
+                except (FileNotFoundError, FileExistsError):
+                    raise
+                except _request_errors() as error:
+                    if isinstance(error, TimeoutError):
+                        spent += SILENCE_S
+                    if spent >= PATIENCE_S or not _may_pass(error):
+                        raise GaveUpError(tries, loop.time() - begun, error) from error
+                await asyncio.sleep(wait * random.uniform(0.8, 1.0))
+                spent, wait = spent + wait, 2 * wait
+
+        answer: Any = sync(self._filesystem.loop, patiently)
+        return answer
+
+
+def connection() -> Connection:
+    """The way to buckets of this process; each process has its own connections and looks for credentials.
+
+    Raises:
+        SpecError: The extra `gcs` is not installed, or the credentials that the user names cannot be used.
+    """
     with _opening:
-        return _open_filesystem(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
+        return _open(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
 
 
 def prepare_other_libraries() -> None:
@@ -90,25 +259,28 @@ def _leave_out_grpc() -> None:
 
 
 def close_connections() -> None:
-    """Forget the file system; the next use opens another."""
-    _open_filesystem.cache_clear()
+    """Forget the connections; the next use opens others."""
+    _open.cache_clear()
 
 
 @cache
-def _open_filesystem(process: int, emulator: str | None) -> Any:
-    """The file system of a process; another one after a fork."""
+def _open(process: int, emulator: str | None) -> Connection:
+    """The connection of a process; another one after a fork."""
     _leave_out_grpc()
+    named = None if emulator else os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     try:
         from fsspec.asyn import sync
         from gcsfs.core import GCSFileSystem
     except ImportError as error:
         raise SpecError("a root on a bucket needs the extra: pip install 'trm-lab[gcs]'") from error
+    if named:
+        _check_credentials(named)
     logging.getLogger("gcsfs").addHandler(
         logging.NullHandler()
     )  # it logs each error it raises; we report them
     # The class itself, not fsspec.filesystem("gs"): that one asks for a bucket's kind by gRPC first.
     opened: Any = GCSFileSystem(
-        token="anon" if emulator else None,
+        token="anon" if emulator else "google_default" if named else None,
         endpoint_url=emulator,
         requests_timeout=_limits(),
         use_listings_cache=False,
@@ -116,7 +288,25 @@ def _open_filesystem(process: int, emulator: str | None) -> Any:
     )
     sync(opened.loop, opened._set_session)  # registers gcsfs's own way to close it, which comes too late
     atexit.register(_close, opened, process)
-    return opened
+    return Connection(opened)
+
+
+def _check_credentials(file: str) -> None:
+    """The file that `GOOGLE_APPLICATION_CREDENTIALS` names holds credentials: without them gcsfs would go as nobody.
+
+    Raises:
+        SpecError: It does not.
+    """
+    from google.auth import default
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        default()  # which reads that file first, and asks nobody
+    except (GoogleAuthError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(
+            f"GOOGLE_APPLICATION_CREDENTIALS={file}: cannot be used ({' '.join(str(error).split())}); name a file of "
+            "credentials, or unset it and log in: gcloud auth application-default login"
+        ) from error
 
 
 def _close(filesystem: Any, process: int) -> None:
@@ -129,15 +319,57 @@ def _close(filesystem: Any, process: int) -> None:
             sync(filesystem.loop, session.close, timeout=2.0)
 
 
-def request_errors() -> tuple[type[BaseException], ...]:
-    """What gcsfs raises where a request fails for good."""
+def _check_status(status: int, body: bytes, url: str) -> None:
+    """See what an answer means; its body may have any form.
+
+    Raises:
+        FileNotFoundError: There is no such bucket or object.
+        FileExistsError: A condition of the request does not hold.
+        RefusedError: It is any other error.
+    """
+    if status < 400:
+        return
+    if status == 404:
+        raise FileNotFoundError(url)
+    if status == 412:
+        raise FileExistsError(url)
+    message = body.decode("utf-8", "replace")
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        error = json.loads(body)["error"]
+        message = str(error["message"] if isinstance(error, dict) else error)
+    raise RefusedError(status, " ".join(message.split())[:MESSAGE_CHARACTERS])
+
+
+def _request_errors() -> tuple[type[BaseException], ...]:
+    """What sending a request, or finding credentials for it, raises; errors of a disk are not among them."""
     from aiohttp import ClientError
-    from gcsfs.retry import ChecksumError, HttpError
+    from gcsfs.retry import HttpError, NonRetryableError
     from google.auth.exceptions import GoogleAuthError
+    from requests.exceptions import RequestException
 
-    return (OSError, ClientError, HttpError, ChecksumError, GoogleAuthError, ValueError, json.JSONDecodeError)
+    return (
+        RefusedError,
+        ClientError,
+        ConnectionError,
+        TimeoutError,
+        GoogleAuthError,
+        HttpError,
+        NonRetryableError,
+        RequestException,
+    )
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether it can pass, and gcsfs has not tried again already; 410 is an upload that the bucket forgot."""
-    return isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "code", None) == 410
+def _may_pass(error: BaseException) -> bool:
+    """Whether the same request may succeed a moment later."""
+    from aiohttp import ClientError, InvalidURL
+    from google.auth.exceptions import TransportError
+
+    retryable: object = getattr(
+        error.__cause__, "retryable", None
+    )  # of credentials that could not be renewed
+    if retryable is not None:
+        return bool(retryable)
+    if isinstance(error, InvalidURL):
+        return False
+    passing = (ClientError, ConnectionError, TimeoutError, TransportError)
+    return isinstance(error, passing) or getattr(error, "code", None) in PASSING

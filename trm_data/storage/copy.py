@@ -8,7 +8,7 @@ manifests say what is to be copied; here a listing does.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from trm_data.errors import BuildError
 from trm_data.show.progress import Progress
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.bucket import CLAIM
-from trm_data.storage.store import Folder
+from trm_data.storage.store import Check, Folder, no_check
 
 ATTEMPTS = 3
 AT_A_TIME = 4
@@ -48,7 +48,7 @@ def copy_folder(
     last: Sequence[str] = (),
     *,
     names: Sequence[str] | None = None,
-    check: Callable[[], None] | None = None,
+    check: Check = no_check,
 ) -> Copied:
     """Copy files of a folder.
 
@@ -58,7 +58,7 @@ def copy_folder(
         progress: Told of every file; its caller has started it.
         last: Patterns of names that are copied after all others, pattern by pattern.
         names: Which; all if None.
-        check: Called before each stage: whether the target may still be written.
+        check: Called before each file is written: whether the target still may be.
 
     Raises:
         BuildError: A file changed while it was copied, or could not be written.
@@ -72,9 +72,8 @@ def copy_folder(
             stages[found[0] if found else 0].append(name)
     results: list[tuple[str, int, bool | None]] = []
     for stage in stages:
-        if check is not None:
-            check()
-        results += _copy_all(source, target, stage, progress)
+        check()
+        results += _copy_all(source, target, stage, progress, check)
     return Copied(
         files_copied=sum(copied is True for _, _, copied in results),
         files_kept=sum(copied is False for _, _, copied in results),
@@ -84,7 +83,7 @@ def copy_folder(
 
 
 def _copy_all(
-    source: Folder, target: Folder, names: list[str], progress: Progress
+    source: Folder, target: Folder, names: list[str], progress: Progress, check: Check
 ) -> list[tuple[str, int, bool | None]]:
     """Name and size of each file, and whether it was copied (None: the source has removed it)."""
 
@@ -98,7 +97,8 @@ def _copy_all(
                     FileNotFoundError
                 ):  # the source has removed it, or this machine's cache, which was full
                     size, sha256 = path.stat().st_size, file_sha256(path)
-                    return name, size, target.store.put(f"{target.path}/{name}", path, size, sha256)
+                    put = target.store.put(f"{target.path}/{name}", path, size, sha256, check)
+                    return name, size, put
             raise BuildError(
                 f"{source.where(name)}: could not be kept on this machine; raise TRM_CACHE_BYTES"
             )

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from trm_data.errors import CorruptDatasetError
-from trm_data.storage.store import Folder
+from trm_data.errors import BusyError, CorruptDatasetError
+from trm_data.storage.store import Check, Folder, Turn, no_check
 
 MANIFEST = "manifest.json"
 
@@ -91,27 +91,28 @@ class DatasetFolder(Folder):
         """As `damaged`, of files just written: what another machine may have done to them meanwhile."""
         return self._each(self.store.overwritten, files)
 
-    def publish(self, file: StoredFile, source: Path) -> bool:
+    def publish(self, file: StoredFile, source: Path, check: Check = no_check) -> bool:
         """Bring a whole file from elsewhere to its place; whether it was not there yet.
 
         Raises:
             BuildError: It changed on the way.
         """
         check_entry(file)
-        return self.store.put(self._name(file), source, file.size_bytes, file.sha256)
+        return self.store.put(self._name(file), source, file.size_bytes, file.sha256, check)
 
-    def publish_built(self, file: StoredFile) -> None:
+    def publish_built(self, file: StoredFile, check: Check = no_check) -> None:
         """A file that a build has written into `here` is whole.
 
         Raises:
             BuildError: It changed on the way.
         """
         check_entry(file)
-        self.finish(file.file, file.sha256)
+        self.finish(file.file, file.sha256, check)
 
-    def publish_note(self, file: str, content: bytes) -> None:
+    def publish_note(self, file: str, content: bytes, check: Check = no_check) -> None:
         """Write a small file that no manifest names, such as a sidecar, unless it is there."""
         if self.read(file) != content:
+            check()
             self.write(file, content)
 
     def publish_manifest(self, content: bytes) -> bool:
@@ -126,16 +127,18 @@ class DatasetFolder(Folder):
         """Remove what killed builds were writing on this machine."""
         self.store.remove_temporary(self.path)
 
-    def remove_leftovers(self, keep: Iterable[str]) -> None:
+    def remove_leftovers(self, keep: Iterable[str], check: Check = no_check) -> None:
         """Remove shards that killed or differently divided builds left: never anything that is not ours.
 
         Args:
             keep: Names of the shards that stay, and of their sidecars.
+            check: Called before each is removed.
         """
         wanted = set(keep)
         self.remove_temporary()
         for file in self.names("*"):
             if FILE_PATTERN.fullmatch(file.removesuffix(".json")) and file not in wanted:
+                check()
                 self.delete(file)
         for path in {*self.here.glob("*.array_record"), *self.here.glob("*.array_record.json")}:
             if path.name not in wanted:
@@ -145,14 +148,25 @@ class DatasetFolder(Folder):
         """Remove what a build has left on this machine, where files do not lie here anyway."""
         self.store.clear_working(self.path)
 
-    def remove(self, files: Iterable[StoredFile] = ()) -> None:
+    def remove(self, files: Iterable[StoredFile], turn: Turn) -> None:
         """Remove the dataset, its manifest first, so that no half of it looks like one.
 
         Args:
             files: What its manifest names, in case a bucket's listing is behind.
+            turn: The right to write there.
         """
         self.withdraw_manifest()
-        self.store.delete_folder(self.path, [self._name(file) for file in files])
+        check = Unfinished(self, turn).check
+        self.store.delete_folder(self.path, [self._name(file) for file in files], check)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all its files, whole or not."""
+        here = self.here
+        if str(here) == self.place:
+            return self.store.size_bytes(self.path)
+        unfinished = sum(path.stat().st_size for path in here.rglob("*") if path.is_file())
+        return unfinished + self.store.size_bytes(self.path)
 
     def _name(self, file: StoredFile) -> str:
         return f"{self.path}/{file.file}"
@@ -163,6 +177,32 @@ class DatasetFolder(Folder):
         with ThreadPoolExecutor(self.store.at_a_time) as pool:
             found = pool.map(lambda file: look(self._name(file), file.size_bytes, file.sha256), files)
             return [problem for problem in found if problem]
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The right to write the files of a dataset that has no manifest: once there is one, another machine wrote it.
+
+    Attributes:
+        folder: The dataset.
+        turn: The right to write its folder.
+    """
+
+    folder: DatasetFolder
+    turn: Turn
+
+    def check(self) -> None:
+        """Nobody took it away, and nobody finished the dataset.
+
+        Raises:
+            BusyError: Another machine took over, or has finished it.
+        """
+        self.turn.check()
+        if self.folder.store.stat(f"{self.folder.path}/{MANIFEST}") is not None:
+            raise BusyError(
+                f"{self.folder.place}: another machine has finished this dataset meanwhile; nothing of it is touched, "
+                "and the same command finds it"
+            )
 
 
 class Look(Protocol):

@@ -20,7 +20,7 @@ from trm_data.storage.atomic import (
     temporary_path,
     write_bytes,
 )
-from trm_data.storage.store import Store, Stored, Turn, check_inside
+from trm_data.storage.store import Check, Store, Stored, Turn, check_inside, no_check
 
 
 class OwnTurn:
@@ -107,9 +107,15 @@ class LocalStore(Store):
         return True
 
     @override
-    def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
+    def delete_folder(self, folder: str, names: Iterable[str] = (), check: Check = no_check) -> None:
+        """All at once."""
+        check()
         with suppress(FileNotFoundError):
             shutil.rmtree(self._path(folder))
+
+    @override
+    def size_bytes(self, folder: str) -> int:
+        return sum(path.stat().st_size for path in self._path(folder).rglob("*") if path.is_file())
 
     @override
     def names(self, folder: str, pattern: str = "**") -> list[str]:
@@ -157,11 +163,11 @@ class LocalStore(Store):
         return self._path(name)
 
     @override
-    def finish(self, name: str, sha256: str) -> None:
+    def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
         """It is in its place."""
 
     @override
-    def put(self, name: str, source: Path, size_bytes: int, sha256: str) -> bool:
+    def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
         target = self._path(name)
         if target == source or not self.damage(name, size_bytes, sha256):
             return False
@@ -172,6 +178,7 @@ class LocalStore(Store):
             if file_sha256(temporary) != sha256:
                 raise BuildError(f"{source}: changed while it was being copied; nothing else may write there")
             sync_file(temporary)
+            check()
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

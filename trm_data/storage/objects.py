@@ -1,9 +1,9 @@
-"""Objects under a URL `gs://bucket/prefix`: the only module that talks to a bucket; `connection` is how.
+"""Objects under a URL `gs://bucket/prefix`: the only module that asks a bucket for something.
 
 Every object is written create-only and compared with what was sent, or in the place of the very generation that was
 seen (of an uploaded file that generation is deleted first). So of two writers one learns of the other, and neither
-overwrites what it has not seen.
-Passing faults are tried again, a bounded number of times; what remains ends as a `BucketError`.
+overwrites what it has not seen. Neighbour: `connection` sends the requests, again after faults that pass; what
+remains ends as a `BucketError` here.
 """
 
 from __future__ import annotations
@@ -11,30 +11,27 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import time
+import re
 import uuid
 from base64 import b64decode
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from trm_data.errors import BucketError, BuildError
-from trm_data.storage.connection import filesystem, may_pass, request_errors
-from trm_data.storage.store import check_inside
+from trm_data.storage.connection import GaveUpError, connection
+from trm_data.storage.store import Check, check_inside, no_check
 
 ATTEMPTS = 4
-"""Times an operation is begun; each request of it is tried again by gcsfs, six times within about half a minute."""
-FIRST_WAIT_S = 0.5
+"""Times an object is written, or a small one read, before what comes out is called wrong."""
 CHUNK_BYTES = 16 * 2**20
-"""Of an upload, in one request."""
+"""Of an upload, in one request; a multiple of 256 KiB."""
 SMALL_BYTES = 5 * 2**20
 """Files below this are uploaded in one request."""
 NO_GENERATION = "0"
 """As a condition: only where there is no such object."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,9 @@ class StoredObject:
         path: Name under the URL.
         size_bytes: Size.
         md5: Of its bytes, hexadecimal; the bucket computed it.
-        sha256: Of its bytes, as whoever uploaded it with `upload` stated it; empty for other objects.
+        sha256: Of its bytes, as whoever uploaded it with `upload` stated it; empty for other objects, and for those
+            whose bytes were replaced under what was stated.
+        proved: The object states the md5 that the bucket computed, so its bytes are those that `sha256` was stated of.
         generation: Differs for every object that ever had this name.
         metageneration: Counts the changes of its metadata.
     """
@@ -54,6 +53,7 @@ class StoredObject:
     size_bytes: int
     md5: str
     sha256: str
+    proved: bool
     generation: str
     metageneration: str
 
@@ -72,7 +72,11 @@ class Bucket:
         self.url = url
         self._bucket, _, prefix = url.removeprefix("gs://").partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._filesystem = filesystem()
+        self._connection = connection()
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """From its URL: another process has connections of its own."""
+        return Bucket, (self.url,)
 
     def where(self, path: str) -> str:
         """URL of an object, for messages."""
@@ -81,13 +85,29 @@ class Bucket:
     def read(self, path: str) -> bytes | None:
         """A small object; None if there is none.
 
+        What arrives is compared with what the bucket says of it, and read again where it differs; what is the same
+        each time is what the bucket holds. Where the bucket says nothing of it, it is read twice.
+
         Raises:
-            BucketError: The bucket cannot be reached, or refuses.
+            BucketError: The bucket cannot be reached, or refuses, or answers something else each time.
         """
-        try:
-            return self._try(f"read {path}", lambda: self._filesystem.cat_file(self._full(path)))
-        except FileNotFoundError:
-            return None
+        seen: list[bytes] = []
+        while len(seen) < ATTEMPTS:
+            try:
+                with self._reported(f"read {path}"):
+                    headers, content = self._ask("GET", path, query={"alt": "media"})
+            except FileNotFoundError:
+                return None
+            arrived = _arrived(headers, content)
+            if arrived or (arrived is None and content in seen):
+                return content
+            seen.append(content)
+        if len(set(seen)) == 1:
+            return seen[0]
+        raise BucketError(
+            f"{self.where(path)}: other bytes arrive each time than the bucket says ({ATTEMPTS} times); check the "
+            "network"
+        )
 
     def download(self, path: str, target: Path) -> bool:
         """Write an object to a file; False if there is none. What arrived is for the caller to check.
@@ -95,9 +115,10 @@ class Bucket:
         Raises:
             BucketError: The bucket cannot be reached, or refuses.
         """
+        names = (self._bucket, self._object(path))
         try:
-            get_file = self._filesystem.get_file
-            self._try(f"read {path}", lambda: get_file(self._full(path), str(target), concurrency=1))
+            with self._reported(f"read {path}"):
+                self._connection.download("b/{}/o/{}", *names, target=target)
         except FileNotFoundError:
             return False
         return True
@@ -109,31 +130,32 @@ class Bucket:
             BucketError: The bucket cannot be reached, or refuses.
         """
         try:
-            value = self._try(f"look at {path}", lambda: self._call("GET", "b/{}/o/{}", path, json_out=True))
+            with self._reported(f"look at {path}"):
+                return self._stored(json.loads(self._ask("GET", path)[1]))
         except FileNotFoundError:
             return None
-        return self._stored(value)
 
-    def names(self, folder: str, pattern: str = "**") -> list[str]:
-        """Names under the URL of the objects in a folder, as far as the bucket's listing is up to date.
+    def objects(self, folder: str, pattern: str = "**") -> list[StoredObject]:
+        """The objects in a folder, by their names, as far as the bucket's listing is up to date.
 
         Args:
             folder: Ends with `/`.
-            pattern: What the rest of the name is like; `*` stands for anything but `/`.
+            pattern: What the rest of the name is like; `*` stands for anything but `/`, `**` alone for everything.
 
         Raises:
             BucketError: There is no such bucket, it cannot be reached, or refuses.
         """
-        found: list[str] = []
-        asked = {"prefix": self._prefix + folder, "matchGlob": self._prefix + folder + pattern}
+        found: list[StoredObject] = []
+        asked = {"prefix": self._prefix + folder}
+        if pattern != "**":
+            asked["matchGlob"] = self._prefix + folder + pattern
         while True:
-            page = self._try(
-                f"list {folder}", lambda: self._call("GET", "b/{}/o", json_out=True, **asked), missing=True
-            )
-            found += [item["name"].removeprefix(self._prefix) for item in page.get("items", [])]
-            if "nextPageToken" not in page:
-                return sorted(found)
-            asked["pageToken"] = page["nextPageToken"]
+            with self._reported(f"list {folder}", missing=True):
+                page = json.loads(self._connection.ask("GET", "b/{}/o", self._bucket, query=asked)[1])
+                found += [self._stored(item) for item in page.get("items", [])]
+                if "nextPageToken" not in page:
+                    return sorted(found, key=lambda item: item.path)
+                asked["pageToken"] = page["nextPageToken"]
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a small object if there is none of that name; False if there is one with other bytes.
@@ -143,20 +165,21 @@ class Bucket:
         """
         return self._replace(path, content, NO_GENERATION)
 
-    def write(self, path: str, content: bytes) -> None:
+    def write(self, path: str, content: bytes, check: Check = no_check) -> None:
         """Write a small object, in the place of one that is there: in one step, so that there is always one of them.
+
+        Args:
+            path: Name of the object.
+            content: Its bytes.
+            check: Called before it is written: whether it still may be.
 
         Raises:
             BucketError: The bucket cannot be reached, refuses, or others write the same object all the time.
         """
         for _ in range(ATTEMPTS):
             there = self.stat(path)
-            written = (
-                self.create(path, content)
-                if there is None
-                else self._replace(path, content, there.generation)
-            )
-            if written:
+            check()
+            if self._replace(path, content, NO_GENERATION if there is None else there.generation):
                 return
         raise BucketError(
             f"{self.where(path)}: something else writes it all the time; stop that and try again"
@@ -164,21 +187,23 @@ class Bucket:
 
     def _replace(self, path: str, content: bytes, generation: str) -> bool:
         """Write a small object in the place of this very generation; False if another one is there by now."""
-        asked = {"uploadType": "media", "name": self._object(path), "ifGenerationMatch": generation}
+        query = {"uploadType": "media", "name": self._object(path), "ifGenerationMatch": generation}
         try:
-            self._try(f"write {path}", lambda: self._post(content, **asked), missing=True)
+            with self._reported(f"write {path}", missing=True):
+                self._post(content, query)
         except FileExistsError:
             # Perhaps by ourselves: an answer that was lost on the way looks the same.
             return self.read(path) == content
         return True
 
-    def upload(self, path: str, source: Path, sha256: str) -> bool:
+    def upload(self, path: str, source: Path, sha256: str, check: Check = no_check) -> bool:
         """Upload a file and see that it arrived, in the place of an object with other bytes.
 
         Args:
             path: Name of the object.
             source: The file.
             sha256: What its bytes must have, hexadecimal; the object states it from then on.
+            check: Called before anything is written or deleted: whether it still may be.
 
         Returns:
             Whether it was uploaded; False if the object was there already.
@@ -193,9 +218,11 @@ class Bucket:
             if there is not None:
                 if (there.size_bytes, there.md5, there.sha256) == (size_bytes, md5, sha256):
                     return attempt > 0
+                check()
                 self.delete(path, there.generation)
             if attempt < ATTEMPTS:
-                self._put(path, source, sha256)
+                check()
+                self._put(path, source, {"sha256": sha256, "md5": md5}, check)
         raise BucketError(
             f"{self.where(path)}: the bucket holds other bytes than were sent, {ATTEMPTS} times; "
             "does something else write there?"
@@ -209,7 +236,8 @@ class Bucket:
         """
         condition = {} if generation is None else {"ifGenerationMatch": generation}
         try:
-            self._try(f"delete {path}", lambda: self._call("DELETE", "b/{}/o/{}", path, **condition))
+            with self._reported(f"delete {path}"):
+                self._ask("DELETE", path, query=condition)
         except (FileNotFoundError, FileExistsError):  # the latter is the failed condition
             return False
         return True
@@ -222,44 +250,30 @@ class Bucket:
         """
         changed = {"metadata": {"note": note}}
         try:
-            self._try(
-                f"touch {path}",
-                lambda: self._call("PATCH", "b/{}/o/{}", path, ifGenerationMatch=generation, json=changed),
-            )
+            with self._reported(f"touch {path}"):
+                self._ask("PATCH", path, document=changed, query={"ifGenerationMatch": generation})
         except (FileNotFoundError, FileExistsError):
             return False
         return True
 
-    def _put(self, path: str, source: Path, sha256: str) -> None:
-        def put() -> None:
-            if source.stat().st_size < SMALL_BYTES:
-                self._put_small(path, source.read_bytes(), sha256)
-                return
-            self._filesystem.put_file(
-                str(source),
-                self._full(path),
-                mode="create",
-                metadata={"sha256": sha256},
-                chunksize=CHUNK_BYTES,
-                content_type="application/octet-stream",
-            )
-
+    def _put(self, path: str, source: Path, notes: dict[str, str], check: Check) -> None:
+        """Write an object with notes where there is none."""
+        small = source.stat().st_size < SMALL_BYTES
         # It may be there by another writer, or by ourselves before an answer was lost: `upload` looks.
-        with suppress(FileExistsError):
-            try:
-                self._try(f"write {path}", put)
-            except FileNotFoundError as error:
-                if "upload_id=" not in str(error):  # else the bucket forgot an upload in parts, as it may
-                    raise self._no_bucket() from error
+        with suppress(FileExistsError, _ForgottenUploadError), self._reported(f"write {path}", missing=True):
+            if small:
+                self._put_small(path, source.read_bytes(), notes)
+            else:
+                self._put_parts(path, source, notes, check)
 
-    def _put_small(self, path: str, content: bytes, sha256: str) -> None:
-        """Write an object with its metadata in one request.
+    def _put_small(self, path: str, content: bytes, notes: dict[str, str]) -> None:
+        """Write an object with its notes in one request, in parts that end as RFC 2046 has it.
 
-        gcsfs would end the lines around the content with a bare line feed, and a content that ends with a carriage
-        return would lose it.
+        gcsfs would end the lines around the content with a bare line feed, which strict servers refuse, and a content
+        that ends with a carriage return would lose it.
         """
         boundary = uuid.uuid4().hex
-        about = json.dumps({"name": self._object(path), "metadata": {"sha256": sha256}}).encode()
+        about = json.dumps({"name": self._object(path), "metadata": notes}).encode()
         parts = ((b"application/json; charset=UTF-8", about), (b"application/octet-stream", content))
         edge = b"--" + boundary.encode()
         body = b"".join(
@@ -267,65 +281,117 @@ class Bucket:
         )
         self._post(
             body + edge + b"--\r\n",
-            uploadType="multipart",
-            ifGenerationMatch=NO_GENERATION,
-            headers={"Content-Type": f'multipart/related; boundary="{boundary}"'},
+            {"uploadType": "multipart", "ifGenerationMatch": NO_GENERATION},
+            {"Content-Type": f'multipart/related; boundary="{boundary}"'},
         )
 
-    def _post(self, content: bytes, **asked: Any) -> None:
-        from fsspec.asyn import sync
+    def _put_parts(self, path: str, source: Path, notes: dict[str, str], check: Check) -> None:
+        """Write an object with its notes in several requests; what the bucket has not kept of one is sent again."""
+        size = source.stat().st_size
+        asked = {"uploadType": "resumable", "name": self._object(path), "ifGenerationMatch": NO_GENERATION}
+        url = self._connection.upload_url(self._bucket)
+        kind = {"X-Upload-Content-Type": "application/octet-stream"}
+        headers, _ = self._connection.ask(
+            "POST", url, document={"metadata": notes}, headers=kind, query=asked
+        )
+        location, begin = headers["Location"], 0
+        with source.open("rb") as file:
+            while begin < size:
+                check()
+                file.seek(begin)
+                content = file.read(CHUNK_BYTES)
+                about = {"Content-Range": f"bytes {begin}-{begin + len(content) - 1}/{size}"}
+                try:
+                    headers, _ = self._connection.ask("PUT", location, content=content, headers=about)
+                except FileNotFoundError as error:
+                    raise _ForgottenUploadError from error
+                except GaveUpError as error:
+                    if error.code == 410:
+                        raise _ForgottenUploadError from error
+                    raise
+                kept = re.fullmatch(r"bytes=0-(\d+)", headers.get("Range", ""))
+                begin = int(kept[1]) + 1 if kept else begin + len(content)
 
-        opened = self._filesystem
-        url = f"{opened._location}/upload/storage/v1/b/{self._bucket}/o"
-        sync(opened.loop, opened._call, "POST", url, data=content, **asked)
+    def _post(
+        self, content: bytes, query: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> None:
+        url = self._connection.upload_url(self._bucket)
+        self._connection.ask("POST", url, content=content, headers=headers, query=query)
 
     def _no_bucket(self) -> BucketError:
         return BucketError(f"{self.url}: there is no bucket {self._bucket}, or you may not see it")
 
-    def _full(self, path: str) -> str:
-        return f"{self._bucket}/{self._object(path)}"
-
     def _object(self, path: str) -> str:
         return self._prefix + check_inside(path)
 
-    def _call(self, method: str, template: str, path: str = "", **arguments: Any) -> Any:
-        from fsspec.asyn import sync
-
-        names = [self._bucket] if not path else [self._bucket, self._object(path)]
-        return sync(self._filesystem.loop, self._filesystem._call, method, template, *names, **arguments)
+    def _ask(
+        self, method: str, path: str, *, document: object = None, query: Mapping[str, str] | None = None
+    ) -> tuple[Mapping[str, str], bytes]:
+        names = (self._bucket, self._object(path))
+        return self._connection.ask(method, "b/{}/o/{}", *names, document=document, query=query)
 
     def _stored(self, value: dict[str, Any]) -> StoredObject:
+        notes = value.get("metadata") or {}
+        md5 = b64decode(value.get("md5Hash", "")).hex()
+        stated = notes.get("md5", "")
         return StoredObject(
             path=value["name"].removeprefix(self._prefix),
             size_bytes=int(value["size"]),
-            md5=b64decode(value.get("md5Hash", "")).hex(),
-            sha256=(value.get("metadata") or {}).get("sha256", ""),
+            md5=md5,
+            sha256=notes.get("sha256", "") if stated in ("", md5) else "",
+            proved=bool(stated) and stated == md5,
             generation=str(value["generation"]),
             metageneration=str(value["metageneration"]),
         )
 
-    def _try(self, what: str, action: Callable[[], T], *, missing: bool = False) -> T:
-        """Run an action, again after faults that pass; `missing` says that nothing found means no bucket."""
-        for attempt in range(ATTEMPTS):
-            try:
-                return action()
-            except FileExistsError:
+    @contextmanager
+    def _reported(self, what: str, *, missing: bool = False) -> Generator[None, None, None]:
+        """End what is asked for inside as a `BucketError`; `missing` says that nothing found means no bucket."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            if missing:
+                raise self._no_bucket() from error
+            raise
+        except GaveUpError as error:
+            who = ""
+            if error.code in (401, 403) and self._connection.anonymous:
+                who = "; no credentials were found, so the bucket was asked as nobody"
+            raise BucketError(
+                f"{self.url}: could not {what} ({error}{who}); check the network and your right to it "
+                "(gcloud auth application-default login), then try again"
+            ) from error
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT) or isinstance(error, FileExistsError):
                 raise
-            except FileNotFoundError as error:
-                if missing:
-                    raise self._no_bucket() from error
-                raise
-            except request_errors() as error:
-                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    raise
-                if attempt + 1 == ATTEMPTS or not may_pass(error):
-                    reason = str(error) or type(error).__name__
-                    raise BucketError(
-                        f"{self.url}: could not {what} ({reason}); check the network and your right to it "
-                        "(gcloud auth application-default login), then try again"
-                    ) from error
-                time.sleep(FIRST_WAIT_S * 2**attempt)
-        raise AssertionError
+            raise BucketError(f"{self.url}: could not {what} ({error})") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise BucketError(
+                f"{self.url}: could not {what}: the answer is none of a bucket ({reason}); is something between here "
+                "and the bucket, such as a proxy or a login page?"
+            ) from error
+
+
+class _ForgottenUploadError(Exception):
+    """The bucket has forgotten an upload in parts, as it may."""
+
+
+def _arrived(headers: Mapping[str, str], content: bytes) -> bool | None:
+    """Whether an answer has the length and the digest that the bucket states; None where it states none."""
+    size = headers.get("X-Goog-Stored-Content-Length", str(len(content)))
+    stated = dict(
+        part.strip().split("=", 1) for part in headers.get("X-Goog-Hash", "").split(",") if "=" in part
+    )
+    if size != str(len(content)):
+        return False
+    if "md5" in stated:
+        return b64decode(stated["md5"]) == hashlib.md5(content, usedforsecurity=False).digest()
+    if "crc32c" in stated:  # of an object that was put together from others
+        import google_crc32c
+
+        return b64decode(stated["crc32c"]) == google_crc32c.Checksum(content).digest()
+    return None
 
 
 def _checked_md5(path: Path, sha256: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ table's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import Protocol
 
 from trm_data.errors import SpecError
+
+Check = Callable[[], None]
+"""Called before something is written or deleted; raises `BusyError` where it may not be any more."""
+
+
+def no_check() -> None:
+    """Nobody else writes there."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +105,18 @@ class Store(Protocol):
         """Delete a file; whether it was there. One that another writer has replaced meanwhile stays."""
         ...
 
-    def delete_folder(self, folder: str, names: Iterable[str] = ()) -> None:
+    def delete_folder(self, folder: str, names: Iterable[str] = (), check: Check = no_check) -> None:
         """Delete every file below a folder, its claims aside.
 
         Args:
             folder: Without a trailing `/`.
             names: Files that are known to be there, in case a listing is behind.
+            check: Called before each file is deleted.
         """
+        ...
+
+    def size_bytes(self, folder: str) -> int:
+        """Size of all files below a folder, as far as a bucket's listing is up to date."""
         ...
 
     def names(self, folder: str, pattern: str = "**") -> list[str]:
@@ -143,7 +155,8 @@ class Store(Protocol):
     def damage(self, name: str, size_bytes: int, sha256: str) -> str:
         """What is wrong with a file where it lies, in one line; empty if it has these bytes.
 
-        Of a file on a bucket nothing is read: the bucket says its size and the digest it was uploaded with.
+        Of a file on a bucket nothing is read: the bucket says its size and the digest it was uploaded with, and
+        whether its bytes are still those. One that does not say the latter is read, unless this machine has it.
         """
         ...
 
@@ -155,7 +168,7 @@ class Store(Protocol):
         """Where this machine writes a file before `finish`."""
         ...
 
-    def finish(self, name: str, sha256: str) -> None:
+    def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
         """A file that was written at `working` is whole: it takes its place.
 
         Raises:
@@ -163,7 +176,7 @@ class Store(Protocol):
         """
         ...
 
-    def put(self, name: str, source: Path, size_bytes: int, sha256: str) -> bool:
+    def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
         """Copy a whole file to its place, unless it is there; whether it was copied.
 
         Raises:
@@ -260,6 +273,6 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def finish(self, name: str, sha256: str) -> None:
+    def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
         """A file that was written at `working` is whole: it takes its place."""
-        self.store.finish(f"{self.path}/{name}", sha256)
+        self.store.finish(f"{self.path}/{name}", sha256, check)

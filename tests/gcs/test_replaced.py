@@ -1,0 +1,168 @@
+"""Bytes replaced under what was stated of them, and what is removed when nothing says what there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gcs.conftest import URL
+from tests.gcs.server import GcsServer
+from trm_data.build.flow import build_dataset
+from trm_data.engine.local import LocalEngine
+from trm_data.manifest import read_manifest
+from trm_data.removal import size_to_remove
+from trm_data.storage.objects import Bucket
+from trm_data.storage.root import Layout
+from trm_data.sync import sync_datasets
+from trm_data.verify.flow import verify_dataset
+
+Make = Callable[..., Any]
+Machine = Callable[[str], Layout]
+BIN = Path(sys.executable).parent
+ONE = LocalEngine(1)
+FOLDER = "trm/datasets/small/"
+MANIFEST = f"{FOLDER}manifest.json"
+
+
+@pytest.fixture
+def built(bucket: Layout, small_layout: Layout) -> str:
+    """Content digest of `small`, which is on the bucket."""
+    sync_datasets(small_layout, bucket, ["small"])
+    return read_manifest(bucket, "small").content_digest
+
+
+def replace_bytes(server: GcsServer, name: str) -> bytes:
+    """Other bytes of the same size under the same notes, as a copy that keeps them would leave; the bytes of before."""
+    there = server.objects["bucket"][name]
+    other = bytes([there.data[0] ^ 1]) + there.data[1:]
+    server.put("bucket", name, other, metadata=dict(there.metadata))
+    return there.data
+
+
+@pytest.mark.parametrize("file", ["shard", "table"])
+def test_replaced_bytes_are_seen_and_written_again(
+    server: GcsServer,
+    bucket: Layout,
+    built: str,
+    small_layout: Layout,
+    request_small: Make,
+    machine: Machine,
+    file: str,
+) -> None:
+    suffix = ".array_record" if file == "shard" else "puzzles.parquet"
+    name = next(name for name in server.names("bucket") if name.endswith(suffix))
+    whole = replace_bytes(server, name)
+    assert len(verify_dataset(bucket, "small").problems) >= 1
+    (synced,), _ = sync_datasets(small_layout, bucket, ["small"])
+    assert (synced.unchanged, synced.files_copied) == (False, 1)
+    assert server.objects["bucket"][name].data == whole
+    assert verify_dataset(machine("second"), "small").problems == []
+    replace_bytes(server, name)
+    again = build_dataset(request_small(), bucket, shard_examples=200, engine=ONE)
+    assert not again.unchanged
+    assert again.shards_written == (file == "shard")
+    assert again.manifest.content_digest == built
+    assert verify_dataset(machine("third"), "small").problems == []
+    assert build_dataset(request_small(), bucket, engine=ONE).unchanged
+
+
+def test_objects_of_before_state_no_md5_and_are_read(
+    server: GcsServer,
+    bucket: Layout,
+    built: str,
+    request_small: Make,
+    machine: Machine,
+) -> None:
+    for there in server.objects["bucket"].values():
+        there.metadata.pop("md5", None)
+    assert build_dataset(request_small(), machine("second"), engine=ONE).unchanged
+    name = next(name for name in server.names("bucket") if name.endswith(".array_record"))
+    replace_bytes(server, name)
+    assert not build_dataset(request_small(), machine("second"), engine=ONE).unchanged
+    assert verify_dataset(machine("third"), "small").problems == []
+
+
+@pytest.mark.parametrize("manifest", ["cut", "gone"])
+def test_a_dataset_without_a_readable_manifest_is_removed_whole(
+    server: GcsServer,
+    bucket: Layout,
+    built: str,
+    machine: Machine,
+    manifest: str,
+) -> None:
+    if manifest == "cut":
+        server.put("bucket", MANIFEST, server.objects["bucket"][MANIFEST].data[:100])
+    else:
+        del server.objects["bucket"][MANIFEST]
+    second = machine("second")
+    there = sum(len(there.data) for there in server.objects["bucket"].values())
+    assert size_to_remove(second, "small") == there
+    environment = os.environ | {"TRM_CACHE": str(second.machine.parents[1])}
+    command = [BIN / "trm-data", "rm", "small", "--yes", "--root", URL]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert f"{there / 1e6:.1f} MB" in done.stdout
+    assert "0.0 MB" not in done.stdout
+    assert server.names("bucket") == []
+
+
+def test_a_claim_that_cannot_be_given_back_is_said(
+    server: GcsServer,
+    bucket: Layout,
+    request_small: Make,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.faults.denied_deletes = 10**6
+    build_dataset(request_small(), bucket, engine=ONE)
+    assert f"{FOLDER}.building" in server.names("bucket")
+    (said,) = [record.getMessage() for record in caplog.records if record.name.startswith("trm_data")]
+    assert ".building: the claim could not be given back, so other machines wait for 30 s" in said
+    assert "forbidden" in said
+
+
+def test_a_server_that_takes_line_ends_seriously(
+    server: GcsServer,
+    bucket: Layout,
+    request_small: Make,
+    machine: Machine,
+    tmp_path: Path,
+) -> None:
+    server.strict = True
+    build_dataset(request_small(), bucket, shard_examples=50, engine=ONE)
+    assert verify_dataset(machine("second"), "small").problems == []
+    for content in (b"", b"a", b"\r\n", b"a\r", b"\n", b"--"):
+        (tmp_path / "file").write_bytes(content)
+        import hashlib
+
+        assert Bucket(URL).upload("notes/x", tmp_path / "file", hashlib.sha256(content).hexdigest())
+        assert server.objects["bucket"]["trm/notes/x"].data == content
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("num_examples", 41), ("group_digests", "broken"), ("sha256", "0" * 64), (None, None)]
+)
+def test_a_damaged_sidecar_poisons_no_rebuild(
+    server: GcsServer,
+    bucket: Layout,
+    built: str,
+    request_small: Make,
+    machine: Machine,
+    key: str | None,
+    value: object,
+) -> None:
+    name = next(name for name in server.names("bucket") if name.endswith(".array_record.json"))
+    whole = server.objects["bucket"][name].data
+    other = whole[:100] if key is None else json.dumps({**json.loads(whole), key: value}).encode()
+    server.put("bucket", name, other)
+    del server.objects["bucket"][MANIFEST]
+    again = build_dataset(request_small(), bucket, shard_examples=200, engine=ONE)
+    assert (again.shards_written, again.manifest.content_digest) == (1, built)
+    assert server.objects["bucket"][name].data == whole
+    assert verify_dataset(machine("second"), "small").problems == []
