@@ -108,3 +108,21 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     except (*expected, OSError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not is_of_memory(error):
+            raise
+        print(
+            f"{program}: not enough memory ({' '.join(str(error).split()) or 'none was left'}); raise the limit "
+            "(ulimit -v, the container's), or ask for less at a time",
+            file=sys.stderr,
+        )
+        sys.exit(Exit.ERROR)
+
+
+OF_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory", "out of memory")
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: Python, the loader of libraries and others say it differently."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in said for words in OF_MEMORY)

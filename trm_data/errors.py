@@ -43,6 +43,10 @@ class BusyError(BuildError):
     """Somebody else is writing what was to be written: another process of this machine, or another machine."""
 
 
+class ScarceError(BuildError):
+    """Not enough memory, or none of what else a process may have."""
+
+
 class DatasetNotFoundError(DataError):
     """No dataset of that name under the root."""
 

@@ -1,6 +1,7 @@
 """Mazes, ARC, tables, pictures, pages, removal and dry runs as a user types them."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -148,11 +149,15 @@ def test_what_a_killed_build_left_can_be_removed(root: Path) -> None:
     assert not folder.exists()
 
 
-def test_an_interrupted_build_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernels", ["compiled", "to compile"])
+def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str) -> None:
+    """Also while the server of its workers compiles, which has its output open."""
+    own = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")} if kernels == "to compile" else {}
     process = subprocess.Popen(
         [TRM_DATA, "build", "sudoku", "--size", "400", "--difficulty", "extreme", "--root", str(tmp_path)],
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | own,
     )
     time.sleep(4)
     process.send_signal(signal.SIGINT)

@@ -13,15 +13,18 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
 from typing import TypeVar
 
-from trm_data.errors import BuildError, SpecError
+from trm_data.engine import preload
+from trm_data.errors import BuildError, ScarceError, SpecError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,6 +41,11 @@ SERVER_ENVIRONMENT = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow would start one
     "PYTHONSAFEPATH": "1",  # modules of the current folder are not the library's
 }
+
+LOOK_S = 5.0
+"""Between two looks at whether workers do something."""
+STILL_LOOKS = 36
+"""Looks at which they did nothing, one after the other, before they are ended; a silent bucket takes eight."""
 
 _starting = threading.Lock()
 
@@ -77,8 +85,7 @@ class LocalEngine:
         There is one for the life of this process: where it runs already, nothing changes.
         """
         if not self._alone:
-            multiprocessing.set_forkserver_preload([*IMPORTED_BY_WORKERS, *([warm] if warm else [])])
-            _start_server()
+            _start_server(warm)
 
     def run(
         self,
@@ -94,13 +101,14 @@ class LocalEngine:
 
         Raises:
             BuildError: A worker was ended from outside, for instance because memory ran out.
+            ScarceError: The workers stand still.
         """
         if self._alone or (self._pool is None and (brief or len(items) <= 1)):
             return [_told(task(item), done) for item in items]
         pool = self._pool = self._pool or _Pool(self.workers)
         try:
             futures = pool.submit(task, items)
-            for future in as_completed(futures):
+            for future in _watched(futures):
                 _told(future.result(), done)
             return [future.result() for future in futures]
         except BrokenProcessPool as error:
@@ -123,6 +131,40 @@ class LocalEngine:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.end(at_once=at_once)
+
+
+def _watched(futures: Sequence[Future[R]]) -> Generator[Future[R], None, None]:
+    """Futures as they end, as long as some worker does something.
+
+    Raises:
+        ScarceError: None of them computed anything for some minutes; they are ended.
+    """
+    waiting: set[Future[R]] = set(futures)
+    before, still = -1.0, 0
+    while waiting:
+        ended, waiting = wait_for(waiting, LOOK_S, FIRST_COMPLETED)
+        yield from ended
+        workers = multiprocessing.active_children()
+        spent = sum(_computed_s(worker.pid) for worker in workers)
+        still = still + 1 if not ended and workers and spent == before else 0
+        before = spent
+        if still >= STILL_LOOKS and spent > 0:
+            for worker in workers:
+                worker.kill()
+            raise ScarceError(
+                f"the workers stood still for {still * LOOK_S:.0f} s, which they do where memory or threads are "
+                "scarce, or a disk does not answer; what is whole is kept: build again with fewer --workers or a "
+                "higher limit (ulimit -v, the container's)"
+            )
+
+
+def _computed_s(process: int | None) -> float:
+    """Seconds of processor time that a process has taken; 0 where the system does not say."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 class _Pool:
@@ -186,8 +228,11 @@ def _end_when_told(told: Connection) -> None:
     os._exit(1)
 
 
-def _start_server() -> None:
+def _start_server(warm: str = "") -> None:
     """Start the process that workers are forked from, unless it runs.
+
+    Args:
+        warm: Module that it imports as well.
 
     Raises:
         SpecError: The folder for temporary files has too long a name.
@@ -195,7 +240,9 @@ def _start_server() -> None:
     # It ignores Ctrl-C only once it has imported its modules.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        with _no_script(), _environment(SERVER_ENVIRONMENT):
+        modules = ",".join([*IMPORTED_BY_WORKERS, *([warm] if warm else [])])
+        multiprocessing.set_forkserver_preload([preload.__name__])
+        with _no_script(), _environment(SERVER_ENVIRONMENT | {preload.MODULES: modules}):
             forkserver.ensure_running()
     except OSError as error:
         if "path too long" not in str(error):

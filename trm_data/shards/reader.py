@@ -10,6 +10,7 @@ from pathlib import Path
 from trm_data.encode.block import block_schema, decode_block
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
+from trm_data.shards.threads import check_threads
 
 
 def read_blocks(path: Path, *, sequence_length: int, num_records: int, num_examples: int) -> list[Rows]:
@@ -20,6 +21,7 @@ def read_blocks(path: Path, *, sequence_length: int, num_records: int, num_examp
     """
     from array_record.python.array_record_module import ArrayRecordReader
 
+    check_threads()
     reader = ArrayRecordReader(str(path))
     try:
         if not reader.ok():
@@ -47,6 +49,7 @@ def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
     """
     from array_record.python.array_record_module import ArrayRecordReader
 
+    check_threads()
     reader = ArrayRecordReader(str(path))
     try:
         if not reader.ok() or not 0 <= record < reader.num_records():

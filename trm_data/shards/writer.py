@@ -19,6 +19,7 @@ from trm_data.errors import BuildError
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
 from trm_data.shards.naming import sidecar_path
+from trm_data.shards.threads import check_threads
 from trm_data.specs import BLOCK_EXAMPLES, canonical_json
 from trm_data.storage.atomic import file_sha256, json_bytes, sync_file, temporary_path, write_bytes
 
@@ -65,7 +66,7 @@ def write_shard(
         first_group: Group of the first row.
 
     Raises:
-        BuildError: The file could not be written whole, for instance because the disk is full.
+        BuildError: The file could not be written whole, for instance because the disk is full, or memory is scarce.
     """
     temporary = temporary_path(path)
     try:
@@ -140,6 +141,7 @@ def _check_written(path: Path, num_records: int) -> None:
     """A writer that lost bytes still closes, so the file is opened and counted before it gets its name."""
     from array_record.python.array_record_module import ArrayRecordReader
 
+    check_threads()
     reader = ArrayRecordReader(str(path))
     try:
         found = reader.num_records() if reader.ok() else 0

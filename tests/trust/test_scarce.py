@@ -1,0 +1,93 @@
+"""Where memory or threads are scarce, or workers stand still, a command ends with what to change."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from trm_data.command import errors_end
+from trm_data.engine import local
+from trm_data.engine.local import LocalEngine
+from trm_data.errors import ScarceError
+
+BIN = Path(sys.executable).parent
+BUILD = "build sudoku --box 2x3 --size 40 --aug 60 --val-size 0 --test-size 8 --quiet --workers"
+
+
+def stand_still(item: int) -> int:
+    threading.Event().wait()
+    return item
+
+
+def compute(item: int) -> int:
+    end = time.process_time() + 1.0
+    while time.process_time() < end:
+        item = item + 1 - 1
+    return item
+
+
+@pytest.fixture(autouse=True)
+def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "LOOK_S", 0.1)
+    monkeypatch.setattr(local, "STILL_LOOKS", 8)
+
+
+def test_workers_that_stand_still_are_ended() -> None:
+    engine = LocalEngine(2)
+    with pytest.raises(
+        ScarceError, match=r"the workers stood still for 1 s.*fewer --workers or a higher limit"
+    ):
+        engine.run(stand_still, [1, 2, 3])
+    assert engine.run(compute, [1, 2]) == [1, 2]
+    engine.close()
+
+
+def test_workers_that_compute_are_left_alone() -> None:
+    engine = LocalEngine(2)
+    assert engine.run(compute, [1, 2, 3, 4, 5, 6]) == [1, 2, 3, 4, 5, 6]
+    engine.close()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("megabytes", [900, 1300, 1600])
+def test_a_build_with_scarce_memory_ends_with_one_line(tmp_path: Path, megabytes: int, workers: str) -> None:
+    """It stood in ArrayRecord for ever, which waits for threads that cannot be started."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+    command = [BIN / "trm-data", *BUILD.split(), workers, "--root", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, preexec_fn=limit)
+    if done.returncode == 0:
+        return  # it was enough
+    said = [line for line in done.stderr.splitlines() if line.startswith("trm-data: ")]
+    assert done.returncode == 2, done.stderr
+    assert len(said) == 1, done.stderr
+    assert "memory" in said[0]
+    assert "Traceback" not in done.stderr
+    again = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError(), 2),
+        (RuntimeError("can't start new thread"), 2),
+        (ImportError("x.so: failed to map segment from shared object"), 2),
+        (ImportError("x.so: cannot allocate memory in static TLS block"), 2),
+    ],
+)
+def test_memory_that_ran_out_is_said(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, errors_end("trm-data"):
+        raise error
+    assert ended.value.code == code
+    assert capsys.readouterr().err.startswith("trm-data: not enough memory (")
+    with pytest.raises(RuntimeError, match="another"), errors_end("trm-data"):
+        raise RuntimeError("another")

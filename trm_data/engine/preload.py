@@ -1,0 +1,38 @@
+"""What the server of worker processes imports before it forks them; it ends with the process that started it.
+
+`multiprocessing`'s server looks for its end only between requests, but here kernels may be compiled for a minute: a
+build that is interrupted meanwhile would leave it at work, with its output open. Imported by the server alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+from types import FrameType
+
+MODULES = "TRM_PRELOAD"
+"""Environment variable: what to import, with commas between."""
+LOOK_S = 0.2
+
+
+def _import_all() -> None:
+    """Import the modules; look for the parent meanwhile, with a timer, for a server that forks has no threads."""
+    parent = os.getppid()
+
+    def look(signum: int, frame: FrameType | None) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
+    try:
+        for module in os.environ[MODULES].split(","):
+            importlib.import_module(module)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+if MODULES in os.environ:
+    _import_all()

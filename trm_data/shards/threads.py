@@ -1,0 +1,37 @@
+"""Whether ArrayRecord can have its threads: where it cannot, it waits for them for ever."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+
+from trm_data.errors import ScarceError
+
+READER_THREADS = 64
+"""Of the pool that all readers of a process share; the first one starts it, whatever its options."""
+MARGIN = 8
+
+
+@cache
+def check_threads() -> None:
+    """Start as many threads as a reader does, once a process, and end them.
+
+    Raises:
+        ScarceError: There is no memory for them.
+    """
+    ended = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(READER_THREADS + MARGIN):
+            thread = threading.Thread(target=ended.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except (RuntimeError, MemoryError) as error:
+        raise ScarceError(
+            f"no memory for the {READER_THREADS} threads that shards are read with ({error}); raise the limit "
+            "(ulimit -v, ulimit -u, the container's), or use fewer --workers"
+        ) from error
+    finally:
+        ended.set()
+        for thread in started:
+            thread.join()
