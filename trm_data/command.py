@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import signal
 import sys
@@ -106,7 +107,11 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         )
         sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        print(
+            f"{program}: {error}{'; free some, and the same command goes on' if full else ''}",
+            file=sys.stderr,
+        )
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except (MemoryError, RuntimeError, ImportError) as error:
         if not is_of_memory(error):

@@ -17,11 +17,15 @@ from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
 from trm_eval.infer import infer
 from trm_eval.predictions import PredictionWriter
 from trm_eval.tables.live import run_row
-from trm_eval.tables.writer import replace_table
+from trm_eval.tables.schema import TABLES
+from trm_eval.tables.writer import replace_table, table_folder
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, read_record
 from trm_train.step.compile import use_compilation_cache
+
+LEFT_S = 86_400.0
+"""Temporary files of results that are older were left by a process that was killed; others may be another's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,9 @@ def evaluate_run(
         limit=request.limit,
         progress=progress or NoProgress(),
     )
+    for table in TABLES:
+        folder = table_folder(layout, table, record.experiment, record.run)
+        folder.store.remove_temporary(folder.path, older_s=LEFT_S)
     predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps)
     sums: dict[str, float] = {}
     for inferred in batches:

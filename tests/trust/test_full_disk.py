@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 
@@ -56,3 +57,62 @@ def test_a_checkpoint_whose_arrays_are_gone_is_passed_over_aloud(layout: Layout)
     assert f"{newest}: cannot be read: " in again.stderr
     assert "; going on from the checkpoint before, at step 5" in again.stderr
     assert "finished, 10 steps" in again.stdout
+
+
+FULL = (
+    'mount -t tmpfs -o size="$1" tmpfs "$0" && cp -r "$0"/../whole/. "$0" && { dd if=/dev/zero of="$0"/filler bs=4k '
+    '|| true; } 2>/dev/null && export TMPDIR="$0" && shift && exec "$@"'
+)
+"""Runs a command in a world of its own, in which a folder is a copy of `whole` on a disk that is full."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["trm-eval", "run", "tiny", "--limit", "8"],
+        ["trm-eval", "sql", "SELECT count(*) FROM evals"],
+        ["trm-eval", "sql", "SELECT count(*) FROM puzzles"],
+        ["trm-data", "sql", "SELECT count(*) FROM puzzles"],
+        ["trm-data", "catalog", "refresh"],
+        [
+            "trm-data",
+            "build",
+            "sudoku",
+            "--box",
+            "2x3",
+            "--size",
+            "20",
+            "--aug",
+            "9",
+            "--test-size",
+            "4",
+            "--quiet",
+        ],
+        ["trm-data", "export", "small", "--format", "parquet", "--out", "exported"],
+    ],
+    ids=lambda command: " ".join(command[:3]),
+)
+@pytest.mark.parametrize("index", ["there", "gone"])
+def test_on_a_full_disk_a_command_ends_with_one_line_or_works(
+    evaluated: Evaluated, tmp_path: Path, command: list[str], index: str
+) -> None:
+    root = tmp_path / "disk"
+    root.mkdir()
+    shutil.copytree(evaluated.layout.place, tmp_path / "whole")
+    if index == "gone":
+        (tmp_path / "whole" / "catalog.duckdb").unlink(missing_ok=True)
+    apart = ["unshare", "-m", "sh", "-c", FULL, str(root), "24m"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a small disk (unshare -m)")
+    script = 'cd "$0" && "$@"; code=$?; find . -name ".tmp-*" -type f >&2; exit $code'
+    inside = ["sh", "-c", script, str(root), str(BIN / command[0]), *command[1:], "--root", str(root)]
+    done = subprocess.run([*apart, *inside], capture_output=True, text=True, timeout=200)
+    assert "Traceback" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith(f"{command[0]}: ")]
+    if done.returncode:
+        assert done.returncode == 2, done.stderr
+        assert len(said) == 1, done.stderr
+        assert "space" in said[0]
+    else:
+        assert command[1] == "sql", "only a query can do without space"
+    assert ".tmp-" not in done.stderr.replace(said[0] if said else "", ""), done.stderr

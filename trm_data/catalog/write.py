@@ -119,16 +119,34 @@ def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
     layout.locks.mkdir(parents=True, exist_ok=True)
     with _lock(layout.locks / "catalog.duckdb.lock"):
         temporary = temporary_path(layout.catalog)
+        _remove_left(layout)
         try:
-            temporary.unlink(missing_ok=True)
             incremental = changed is not None and _copy_index(layout, temporary)
             problems = _write_index(layout, temporary, [changed] if incremental and changed else None)
             temporary.replace(layout.catalog)
         except duckdb.Error as error:
-            raise QueryError(f"{layout.catalog}: cannot be written ({error})") from error
+            raise QueryError(
+                f"{layout.catalog}: cannot be written ({' '.join(str(error).split())}); is there space left?"
+            ) from error
         finally:
-            temporary.unlink(missing_ok=True)
+            for path in (temporary, Path(f"{temporary}.wal")):
+                path.unlink(missing_ok=True)
     return problems
+
+
+def _remove_left(layout: Layout) -> None:
+    """Remove what killed processes were writing in the place of the index; its lock is held."""
+    for path in layout.machine.glob(f".tmp-*-{layout.catalog.name}*"):
+        path.unlink(missing_ok=True)
+
+
+def _remove_left_if_idle(layout: Layout) -> None:
+    """As `_remove_left`, where there is something, nobody is writing the index, and this process may."""
+    if next(layout.machine.glob(f".tmp-*-{layout.catalog.name}*"), None) is None:
+        return
+    with contextlib.suppress(OSError), (layout.locks / "catalog.duckdb.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove_left(layout)
 
 
 def _copy_index(layout: Layout, temporary: Path) -> bool:
@@ -229,6 +247,7 @@ def catalog_index(layout: Layout) -> Generator[tuple[Path, list[str]], None, Non
         for name, found in manifests.items()
         if not isinstance(found, Manifest)
     ]
+    _remove_left_if_idle(layout)
     if _indexed(layout.catalog) == built:
         yield layout.catalog, problems
         return

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import secrets
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +31,21 @@ def temporary_path(path: Path) -> Path:
 def is_temporary(path: Path) -> bool:
     """Whether a killed writer left this file."""
     return path.name.startswith(_TEMPORARY)
+
+
+def remove_temporary(folder: Path, pattern: str = f"{_TEMPORARY}*", *, older_s: float = 0.0) -> None:
+    """Remove what killed writers left below a folder, as far as this process may.
+
+    Args:
+        folder: It need not exist.
+        pattern: What their names are like.
+        older_s: Only files that were not written to for so long: where a writer may be at work.
+    """
+    before = time.time() - older_s
+    for path in folder.rglob(pattern):
+        with suppress(OSError):  # gone meanwhile, or on a root that may only be read
+            if path.is_file() and path.stat().st_mtime <= before:
+                path.unlink()
 
 
 def file_sha256(path: Path) -> str:

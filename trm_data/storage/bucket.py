@@ -13,7 +13,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from trm_data.errors import BucketError, CorruptDatasetError
-from trm_data.storage.atomic import file_digest
+from trm_data.storage.atomic import file_digest, remove_temporary
 from trm_data.storage.cache import adopt, cached_file
 from trm_data.storage.claim import claimed
 from trm_data.storage.connection import prepare_other_libraries
@@ -195,9 +195,8 @@ class BucketStore(Store):
         return self._bucket.upload(name, source, sha256, check)
 
     @override
-    def remove_temporary(self, folder: str) -> None:
-        for path in self.working(folder).rglob(".tmp-*"):
-            path.unlink(missing_ok=True)
+    def remove_temporary(self, folder: str, older_s: float = 0.0) -> None:
+        remove_temporary(self.working(folder), older_s=older_s)
 
     @override
     def clear_working(self, folder: str) -> None:

@@ -16,6 +16,7 @@ from trm_data.storage.atomic import (
     check_file,
     file_sha256,
     is_temporary,
+    remove_temporary,
     sync_file,
     temporary_path,
     write_bytes,
@@ -185,9 +186,8 @@ class LocalStore(Store):
         return True
 
     @override
-    def remove_temporary(self, folder: str) -> None:
-        for path in self._path(folder).rglob(".tmp-*"):
-            path.unlink(missing_ok=True)
+    def remove_temporary(self, folder: str, older_s: float = 0.0) -> None:
+        remove_temporary(self._path(folder), older_s=older_s)
 
     @override
     def clear_working(self, folder: str) -> None:

@@ -184,8 +184,13 @@ class Store(Protocol):
         """
         ...
 
-    def remove_temporary(self, folder: str) -> None:
-        """Remove what killed writers were writing on this machine."""
+    def remove_temporary(self, folder: str, older_s: float = 0.0) -> None:
+        """Remove what killed writers were writing on this machine.
+
+        Args:
+            folder: The folder.
+            older_s: Only files that were not written to for so long: where other writers may be at work.
+        """
         ...
 
     def clear_working(self, folder: str) -> None:

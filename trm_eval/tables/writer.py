@@ -52,7 +52,10 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
         fitting = rows.select(schema.names).cast(schema)
         return write_digested(folder, file, lambda path: pq.write_table(fitting, path, compression="zstd"))
     except (OSError, KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ResultError(f"{folder.where(file)}.parquet: could not be written ({error})") from error
+        raise ResultError(
+            f"{folder.where(file)}.parquet: could not be written ({error}); free some space, or see what it says, "
+            "and evaluate again"
+        ) from error
 
 
 def replace_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> None:

@@ -107,6 +107,7 @@ def start_run(
         locked(folder, f"{record.run}: is being trained by another process; wait for it, or stop it")
     )
     turn = stack.enter_context(turn_to_write(folder, f"run {record.run}"))
+    folder.store.remove_temporary(folder.path)
     if resume and not is_being_forgotten(folder):
         record = continue_record(folder, record)
     else:
