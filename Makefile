@@ -7,11 +7,12 @@ export UV_COMPILE_BYTECODE := 1
 # A file's tests share what they have built, so a file stays with one worker.
 PARALLEL ?= -n logical --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow lint format bench clean
+.PHONY: help setup demo test test-slow reliability lint format bench clean
 help:
 	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
 	@echo "make test       the tests"
 	@echo "make test-slow  the slow tests as well"
+	@echo "make reliability  the long tests of reliability, and docs/reliability.md from what they counted (hours)"
 	@echo "make lint       formatting, lint, types, import rules, lock file"
 	@echo "make bench      every benchmark (quiet machine; minutes)"
 
@@ -33,6 +34,12 @@ test: setup
 
 test-slow: setup
 	$(BIN)/pytest -q $(PARALLEL)
+
+# The long forms of the tests of reliability (about three hours; interrupted, `make reliability` begins anew), then the page.
+HARNESS := tests/harness tests/determinism/test_killed_build.py tests/trust/test_sql.py
+reliability: setup
+	TRM_RELIABILITY=docs/reliability.json $(BIN)/pytest -q $(HARNESS)
+	$(BIN)/python tests/harness/figures.py
 
 lint: setup
 	$(UV) lock --check --quiet

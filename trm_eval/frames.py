@@ -9,7 +9,7 @@ from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import part_names_of, table_folder
-from trm_train.metrics.table import FOLDER, SCHEMA, SUM_OF, part_names
+from trm_train.metrics.table import FOLDER, SCHEMA, SUM_OF, whole_parts
 from trm_train.run.record import find_run, read_record
 
 EVALS_OF = "SELECT experiment, parts, part_digests FROM evals WHERE run = ? ORDER BY created_at"
@@ -55,11 +55,11 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
 
     Raises:
         ConfigError: There is no such run.
-        CorruptFileError: A metric part has other bytes than were written.
+        CorruptFileError: A metric part has other bytes than were written, or is gone.
     """
     folder = find_run(resolve_root(root), run)
     read_record(folder)
-    paths = [path for path in checked_files(folder.within(FOLDER), part_names(folder)) if path is not None]
+    paths = [path for path in checked_files(folder.within(FOLDER), whole_parts(folder)) if path is not None]
     if not paths:
         empty = pl.from_arrow(SCHEMA.empty_table())
         assert isinstance(empty, pl.DataFrame)

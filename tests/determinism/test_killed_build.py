@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.figures import record
 from trm_data.build.flow import build_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import resolve_root
@@ -56,7 +57,7 @@ def wait_for_shards(folder: Path, count: int) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path: Path, request_small, kills: int) -> None:
     for whole in ("cold", "whole"):  # the first may compile kernels; the second says how long a build takes
         undisturbed = start(tmp_path / whole)
@@ -84,3 +85,4 @@ def test_killed_at_random_moments(tmp_path: Path, request_small, kills: int) -> 
     assert killed >= kills // 4, "too few kills came before the manifest to mean anything"
     assert resumed >= 1, "no kill left a whole shard behind"
     assert verify_dataset(layout, "killed").problems == []
+    record("build kills", {"kills": kills, "before_the_manifest": killed, "with_shards_to_keep": resumed})

@@ -19,6 +19,7 @@ from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from tests.trm_train.test_loop import EXPERIMENT, TINY, final_state, metrics_without_clock, run
 from trm_data.errors import BucketError, BuildError, BusyError, SpecError
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.turn import turn_to_write
 from trm_data.sync import sync_datasets
@@ -61,6 +62,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {tests!r})
 from tests.trm_train.test_loop import run
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root
 print("ready", flush=True)
 print(run(resolve_root({url!r})).step)
@@ -248,7 +250,9 @@ def test_a_run_that_is_further_is_not_overwritten(
     with pytest.raises(ConfigError, match="is at step 16, further than"):
         sync_runs(local, target)
     config = json.loads((source.read("config.json") or b"").decode())
-    find_run(target, "tiny").write("config.json", json.dumps({**config, "content_digest": "0" * 64}).encode())
+    find_run(target, "tiny").write(
+        "config.json", json.dumps(with_digest({**config, "content_digest": "0" * 64})).encode()
+    )
     with pytest.raises(ConfigError, match="is another run of this name"):
         sync_runs(local, target)
 

@@ -12,6 +12,7 @@ from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_data.build.flow import build_dataset
 from trm_data.errors import SpecError
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
@@ -119,6 +120,11 @@ def test_an_edited_configuration_is_not_believed(copied: Layout) -> None:
     value = json.loads(folder.read(CONFIG_FILE) or b"")
     value["config"]["model"]["l_cycles"] += 1
     folder.write(CONFIG_FILE, json.dumps(value).encode())
+    with pytest.raises(
+        ConfigError, match=r"is not what was written \(its digest differs\): it was edited or damaged"
+    ):
+        evaluate_run(copied, folder, EvalRequest())
+    folder.write(CONFIG_FILE, json.dumps(with_digest(value)).encode())
     with pytest.raises(ConfigError, match=r"its configuration is that of tiny-.*: it was edited or damaged"):
         evaluate_run(copied, folder, EvalRequest())
     assert not copied.results.names()
@@ -141,7 +147,7 @@ def test_a_crafted_run_writes_nowhere_else(copied: Layout, tmp_path: Path) -> No
     before = {path for path in tmp_path.parent.rglob("*") if "results" not in path.parts}
     for changes in ({"run": "../../../OUTSIDE"}, {"experiment": "../../OUTSIDE"}, {"group": "../OUTSIDE"}):
         value = json.loads(folder.read(CONFIG_FILE) or b"") | changes
-        (evil / CONFIG_FILE).write_text(json.dumps(value))
+        (evil / CONFIG_FILE).write_text(json.dumps(with_digest(value)))
         with pytest.raises(ConfigError, match=r"evil/config\.json: "):
             evaluate_run(copied, find_run(copied, str(evil)), EvalRequest())
     assert {path for path in tmp_path.parent.rglob("*") if "OUTSIDE" in path.name} == set()

@@ -12,6 +12,7 @@ import pytest
 
 import trm_data
 import trm_eval
+from tests.harness.figures import record
 from tests.trust.attacks import attacks
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import QueryError
@@ -65,6 +66,9 @@ def test_no_attack_changes_or_reads_anything(
         finally:
             assert seen(tmp_path) == before, statement
     assert believed == []
+    record(
+        "sql", {"statements": len(tried), "on_each_of_the_command_lines": 2, "changed_or_read_anything": 0}
+    )
 
 
 @pytest.mark.parametrize("program", ["trm-data", "trm-eval"])

@@ -28,6 +28,7 @@ from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
+from trm_train.metrics.table import missing_steps, read_metrics
 from trm_train.run.record import list_runs
 from trm_train.run.sync import sync_runs
 
@@ -244,3 +245,43 @@ def test_the_command_ends_with_one_message(layout: Layout) -> None:
     assert done.stderr.startswith(f"trm-eval: {path}: its bytes are not those that were written")
     assert done.stderr.count("\n") == 1
     assert issubclass(CorruptFileError, DataError)
+
+
+def test_metrics_of_steps_that_are_gone_are_said(layout: Layout) -> None:
+    """A part is no row of any table: that it is gone shows in the steps that the others hold."""
+    parts = sorted(Path(layout.place).glob("runs/**/metrics/*.parquet"))
+    assert len(parts) == 3
+    (folder,) = list_runs(layout)
+    for part, steps in zip(parts, ("1 to 4", "5 to 8", "9 to 12"), strict=True):
+        saved = part.read_bytes()
+        part.unlink()
+        found = query_results(layout, "SELECT count(*) FROM train_metrics")
+        assert (
+            f"the metrics of steps {steps} are missing: a part in {folder.where('metrics')} is gone"
+            in (found.problems[0])
+        )
+        assert query_results(layout, "SELECT count(*) FROM evals").problems == ()
+        if steps != "9 to 12":  # which a run that goes on need not have written yet
+            for read in (lambda: trm_eval.read_train_metrics("tiny", layout), lambda: read_metrics(folder)):
+                with pytest.raises(CorruptFileError, match=f"the rows of steps {steps} are missing"):
+                    read()
+        part.write_bytes(saved)
+    assert query_results(layout, "SELECT count(*) FROM train_metrics").problems == ()
+    assert read_metrics(folder).num_rows == 14
+
+
+@pytest.mark.parametrize(
+    ("names", "last", "missing"),
+    [
+        ([], 0, ""),
+        ([], 3, "1 to 3"),
+        ([], 1, "1"),
+        (["000000001-000000004"], 4, ""),
+        (["000000001-000000004"], 5, "5"),
+        (["000000001-000000004", "000000006-000000008"], 0, "5"),
+        (["000000003-000000004", "000000009-000000009"], 11, "1 to 2, 5 to 8, 10 to 11"),
+        (["000000001-000000004", "000000003-000000008"], 8, ""),
+    ],
+)
+def test_which_steps_are_missing(names: list[str], last: int, missing: str) -> None:
+    assert missing_steps([f"{name}.0123456789abcdef.parquet" for name in names], last) == missing

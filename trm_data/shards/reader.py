@@ -5,7 +5,10 @@ A missing path does not make ArrayRecord raise, and nothing in it counts rows: e
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from trm_data.encode.block import block_schema, decode_block
 from trm_data.errors import CorruptDatasetError
@@ -18,19 +21,10 @@ def read_blocks(path: Path, *, sequence_length: int, num_records: int, num_examp
 
     Raises:
         CorruptDatasetError: Unreadable, or other counts than the manifest's.
+        ScarceError: There is no memory for the threads of the reader.
     """
-    from array_record.python.array_record_module import ArrayRecordReader
-
-    check_threads()
-    reader = ArrayRecordReader(str(path))
-    try:
-        if not reader.ok():
-            raise CorruptDatasetError(f"{path}: is not an ArrayRecord file")
-        records = reader.read_all()
-    except (RuntimeError, ValueError) as error:
-        raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
-    finally:
-        reader.close()
+    with _opened(path) as reader:
+        records: list[bytes] = reader.read_all()
     if len(records) != num_records:
         raise CorruptDatasetError(f"{path}: has {len(records)} records, the manifest says {num_records}")
     schema = block_schema(sequence_length)
@@ -46,17 +40,33 @@ def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
 
     Raises:
         CorruptDatasetError: Unreadable, or no such record.
+        ScarceError: There is no memory for the threads of the reader.
+    """
+    with _opened(path) as reader:
+        if not 0 <= record < reader.num_records():
+            raise CorruptDatasetError(f"{path}: has no record {record}")
+        content = reader.read([record])[0]
+    return decode_block(content, block_schema(sequence_length))
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Any, None, None]:
+    """ArrayRecord's reader of a file; whatever it says against the file, when it is closed too, is one error.
+
+    Raises:
+        CorruptDatasetError: It cannot be read.
+        ScarceError: There is no memory for its threads.
     """
     from array_record.python.array_record_module import ArrayRecordReader
 
     check_threads()
     reader = ArrayRecordReader(str(path))
     try:
-        if not reader.ok() or not 0 <= record < reader.num_records():
-            raise CorruptDatasetError(f"{path}: has no record {record}")
-        content = reader.read([record])[0]
-    except (RuntimeError, ValueError) as error:
+        if not reader.ok():
+            raise CorruptDatasetError(f"{path}: is not an ArrayRecord file")
+        yield reader
+    except (RuntimeError, ValueError, IndexError) as error:
         raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
     finally:
-        reader.close()
-    return decode_block(content, block_schema(sequence_length))
+        with suppress(RuntimeError, ValueError):  # it says again what it said before
+            reader.close()

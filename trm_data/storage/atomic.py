@@ -7,9 +7,10 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trm_data.errors import CorruptDatasetError
 
@@ -87,6 +88,13 @@ def write_json(path: Path, value: object) -> None:
 def json_bytes(value: object) -> bytes:
     """JSON that a person can read."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object with `digest`, over everything else in it."""
+    covered = {name: value for name, value in content.items() if name != "digest"}
+    canonical = json.dumps(covered, sort_keys=True, separators=(",", ":")).encode()
+    return {**covered, "digest": hashlib.sha256(canonical).hexdigest()}
 
 
 def check_file(path: Path, *, size_bytes: int, digest: str, algorithm: Algorithm = "sha256") -> None:

@@ -13,7 +13,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import config_to_json
-from trm_train.metrics.table import FOLDER, part_names
+from trm_train.metrics.table import FOLDER, missing_steps, part_names
 from trm_train.run.observe import read_status
 from trm_train.run.record import RunRecord, read_records
 
@@ -59,11 +59,21 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
     return pa.Table.from_pylist(rows, schema=schema), runs, problems
 
 
-def live_parts(layout: Layout, runs: list[tuple[Folder, RunRecord]]) -> list[tuple[str, str, str]]:
-    """Name in the folder of runs, experiment and run of every metric part."""
+def live_parts(
+    layout: Layout, runs: list[tuple[Folder, RunRecord]]
+) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Name in the folder of runs, experiment and run of every metric part; and a line for each run that lacks one."""
     top = f"{layout.runs.path}/"
-    return [
-        (f"{folder.path.removeprefix(top)}/{FOLDER}/{name}", record.experiment, record.run)
-        for folder, record in runs
-        for name in part_names(folder)
-    ]
+    parts: list[tuple[str, str, str]] = []
+    problems: list[str] = []
+    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
+        names_of_runs = list(pool.map(lambda run: (part_names(run[0]), read_status(run[0])), runs))
+    for (folder, record), (names, status) in zip(runs, names_of_runs, strict=True):
+        ended = status is not None and status.state in ("finished", "stopped")
+        if steps := missing_steps(names, status.step if status is not None and ended else 0):
+            problems.append(
+                f"{record.run}: the metrics of steps {steps} are missing: a part in {folder.where(FOLDER)} is gone"
+            )
+        at = f"{folder.path.removeprefix(top)}/{FOLDER}"
+        parts += [(f"{at}/{name}", record.experiment, record.run) for name in names]
+    return parts, problems

@@ -227,8 +227,9 @@ def _open_tables(
     results = layout.results
     tables: dict[str, pads.Dataset | pa.Table] = {}
     missing: list[str] = []
+    gaps: list[str] = []
     for _ in range(ATTEMPTS):
-        parts = live_parts(layout, runs) if "train_metrics" in wanted else []
+        parts, gaps = live_parts(layout, runs) if "train_metrics" in wanted else ([], [])
         tables["train_metrics_live"], missing = _dataset("train_metrics", layout.runs, parts, again=again)
         for table in ("runs", "train_metrics", "evals"):
             found = _files(layout, table) if table in wanted else []
@@ -243,7 +244,7 @@ def _open_tables(
         missing += gone
         if not missing:
             break
-    return tables, missing
+    return tables, missing + gaps
 
 
 def _named_predictions(layout: Layout, evals: pads.Dataset | pa.Table) -> tuple[list[TableFile], list[str]]:

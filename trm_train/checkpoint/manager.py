@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import hashlib
-import json
 import logging
 import sys
 from collections.abc import Generator
@@ -29,6 +27,7 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from trm_data.errors import BucketError
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.connection import unreachable
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
@@ -348,13 +347,6 @@ def _let_work_be_given_up() -> None:
     sys.unraisablehook = heard
     logging.getLogger("asyncio").addFilter(lambda record: "never retrieved" not in record.getMessage())
     logging.getLogger("absl").setLevel(logging.CRITICAL)
-
-
-def with_digest(content: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint's meta with the digest over everything in it."""
-    covered = {name: value for name, value in content.items() if name != "digest"}
-    canonical = json.dumps(covered, sort_keys=True, separators=(",", ":")).encode()
-    return {**covered, "digest": hashlib.sha256(canonical).hexdigest()}
 
 
 def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], CheckpointMeta]:

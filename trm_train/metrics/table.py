@@ -10,7 +10,7 @@ of today.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ class MetricTable:
             if _last_step(part) > start_step:
                 self.folder.delete(part)
         if start_step:
-            rows = [row for row in read_metrics(run).to_pylist() if row["split"] == "train"]
+            rows = [row for row in read_metrics(run, partial=True).to_pylist() if row["split"] == "train"]
             self.rows_loaded = max((row["rows_loaded"] + row["count"] for row in rows), default=0)
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 
@@ -118,13 +118,49 @@ def part_names(run: Folder) -> list[str]:
     )
 
 
-def read_metrics(run: Folder) -> pa.Table:
-    """All rows of a run's metric table, by step.
+def missing_steps(parts: Sequence[str], last: int = 0) -> str:
+    """Which steps no part holds, for a person; empty if every step up to the last part's is there.
+
+    Args:
+        parts: Names of a run's parts, by step.
+        last: Step up to which the run says that its metrics are written.
+    """
+    gaps: list[str] = []
+    end = 0
+    bounds = [_steps(part) for part in parts]
+    for first, stop in [*bounds, (last + 1, last)]:
+        if first > end + 1:
+            gaps.append(f"{end + 1:,}" if first == end + 2 else f"{end + 1:,} to {first - 1:,}")
+        end = max(end, stop)
+    return ", ".join(gaps)
+
+
+def whole_parts(run: Folder) -> list[str]:
+    """As `part_names`, of all steps.
 
     Raises:
-        CorruptFileError: A part has other bytes than were written.
+        CorruptFileError: A part is gone.
     """
-    paths = [path for path in checked_files(run.within(FOLDER), part_names(run)) if path is not None]
+    names = part_names(run)
+    if steps := missing_steps(names):
+        raise CorruptFileError(
+            f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is gone; put it back"
+        )
+    return names
+
+
+def read_metrics(run: Folder, *, partial: bool = False) -> pa.Table:
+    """All rows of a run's metric table, by step.
+
+    Args:
+        run: The run's folder.
+        partial: Also where a part is gone.
+
+    Raises:
+        CorruptFileError: A part has other bytes than were written, or is gone.
+    """
+    names = part_names(run) if partial else whole_parts(run)
+    paths = [path for path in checked_files(run.within(FOLDER), names) if path is not None]
     tables: list[pa.Table] = []
     for path in paths:
         try:
@@ -140,4 +176,10 @@ def of_today(table: pa.Table) -> pa.Table:
 
 
 def _last_step(part: str) -> int:
-    return int(stem_of(part).rsplit("-", 1)[-1])
+    return _steps(part)[1]
+
+
+def _steps(part: str) -> tuple[int, int]:
+    """The first and the last step of a part."""
+    first, last = stem_of(part).split("-")
+    return int(first), int(last)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.manifest import Manifest
-from trm_data.storage.atomic import json_bytes
+from trm_data.storage.atomic import json_bytes, with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
@@ -33,7 +33,8 @@ from trm_train.config.run import (
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Since 2 a record has a digest of itself."""
 CONFIG_FILE = "config.json"
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 """Of an experiment, and of its group."""
@@ -119,7 +120,7 @@ def write_record(folder: Folder, record: RunRecord) -> None:
     value = {"format_version": FORMAT_VERSION, **asdict(record), "config": config_to_json(record.config)}
     if record.extended_to is None:
         del value["extended_to"]
-    content = json_bytes(value)
+    content = json_bytes(with_digest(value))
     if folder.read(CONFIG_FILE) != content:
         folder.write(CONFIG_FILE, content)
 
@@ -147,8 +148,13 @@ def find_record(folder: Folder) -> RunRecord | None:
         return None
     try:
         value: dict[str, Any] = json.loads(content)
+        if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
+            raise ConfigError(
+                f"{where}: is not what was written (its digest differs): it was edited or damaged; put back what it was"
+            )
         if value.pop("format_version") > FORMAT_VERSION:
             raise ConfigError(f"{where}: was written by a newer version of trm-train; upgrade it")
+        value.pop("digest", None)
         value["config"] = config_from_json(value["config"])
         value["input_spec"] = InputSpec(**value["input_spec"])
         extended_to = value.pop("extended_to", None)

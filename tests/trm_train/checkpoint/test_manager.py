@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.trm_train.test_loop import TINY, run
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_data.sync import sync_datasets
@@ -27,7 +28,6 @@ from trm_train.checkpoint.manager import (
     restore_weights,
     saved_steps,
     weights_steps,
-    with_digest,
 )
 from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.errors import CheckpointError

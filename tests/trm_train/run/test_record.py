@@ -12,6 +12,7 @@ import pytest
 
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
@@ -81,10 +82,11 @@ def test_an_extension_stands_beside_the_original(folder: Folder, record: RunReco
         (b"[]", "is no record of a run"),
         (b"{}", "is no record of a run"),
         (
-            json.dumps({"format_version": FORMAT_VERSION + 1}).encode(),
+            json.dumps(with_digest({"format_version": FORMAT_VERSION + 1})).encode(),
             "newer version of trm-train; upgrade it",
         ),
-        (json.dumps({"format_version": FORMAT_VERSION, "config": {"warp": 9}}).encode(), "warp"),
+        (json.dumps({"format_version": 1, "config": {"warp": 9}}).encode(), "warp"),
+        (json.dumps({"format_version": FORMAT_VERSION}).encode(), "is not what was written"),
     ],
 )
 def test_records_that_cannot_be(folder: Folder, layout: Layout, content: bytes, message: str) -> None:
@@ -97,11 +99,33 @@ def test_records_that_cannot_be(folder: Folder, layout: Layout, content: bytes, 
 
 
 def edited(folder: Folder, **changes: Any) -> None:
-    """Change a record as somebody would by hand."""
+    """Change a record as somebody would who knows of its digest."""
     value = json.loads(folder.read(CONFIG_FILE) or b"")
     for name, change in changes.items():
         value[name] = {**value[name], **change} if isinstance(change, dict) else change
+    folder.write(CONFIG_FILE, json.dumps(with_digest(value)).encode())
+
+
+def test_every_bit_of_a_record_counts(folder: Folder, record: RunRecord) -> None:
+    write_record(folder, record)
+    whole = folder.read(CONFIG_FILE) or b""
+    for place in range(0, len(whole), 7):
+        folder.write(CONFIG_FILE, whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            assert read_record(folder) == record  # the bit was of no meaning, such as a space between
+        except ConfigError:
+            continue
+
+
+def test_records_of_format_1_had_no_digest(folder: Folder, record: RunRecord) -> None:
+    write_record(folder, record)
+    value = json.loads(folder.read(CONFIG_FILE) or b"")
+    del value["digest"]
+    folder.write(CONFIG_FILE, json.dumps(value | {"format_version": 1}).encode())
+    assert read_record(folder) == record
     folder.write(CONFIG_FILE, json.dumps(value).encode())
+    with pytest.raises(ConfigError, match=r"is not what was written \(its digest differs\)"):
+        read_record(folder)
 
 
 OUTSIDE = "../../../OUTSIDE"

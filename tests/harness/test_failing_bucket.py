@@ -1,0 +1,113 @@
+"""A bucket that fails a twentieth of its requests, for long: every command ends as if it had not, or says why not."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.gcs.conftest import URL, bucket, impatient, machine, server
+from tests.gcs.server import GcsServer
+from tests.harness.figures import record
+from tests.trm_eval.conftest import Evaluated, evaluated
+from trm_data.build.flow import build_dataset
+from trm_data.catalog.query import query_catalog
+from trm_data.engine.local import LocalEngine
+from trm_data.errors import BucketError
+from trm_data.loader.dataset import open_dataset
+from trm_data.manifest import read_manifest
+from trm_data.removal import remove
+from trm_data.storage.root import Layout
+from trm_data.sync import sync_datasets
+from trm_data.verify.flow import verify_dataset
+from trm_eval.sync import sync_results
+from trm_eval.tables.query import query_results
+from trm_train.run.sync import sync_runs
+
+__all__ = ["bucket", "evaluated", "impatient", "machine", "server"]
+
+SHARE = 0.05
+FAULTS = (
+    "unavailable",
+    "cut_uploads",
+    "lost_answers",
+    "cut_downloads",
+    "shortened_downloads",
+    "flipped_downloads",
+)
+QUERY = "SELECT * FROM predictions ORDER BY row"
+
+
+@pytest.mark.parametrize("seconds", [10, pytest.param(3600, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("impatient")
+def test_a_bucket_that_fails(
+    server: GcsServer,
+    machine: Callable[[str], Layout],
+    evaluated: Evaluated,
+    request_small: Any,
+    small_layout: Layout,
+    tmp_path: Path,
+    seconds: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draws = random.Random(seconds)
+    failed = dict.fromkeys(FAULTS, 0)
+    chance = {fault: SHARE / len(FAULTS) * (3 if "load" in fault else 1) for fault in FAULTS}
+
+    def fails_now(fault: str) -> bool:
+        happens = draws.random() < chance.get(fault, 0.0)
+        if happens:
+            failed[fault] += 1
+        return happens
+
+    monkeypatch.setattr(server, "fails_now", fails_now)
+    expected = read_manifest(small_layout, "small").content_digest
+    rows = open_dataset("small", small_layout).read(np.arange(16))
+    predictions = query_results(evaluated.layout, QUERY).rows
+    engine, end, rounds, gave_up = LocalEngine(1), time.monotonic() + seconds, 0, 0
+
+    def once() -> None:
+        layout = machine(f"writer{rounds}")
+        built = build_dataset(request_small(), layout, shard_examples=50, engine=engine)
+        assert built.manifest.content_digest == expected
+        other = machine(f"reader{rounds}")
+        opened = open_dataset("small", other)
+        assert opened.content_digest == expected
+        found = opened.read(np.arange(16))
+        assert all(np.array_equal(found[name], rows[name]) for name in rows)
+        assert query_catalog(other, "SELECT count(*) FROM puzzles").rows == [(44,)]
+        assert verify_dataset(other, "small").problems == []
+        sync_datasets(evaluated.layout, layout, ["small"])
+        sync_runs(evaluated.layout, layout)
+        sync_results(evaluated.layout, layout)
+        assert query_results(other, QUERY).rows == predictions
+        remove(layout, "small")
+        assert [name for name in server.names("bucket") if "/datasets/" in name] == []
+
+    while time.monotonic() < end:
+        rounds += 1
+        try:
+            once()
+        except BucketError:  # said, and the next round goes on
+            gave_up += 1
+        if rounds % 20 == 0:
+            server.log.clear()
+            server.written.clear()
+        for name in [name for name in server.names("bucket") if "/runs/" in name or "/results/" in name]:
+            if rounds % 3 == 0:
+                server.objects["bucket"].pop(name, None)
+    assert URL.startswith("gs://")
+    assert rounds > gave_up
+    print(rounds, server.requests, failed, gave_up)
+    counted = {
+        "seconds": seconds,
+        "rounds": rounds,
+        "requests": server.requests,
+        "failed": sum(failed.values()),
+    }
+    record("failing bucket", {**counted, "rounds_that_ended_in_an_error": gave_up, "wrong": 0})

@@ -1,0 +1,259 @@
+"""Readers of files take damaged ones: they read them, or say what is wrong; nothing else comes out of them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.harness.figures import record
+from tests.trm_eval.conftest import Evaluated, evaluated
+from trm_data.card import card_problem
+from trm_data.encode.block import block_schema, decode_block
+from trm_data.errors import DataError
+from trm_data.manifest import find_manifest, read_manifest
+from trm_data.named import names_of
+from trm_data.shards.naming import sidecar_path
+from trm_data.shards.reader import read_blocks
+from trm_data.shards.writer import sidecar_from_bytes
+from trm_data.sources.arc import read_tasks
+from trm_data.sources.base import LocalSource, parse_source
+from trm_data.sources.maze import read_mazes
+from trm_data.sources.published import read_imported
+from trm_data.sources.sudoku import read_puzzles
+from trm_data.sources.table import read_table
+from trm_data.specs import SourceSpec, check_name
+from trm_data.storage.root import resolve_root, store_of
+from trm_data.storage.store import check_inside
+from trm_eval.errors import EvalError
+from trm_train.errors import TrainError
+from trm_train.metrics.table import of_today
+from trm_train.run.observe import read_status
+from trm_train.run.record import find_record
+
+__all__ = ["evaluated"]
+
+TOKENS = (
+    b"",
+    b"0",
+    b"-1",
+    b"1e999",
+    b"NaN",
+    b"null",
+    b"[]",
+    b"{}",
+    b'"',
+    b",",
+    b"\n",
+    b"\r",
+    b"\x00",
+    b"\xff",
+    b"../",
+)
+TOKENS += (b"[" * 200, b"9" * 40, "ü".encode(), b"\xed\xa0\x80", b"true", b"#", b"\xef\xbb\xbf", b"1" * 5000)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Something that reads files.
+
+    Attributes:
+        seed: A whole input.
+        read: Reads one; raises only errors that a user can act on.
+        share: Of all inputs, relative to the others; what starts threads or reads much comes less often.
+    """
+
+    seed: bytes
+    read: Callable[[bytes], object]
+    share: float = 1.0
+
+
+def damaged(seed: bytes, draws: random.Random) -> bytes:
+    """The input with one to four changes."""
+    data = bytearray(seed)
+    for _ in range(draws.choice((1, 1, 2, 4))):
+        place = draws.randrange(len(data) + 1)
+        kind = draws.randrange(6)
+        if kind == 0 and place < len(data):
+            data[place] ^= 1 << draws.randrange(8)
+        elif kind == 1:
+            data[place : place + draws.randrange(1, 9)] = draws.choice(TOKENS)
+        elif kind == 2:
+            data[place:place] = draws.choice(TOKENS)
+        elif kind == 3:
+            del data[place:]
+        elif kind == 4:
+            other = draws.randrange(len(data) + 1)
+            data[place : place + 16] = data[other : other + 16]
+        else:
+            del data[place : place + draws.randrange(1, 33)]
+    return bytes(data)
+
+
+def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
+    """All of them, each with a whole input."""
+    dataset = run.layout.dataset("small").here
+    shard = sorted(dataset.glob("train-*.array_record"))[0]
+    block = _first_record(shard)
+    schema = block_schema(36)
+    entry = read_manifest(run.layout, "small").splits["train"].shards[0]
+    records, examples = entry.num_records, entry.num_examples
+
+    def through(name: str, read: Callable[[], object]) -> Callable[[bytes], object]:
+        """Read what stands in a file."""
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+        def reader(content: bytes) -> object:
+            path.write_bytes(content)
+            return read()
+
+        return reader
+
+    def source(kind: Any, name: str) -> LocalSource:
+        return LocalSource(SourceSpec(kind=kind, name=name), name, folder / name)
+
+    layout = resolve_root(folder / "root")
+    at = layout.runs.within(run.folder.path.removeprefix("runs/"))
+    record_at = f"root/{at.path}"
+    status = Path(run.folder.uri("status.json")).read_bytes()
+    question = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
+    answer = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
+    maze_question, maze_answer = "S" + " " * 7 + "G", "S" + "o" * 7 + "G"
+    task = {
+        "train": [{"input": [[0, 1], [2, 3]], "output": [[1]]}],
+        "test": [{"input": [[4]], "output": [[5]]}],
+    }
+    npz = folder / "seed.npz"
+    np.savez(npz, inputs=np.ones((3, 2, 2), np.int64), labels=np.ones((3, 2, 2), np.int64))
+    table = pa.table({"inputs": [[1, 2], [2, 1]], "labels": [[1, 1], [2, 2]]})
+    pq.write_table(table, folder / "seed.parquet")
+    metrics = next(Path(run.layout.place).glob("runs/**/metrics/*.parquet")).read_bytes()
+    puzzles_csv = f"source,question,answer,rating\na,{question},{answer},3\nb,{question[::-1]},,\n".encode()
+    csv, txt, mazes = source("csv", "p.csv"), source("txt", "p.txt"), source("csv", "m.csv")
+    zipped, boxes = source("txt", "p.txt.gz"), source("table", "t.csv")
+    arrays, columns = source("table", "t.npz"), source("table", "t.parquet")
+
+    return {
+        "manifest": Reader(
+            (dataset / "manifest.json").read_bytes(),
+            through("root/datasets/small/manifest.json", lambda: find_manifest(layout.dataset("small"))),
+        ),
+        "sidecar": Reader(sidecar_path(shard).read_bytes(), sidecar_from_bytes),
+        "card": Reader((dataset / "README.md").read_bytes(), card_problem),
+        "block": Reader(block, lambda content: decode_block(content, schema)),
+        "shard": Reader(
+            shard.read_bytes(),
+            through(
+                "s.array_record",
+                lambda: read_blocks(
+                    folder / "s.array_record", sequence_length=36, num_records=records, num_examples=examples
+                ),
+            ),
+            0.05,
+        ),
+        "run record": Reader(
+            Path(run.folder.uri("config.json")).read_bytes(),
+            through(f"{record_at}/config.json", lambda: find_record(at)),
+        ),
+        "run status": Reader(status, through(f"{record_at}/status.json", lambda: read_status(at))),
+        "metric part": Reader(
+            metrics, lambda content: of_today(pq.read_table(pa.BufferReader(content))), 0.2
+        ),
+        "csv": Reader(puzzles_csv, through("p.csv", lambda: read_puzzles(csv, 9))),
+        "txt": Reader(
+            f"{question}\n# a\n{question[::-1]} # b\n".encode(),
+            through("p.txt", lambda: read_puzzles(txt, 9)),
+        ),
+        "gzip": Reader(
+            gzip.compress(question.encode()), through("p.txt.gz", lambda: read_puzzles(zipped, 9))
+        ),
+        "maze csv": Reader(
+            f"question,answer\n{maze_question},{maze_answer}\n".encode(),
+            through("m.csv", lambda: read_mazes(mazes, 3, 3)),
+        ),
+        "table csv": Reader(
+            b"inputs,labels\n1 2 3,1 2 3\n3 2 1,3 2 1\n", through("t.csv", lambda: read_table(boxes))
+        ),
+        "table npz": Reader(npz.read_bytes(), through("t.npz", lambda: read_table(arrays)), 0.3),
+        "table parquet": Reader(
+            (folder / "seed.parquet").read_bytes(), through("t.parquet", lambda: read_table(columns)), 0.2
+        ),
+        "arc": Reader(
+            json.dumps({"00d62c1b": task}).encode(),
+            through(
+                "kaggle/arc-agi_training_challenges.json",
+                lambda: read_tasks("kaggle", folder / "kaggle", ["training"]),
+            ),
+        ),
+        "npy layout": Reader(
+            json.dumps({"seq_len": 4, "vocab_size": 11, "sets": ["all"]}).encode(),
+            through("npy/train/dataset.json", lambda: read_imported(folder / "npy")),
+            0.3,
+        ),
+        "name": Reader(
+            b"sudoku-extreme-1k-aug-1000", lambda content: _names(content.decode("utf-8", "surrogateescape"))
+        ),
+    }
+
+
+def _names(text: str) -> None:
+    """Whatever stands for a dataset, a source, a root or a file; each is tried, whatever the one before says."""
+    for take in (check_name, names_of, parse_source, check_inside):
+        with contextlib.suppress(DataError):
+            take(text)
+    with contextlib.suppress(DataError):
+        store_of(f"gs://{text}")
+
+
+def _first_record(shard: Path) -> bytes:
+    from array_record.python.array_record_module import ArrayRecordReader
+
+    reader = ArrayRecordReader(str(shard))
+    try:
+        return reader.read([0])[0]
+    finally:
+        reader.close()
+
+
+EXPECTED = (DataError, TrainError, EvalError)
+METRICS_EXPECTED = (*EXPECTED, pa.ArrowException, KeyError, OSError)
+"""Whoever reads a metric part has compared its digest, and takes these for damage."""
+
+
+@pytest.mark.filterwarnings("ignore")  # of numpy and zipfile, about what is in a damaged file
+@pytest.mark.parametrize("inputs", [4_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_damaged_inputs_are_read_or_refused(evaluated: Evaluated, tmp_path: Path, inputs: int) -> None:
+    known = readers(evaluated, tmp_path)
+    total = sum(reader.share for reader in known.values())
+    draws, refused, done, slowest = random.Random(inputs), 0, 0, 0.0
+    for name, reader in known.items():
+        reader.read(reader.seed) if name != "npy layout" else None
+        expected = METRICS_EXPECTED if name == "metric part" else EXPECTED
+        for _ in range(-(-int(inputs * reader.share) // int(total))):
+            content = damaged(reader.seed, draws)
+            begun = time.perf_counter()
+            try:
+                reader.read(content)
+            except expected:
+                refused += 1
+            except BaseException as error:
+                (tmp_path / "input").write_bytes(content)
+                raise AssertionError(f"{name}: {type(error).__name__} of {content[:300]!r}") from error
+            slowest = max(slowest, time.perf_counter() - begun)
+            done += 1
+    assert done >= inputs * 0.95
+    assert slowest < 20, "an input that keeps a reader busy"
+    print(done, refused, slowest)
+    record("inputs", {"inputs": done, "readers": len(known), "refused": refused, "crashes": 0})

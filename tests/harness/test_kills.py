@@ -1,0 +1,197 @@
+"""Processes killed at any moment, then the same command again: what comes out is what would have come out anyway."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.figures import record
+from tests.trm_eval.conftest import Evaluated, evaluated
+from tests.trm_train.test_loop import final_state, metrics_without_clock, run
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.sync import sync_datasets
+from trm_data.verify.flow import verify_dataset
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.sync import sync_results
+from trm_eval.tables.query import query_results
+from trm_train.checkpoint.manager import weights_steps
+from trm_train.run.record import list_runs
+from trm_train.run.sync import sync_runs
+
+__all__ = ["evaluated"]
+
+TESTS = str(Path(__file__).resolve().parents[1])
+PROGRAM = """
+import sys, time
+sys.path[:0] = [{tests!r} + "/trm_train", {tests!r}]
+from pathlib import Path
+from trm_data.storage.root import resolve_root
+{imports}
+layout = resolve_root(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+begun = time.perf_counter()
+{work}
+print(time.perf_counter() - begun, flush=True)
+"""
+TRAIN = PROGRAM.format(tests=TESTS, imports="from test_loop import run", work="run(layout)")
+EVALUATE = PROGRAM.format(
+    tests=TESTS,
+    imports="from trm_eval.evaluate import evaluate_run\nfrom trm_eval.identity import EvalRequest\n"
+    "from trm_train.run.record import list_runs",
+    work="evaluate_run(layout, list_runs(layout)[0], EvalRequest())",
+)
+SYNC = PROGRAM.format(
+    tests=TESTS,
+    imports="from trm_data.sync import sync_datasets\nfrom trm_eval.sync import sync_results\n"
+    "from trm_train.run.sync import sync_runs",
+    work="target = resolve_root(Path(sys.argv[2]))\nsync_datasets(layout, target)\nsync_runs(layout, target)\n"
+    "sync_results(layout, target)",
+)
+
+
+def start(program: str, *arguments: Path) -> subprocess.Popen[str]:
+    """A process that has imported everything and waits for a line to work."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", program, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def undisturbed_s(program: str, arguments: Callable[[int], list[Path]]) -> float:
+    """How long it takes; the first time something may be compiled."""
+    seconds = 0.0
+    for number in (0, 1):
+        with start(program, *arguments(number)) as process:
+            go(process)
+            assert process.stdout is not None
+            seconds = float(process.stdout.readline())
+    return seconds
+
+
+def kill_after(program: str, seconds: float, *arguments: Path) -> bool:
+    """Kill a process when it has worked for so long; whether it was still at work."""
+    with start(program, *arguments) as process:
+        go(process)
+        time.sleep(seconds)
+        alive = process.poll() is None
+        process.kill()
+        assert process.stdout is not None
+        return alive and not process.stdout.readline()
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(60, marks=pytest.mark.slow)])
+def test_training(small_layout: Layout, tmp_path: Path, kills: int) -> None:
+    def root(number: int | str) -> Path:
+        folder = tmp_path / f"root{number}"
+        if not folder.exists():
+            sync_datasets(small_layout, resolve_root(folder), ["small"])
+        return folder
+
+    seconds = undisturbed_s(TRAIN, lambda number: [root(f"-whole{number}")])
+    expected = run(resolve_root(root("-whole1")))
+    state, metrics = final_state(expected), metrics_without_clock(expected.folder)
+    draws, killed, resumed = random.Random(kills), 0, 0
+    for number in range(kills):
+        layout = resolve_root(root(number))
+        killed += kill_after(TRAIN, draws.uniform(0.1, 1.05) * seconds, root(number))
+        resumed += any(weights_steps(folder) for folder in list_runs(layout))
+        result = run(layout)
+        assert result.finished
+        assert final_state(result) == state
+        assert metrics_without_clock(result.folder) == metrics
+        steps = query_results(layout, "SELECT step FROM train_metrics WHERE split = 'train' ORDER BY 1").rows
+        assert [step for (step,) in steps] == list(range(1, 13))
+        shutil.rmtree(root(number))
+    assert killed >= kills // 2
+    record("training kills", {"kills": kills, "killed_at_work": killed, "with_a_checkpoint": resumed})
+
+
+ROWS = (
+    "SELECT * FROM predictions ORDER BY row",
+    "SELECT * EXCLUDE (created_at, seconds, examples_per_s) FROM all_evals",
+)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
+def test_evaluation(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
+    def root(number: int | str) -> Path:
+        folder = tmp_path / f"root{number}"
+        if not folder.exists():
+            shutil.copytree(evaluated.layout.place, folder)
+            shutil.rmtree(folder / "results")
+        return folder
+
+    seconds = undisturbed_s(EVALUATE, lambda number: [root(f"-whole{number}")])
+    expected = [query_results(resolve_root(root("-whole1")), query).rows for query in ROWS]
+    assert len(expected[0]) == 12
+    draws, killed, between = random.Random(kills), 0, 0
+    for number in range(kills):
+        layout = resolve_root(root(number))
+        # The end, in which results are written, takes a moment only: half of the kills fall there.
+        share = draws.uniform(0.05, 1.0) if number % 2 else draws.uniform(0.9, 1.02)
+        killed += kill_after(EVALUATE, share * seconds, root(number))
+        half = query_results(layout, ROWS[0]).rows
+        assert half in ([], expected[0])  # nothing is shown that no row of evals names
+        between += half == [] and (root(number) / "results").exists()
+        evaluate_run(layout, list_runs(layout)[0], EvalRequest())
+        assert [query_results(layout, query).rows for query in ROWS] == expected
+        shutil.rmtree(root(number))
+    assert killed >= kills // 3
+    record("evaluation kills", {"kills": kills, "killed_at_work": killed, "while_writing_results": between})
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Everything that a copy copies; not what belongs to a machine."""
+    found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    return {
+        name: path.read_bytes()
+        for name, path in found.items()
+        if name.split("/")[0] in ("datasets", "runs", "results")
+    }
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_sync(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
+    source = Path(evaluated.layout.place)
+    expected = files(source)
+    seconds = undisturbed_s(SYNC, lambda number: [source, tmp_path / f"whole{number}"])
+    assert files(tmp_path / "whole1") == expected
+    draws, killed, half = random.Random(kills), 0, 0
+    for number in range(kills):
+        target = tmp_path / f"root{number}"
+        killed += kill_after(SYNC, draws.uniform(0.0, 0.95) * seconds, source, target)
+        layout = resolve_root(target)
+        half += 0 < len(files(target)) < len(expected)
+        for folder in list_runs(layout):  # what looks like a run is one
+            assert weights_steps(folder) == [4, 8, 12]
+        for name in layout.dataset_names():
+            assert verify_dataset(layout, name).problems == []
+        sync_datasets(evaluated.layout, layout)
+        sync_runs(evaluated.layout, layout)
+        sync_results(evaluated.layout, layout)
+        assert files(target) == expected
+    assert killed >= kills // 3
+    record("sync kills", {"kills": kills, "killed_at_work": killed, "half_copied": half})
