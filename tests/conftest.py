@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,13 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {OPTIMIZATION}".st
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["WANDB_MODE"] = "offline"
+
+# A shell's background job ignores Ctrl-C, and its children would too, those that tests interrupt among them.
+if (
+    threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ARRAY_MODULES = ["model", "optim", "objective", "metrics", "step", "mesh", "checkpoint"]
 install_import_hook([f"trm_train.{module}" for module in ARRAY_MODULES], "beartype.beartype")

@@ -10,6 +10,7 @@ from typing import Any
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
@@ -23,9 +24,6 @@ from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, read_record
 from trm_train.step.compile import use_compilation_cache
-
-LEFT_S = 86_400.0
-"""Temporary files of results that are older were left by a process that was killed; others may be another's."""
 
 
 @dataclass(frozen=True, kw_only=True)

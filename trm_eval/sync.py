@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trm_data.errors import SpecError
 from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.copy import copy_folder
 from trm_data.storage.digested import checked_files, one_of_each, stem_of
 from trm_data.storage.root import Layout
@@ -62,6 +63,7 @@ def sync_results(
     chosen = [name for name in wanted if _is_prediction(name)]
     chosen += one_of_each(name for name in wanted if not _is_prediction(name))
     checked_files(source.results, chosen)
+    target.store.remove_temporary(target.results.path, older_s=LEFT_S)
     progress.start("copy results", len(chosen), "files")
     copied = copy_folder(source.results, target.results, progress, LAST, names=chosen)
     stems = {stem_of(name) for name in chosen}

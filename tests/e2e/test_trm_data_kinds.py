@@ -161,7 +161,10 @@ def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str) -> None:
     )
     time.sleep(4)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors

@@ -67,7 +67,10 @@ def build_process(cache: Path, workers: int, shard_examples: int) -> subprocess.
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
-@pytest.mark.parametrize(("workers", "after", "shard_examples"), [(1, 2, 60), (2, 3, 40), (1, 4, 60)])
+OTHERS = [pytest.param(1, after, 60, marks=pytest.mark.slow) for after in (2, 4)]
+
+
+@pytest.mark.parametrize(("workers", "after", "shard_examples"), [(2, 3, 40), *OTHERS])
 def test_a_build_that_slept_and_lost_its_turn_touches_nothing(
     server: GcsServer,
     machine: Machine,

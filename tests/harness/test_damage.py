@@ -221,7 +221,7 @@ SHARES = {"dataset": 0.4, "index": 0.05, "tables": 0.3, "checkpoints": 0.2, "rec
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # tensorstore's, of reads given up
-@pytest.mark.parametrize("cases", [100, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [30, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_damage_is_named_or_harmless(evaluated: Evaluated, tmp_path: Path, cases: int) -> None:
     shutil.copytree(evaluated.layout.place, tmp_path / "root")
     layout = resolve_root(tmp_path / "root")

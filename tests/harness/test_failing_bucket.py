@@ -43,7 +43,7 @@ FAULTS = (
 QUERY = "SELECT * FROM predictions ORDER BY row"
 
 
-@pytest.mark.parametrize("seconds", [10, pytest.param(3600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [5, pytest.param(3600, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("impatient")
 def test_a_bucket_that_fails(
     server: GcsServer,

@@ -92,7 +92,7 @@ FULL = (
     ],
     ids=lambda command: " ".join(command[:3]),
 )
-@pytest.mark.parametrize("index", ["there", "gone"])
+@pytest.mark.parametrize("index", ["gone", pytest.param("there", marks=pytest.mark.slow)])
 def test_on_a_full_disk_a_command_ends_with_one_line_or_works(
     evaluated: Evaluated, tmp_path: Path, command: list[str], index: str
 ) -> None:

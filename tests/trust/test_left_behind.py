@@ -15,10 +15,10 @@ from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.local import LocalEngine
-from trm_data.storage.atomic import remove_temporary
+from trm_data.storage.atomic import LEFT_S, remove_temporary
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
-from trm_eval.evaluate import LEFT_S, evaluate_run
+from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.run.record import list_runs
 

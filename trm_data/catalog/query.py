@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from trm_data.catalog.schema import quote_literal
 from trm_data.catalog.write import catalog_index
 from trm_data.errors import QueryError
+from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.root import Layout, Root, resolve_root
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 
 TEMPORARY = ".tmp-sql-"
-LEFT_S = 86_400.0
-"""A folder of a query that is older was left by a process that was killed."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from trm_data.errors import CorruptDatasetError
 _HERE = secrets.token_hex(4)
 _TEMPORARY = ".tmp-"
 
+LEFT_S = 86_400.0
+"""Where several may write at once, a temporary file that is older was left by a process that was killed."""
+
 Algorithm = Literal["sha256", "md5"]
 
 

@@ -92,6 +92,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
                 f"{folder}: is at step {ahead:,}, further than {source}: it is not overwritten; copy the other "
                 "way, or remove it first"
             )
+        folder.store.remove_temporary(folder.path)
         names = source.names()
         checked_files(source.within(METRICS), part_names(source))
         progress.start(f"copy {record.run}", len(names), "files")
