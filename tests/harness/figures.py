@@ -27,6 +27,7 @@ WHAT = {
     "sync kills": "Copies of datasets, runs and results killed at any moment, and run again",
     "sql": "SQL statements that try to change or to reach something",
     "inputs": "Damaged inputs given to readers of files",
+    "guided inputs": "Inputs of the same readers that coverage guides (atheris)",
     "failing bucket": "A bucket that fails 5% of its requests",
 }
 """What each part of the harness does, in the order of the page."""

@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,6 +64,10 @@ TOKENS = (
     b"../",
 )
 TOKENS += (b"[" * 200, b"9" * 40, "ü".encode(), b"\xed\xa0\x80", b"true", b"#", b"\xef\xbb\xbf", b"1" * 5000)
+
+
+GUIDED = 20_000
+"""Inputs for each reader that coverage guides."""
 
 
 @dataclass(frozen=True)
@@ -257,3 +263,24 @@ def test_damaged_inputs_are_read_or_refused(evaluated: Evaluated, tmp_path: Path
     assert slowest < 20, "an input that keeps a reader busy"
     print(done, refused, slowest)
     record("inputs", {"inputs": done, "readers": len(known), "refused": refused, "crashes": 0})
+
+
+@pytest.mark.slow
+def test_inputs_that_coverage_guides(evaluated: Evaluated, tmp_path: Path) -> None:
+    pytest.importorskip("atheris", reason="needs atheris: pip install atheris")
+    guided = Path(__file__).with_name("guided.py")
+    names = [name for name, reader in readers(evaluated, tmp_path / "names").items() if reader.share == 1.0]
+    for name in names:
+        arguments = [
+            evaluated.layout.place,
+            tmp_path / name.replace(" ", "-"),
+            name,
+            f"-runs={GUIDED}",
+            "-verbosity=0",
+        ]
+        (tmp_path / name.replace(" ", "-")).mkdir()
+        done = subprocess.run(
+            [sys.executable, guided, *map(str, arguments)], capture_output=True, text=True, timeout=3600
+        )
+        assert done.returncode == 0, (name, done.stdout[-2000:], done.stderr[-3000:])
+    record("guided inputs", {"inputs": GUIDED * len(names), "readers": len(names), "crashes": 0})
