@@ -94,8 +94,7 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
         with turn_to_write(target) as turn:
             if _is_there(target, manifest):  # the one whose turn it was has written it
                 return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
-            turn.check()
-            target.withdraw_manifest()
+            target.withdraw_manifest(turn)
             turn = Unfinished(target, turn)
             progress.start(f"copy {name}", manifest.size_bytes, "bytes")
             copied = _copy_files(source, target, manifest, turn, progress)

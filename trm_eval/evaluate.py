@@ -22,6 +22,7 @@ from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import replace_table, table_folder
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
+from trm_train.run.observe import written_steps
 from trm_train.run.record import RunRecord, read_record
 from trm_train.step.compile import use_compilation_cache
 
@@ -60,7 +61,7 @@ def evaluate_run(
         request = replace(request, limit=0)
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
     evaluation = evaluation_id(record, request, step, supervision_steps, dataset)
-    read_metrics(run)  # what is damaged is said before hours of inference
+    read_metrics(run, partial=True)  # what is damaged is said before hours of inference
     batches = infer(
         run,
         record,
@@ -103,7 +104,8 @@ def choose_step(run: Folder, checkpoint: str) -> int:
     if checkpoint == "last":
         return steps[-1]
     if checkpoint == "best":
-        metrics = [row for row in read_metrics(run).to_pylist() if row["split"] == "validation"]
+        metrics = read_metrics(run, written_steps(run)).to_pylist()
+        metrics = [row for row in metrics if row["split"] == "validation"]
         scored = [(row["exact_count"] / row["count"], row["step"]) for row in metrics if row["step"] in steps]
         if not scored:
             raise EvalError(
@@ -120,7 +122,8 @@ def choose_step(run: Folder, checkpoint: str) -> int:
 def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
     """Write what a run is and how its training went beside the results."""
     replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record)])
-    replace_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", read_metrics(run))
+    metrics = read_metrics(run, partial=True)  # the views over runs say what is missing
+    replace_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", metrics)
 
 
 def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:

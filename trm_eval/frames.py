@@ -10,6 +10,7 @@ from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.metrics.table import FOLDER, SCHEMA, SUM_OF, whole_parts
+from trm_train.run.observe import written_steps
 from trm_train.run.record import find_run, read_record
 
 EVALS_OF = "SELECT experiment, parts, part_digests FROM evals WHERE run = ? ORDER BY created_at"
@@ -59,7 +60,11 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
     """
     folder = find_run(resolve_root(root), run)
     read_record(folder)
-    paths = [path for path in checked_files(folder.within(FOLDER), whole_parts(folder)) if path is not None]
+    paths = [
+        path
+        for path in checked_files(folder.within(FOLDER), whole_parts(folder, written_steps(folder)))
+        if path is not None
+    ]
     if not paths:
         empty = pl.from_arrow(SCHEMA.empty_table())
         assert isinstance(empty, pl.DataFrame)

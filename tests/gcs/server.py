@@ -307,7 +307,8 @@ class Handler(BaseHTTPRequestHandler):
             "X-Goog-Generation": str(there.generation),
         }
         if self.store.states_hashes:
-            headers["X-Goog-Hash"] = f"crc32c={there.crc32c},md5={there.md5}"
+            headers["X-Goog-Hash"] = f"crc32c={there.crc32c}"
+            headers["x-goog-hash"] = f"md5={there.md5}"  # a header of its own, as GCS sends it
             headers["X-Goog-Stored-Content-Length"] = str(len(data))
         if match := re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", "")):
             size = len(data)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 
 import trm_data.storage.connection
@@ -17,6 +19,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
+from trm_data.storage.connection import stated_digest
 from trm_data.storage.objects import Bucket
 from trm_data.storage.root import Layout
 from trm_data.sync import sync_datasets
@@ -182,3 +185,28 @@ def test_credentials_that_cannot_be_used_are_an_error(
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     with pytest.raises(SpecError, match=r"GOOGLE_APPLICATION_CREDENTIALS=.*credentials.json: cannot be used"):
         Bucket("gs://bucket/trm")
+
+
+@pytest.mark.parametrize(
+    ("headers", "verdict"),
+    [
+        ([], None),
+        ([("X-Goog-Hash", "md5=XUFAKrxLKna5cZ2REBfFkg==")], True),
+        ([("x-goog-hash", "crc32c=mnG7TA=="), ("x-goog-hash", "md5=XUFAKrxLKna5cZ2REBfFkg==")], True),
+        ([("X-Goog-Hash", "crc32c=mnG7TA==, md5=AAAAAAAAAAAAAAAAAAAAAA==")], False),
+        ([("X-Goog-Hash", "crc32c=AAAAAA==")], False),
+        ([("X-Goog-Hash", "md5=!"), ("X-Goog-Stored-Content-Length", "4")], False),
+        ([("X-Goog-Stored-Content-Length", "5")], None),
+        ([("X-Goog-Stored-Content-Encoding", "gzip"), ("X-Goog-Hash", "md5=AAAA")], None),
+    ],
+)
+def test_what_an_answer_states_of_its_bytes(headers: list[tuple[str, str]], verdict: bool | None) -> None:
+    from multidict import CIMultiDict
+
+    assert stated_digest(CIMultiDict(headers)).fits(b"hello") is verdict
+
+
+def test_of_a_composed_object_the_crc32c_counts() -> None:
+    checksum = base64.b64encode(google_crc32c.Checksum(b"hello").digest()).decode()
+    assert stated_digest({"X-Goog-Hash": f"crc32c={checksum}"}).fits(b"hello") is True
+    assert stated_digest({"X-Goog-Hash": f"crc32c={checksum}"}).fits(b"hellp") is False

@@ -28,7 +28,7 @@ WHAT = {
     "sql": "SQL statements that try to change or to reach something",
     "inputs": "Damaged inputs given to readers of files",
     "guided inputs": "Inputs of the same readers that coverage guides (atheris)",
-    "failing bucket": "A bucket that fails 5% of its requests",
+    "failing bucket": "A bucket that fails a twentieth of its requests: 503, resets, lost, cut and changed answers",
 }
 """What each part of the harness does, in the order of the page."""
 

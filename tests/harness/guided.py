@@ -1,4 +1,4 @@
-"""Gives one reader inputs that coverage guides: python tests/harness/guided.py ROOT FOLDER READER [options of libFuzzer].
+"""Gives a reader inputs that coverage guides: python tests/harness/guided.py ROOT FOLDER READER [options of libFuzzer].
 
 Needs atheris (pip install atheris), which the test in `test_inputs` looks for. ROOT has a dataset `small` and one run.
 """

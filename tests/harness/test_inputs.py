@@ -24,6 +24,7 @@ from tests.trm_eval.conftest import Evaluated, evaluated
 from trm_data.card import card_problem
 from trm_data.encode.block import block_schema, decode_block
 from trm_data.errors import DataError
+from trm_data.export import export_dataset
 from trm_data.manifest import find_manifest, read_manifest
 from trm_data.named import names_of
 from trm_data.shards.naming import sidecar_path
@@ -36,6 +37,7 @@ from trm_data.sources.published import read_imported
 from trm_data.sources.sudoku import read_puzzles
 from trm_data.sources.table import read_table
 from trm_data.specs import SourceSpec, check_name
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root, store_of
 from trm_data.storage.store import check_inside
 from trm_eval.errors import EvalError
@@ -63,7 +65,17 @@ TOKENS = (
     b"\xff",
     b"../",
 )
-TOKENS += (b"[" * 200, b"9" * 40, "ü".encode(), b"\xed\xa0\x80", b"true", b"#", b"\xef\xbb\xbf", b"1" * 5000)
+TOKENS += (
+    b"[" * 200,
+    b"[" * 100_000,
+    b"9" * 40,
+    "ü".encode(),
+    b"\xed\xa0\x80",
+    b"true",
+    b"#",
+    b"\xef\xbb\xbf",
+    b"1" * 5000,
+)
 
 
 GUIDED = 20_000
@@ -134,6 +146,9 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
     at = layout.runs.within(run.folder.path.removeprefix("runs/"))
     record_at = f"root/{at.path}"
     status = Path(run.folder.uri("status.json")).read_bytes()
+    for npy in ("npy", "arrays"):
+        export_dataset(run.layout, "small", folder / npy, "npy")
+    array = folder / "arrays" / "train" / "all__inputs.npy"
     question = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
     answer = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
     maze_question, maze_answer = "S" + " " * 7 + "G", "S" + "o" * 7 + "G"
@@ -173,6 +188,16 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
             Path(run.folder.uri("config.json")).read_bytes(),
             through(f"{record_at}/config.json", lambda: find_record(at)),
         ),
+        "run record, format 1": Reader(
+            _without_digest(run), through(f"{record_at}/config.json", lambda: find_record(at))
+        ),
+        "run record, digested anew": Reader(
+            _without_digest(run),
+            _digested_anew(through(f"{record_at}/config.json", lambda: find_record(at)), 2),
+        ),
+        "run status, digested anew": Reader(
+            status, _digested_anew(through(f"{record_at}/status.json", lambda: read_status(at)))
+        ),
         "run status": Reader(status, through(f"{record_at}/status.json", lambda: read_status(at))),
         "metric part": Reader(
             metrics, lambda content: of_today(pq.read_table(pa.BufferReader(content))), 0.2
@@ -204,14 +229,40 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
             ),
         ),
         "npy layout": Reader(
-            json.dumps({"seq_len": 4, "vocab_size": 11, "sets": ["all"]}).encode(),
+            (folder / "npy" / "train" / "dataset.json").read_bytes(),
             through("npy/train/dataset.json", lambda: read_imported(folder / "npy")),
             0.3,
+        ),
+        "npy array": Reader(
+            array.read_bytes(),
+            through("arrays/train/all__inputs.npy", lambda: read_imported(folder / "arrays")),
+            0.1,
         ),
         "name": Reader(
             b"sudoku-extreme-1k-aug-1000", lambda content: _names(content.decode("utf-8", "surrogateescape"))
         ),
     }
+
+
+def _without_digest(run: Evaluated) -> bytes:
+    """The record of a run as format 1 had it."""
+    value = json.loads(Path(run.folder.uri("config.json")).read_bytes())
+    del value["digest"]
+    return json.dumps({**value, "format_version": 1}).encode()
+
+
+def _digested_anew(read: Callable[[bytes], object], version: int | None = None) -> Callable[[bytes], object]:
+    """Give a changed file the digest that it would have, so that what lies behind the digest is read."""
+
+    def reader(content: bytes) -> object:
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(content)
+            if isinstance(value, dict):
+                value |= {} if version is None else {"format_version": version}
+                content = json.dumps(with_digest(value)).encode("utf-8", "surrogatepass")
+        return read(content)
+
+    return reader
 
 
 def _names(text: str) -> None:
@@ -245,7 +296,7 @@ def test_damaged_inputs_are_read_or_refused(evaluated: Evaluated, tmp_path: Path
     total = sum(reader.share for reader in known.values())
     draws, refused, done, slowest = random.Random(inputs), 0, 0, 0.0
     for name, reader in known.items():
-        reader.read(reader.seed) if name != "npy layout" else None
+        reader.read(reader.seed)
         expected = METRICS_EXPECTED if name == "metric part" else EXPECTED
         for _ in range(-(-int(inputs * reader.share) // int(total))):
             content = damaged(reader.seed, draws)

@@ -100,8 +100,7 @@ def build_dataset(
             assert found is not None
             seconds = time.perf_counter() - begun
             return BuildResult(found, folder.here, folder.place, unchanged=True, seconds=seconds)
-        turn.check()
-        folder.withdraw_manifest()
+        folder.withdraw_manifest(turn)
         turn = Unfinished(folder, turn)
         folder.remove_temporary()
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)

@@ -16,10 +16,11 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TypeVar
 
@@ -108,7 +109,7 @@ class LocalEngine:
         pool = self._pool = self._pool or _Pool(self.workers)
         try:
             futures = pool.submit(task, items)
-            for future in _watched(futures):
+            for future in _watched(futures, pool.workers):
                 _told(future.result(), done)
             return [future.result() for future in futures]
         except BrokenProcessPool as error:
@@ -133,7 +134,9 @@ class LocalEngine:
             pool.end(at_once=at_once)
 
 
-def _watched(futures: Sequence[Future[R]]) -> Generator[Future[R], None, None]:
+def _watched(
+    futures: Sequence[Future[R]], workers_now: Callable[[], list[BaseProcess]]
+) -> Generator[Future[R], None, None]:
     """Futures as they end, as long as some worker does something.
 
     Raises:
@@ -144,7 +147,7 @@ def _watched(futures: Sequence[Future[R]]) -> Generator[Future[R], None, None]:
     while waiting:
         ended, waiting = wait_for(waiting, LOOK_S, FIRST_COMPLETED)
         yield from ended
-        workers = multiprocessing.active_children()
+        workers = workers_now()
         spent = sum(_computed_s(worker.pid) for worker in workers)
         still = still + 1 if not ended and workers and spent == before else 0
         before = spent
@@ -175,7 +178,13 @@ class _Pool:
         context = _Context()
         # The first start waits for the server; an interrupt meanwhile does no harm to this process.
         first = context.Process(target=_nothing)
-        first.start()
+        try:
+            first.start()
+        except (EOFError, ConnectionError) as error:
+            raise ScarceError(
+                "the process that starts the workers was ended from outside (out of memory?); build again, with "
+                "--workers 1 if memory is short"
+            ) from error
         first.join()
         self._told, self._telling = context.Pipe(duplex=False)
         self._executor = ProcessPoolExecutor(
@@ -188,10 +197,16 @@ class _Pool:
     def submit(self, task: Callable[[T], R], items: Sequence[T]) -> list[Future[R]]:
         return [self._executor.submit(task, item) for item in items]
 
+    def workers(self) -> list[BaseProcess]:
+        """The processes that work now."""
+        processes: dict[int, BaseProcess] | None = getattr(self._executor, "_processes", None)
+        return list((processes or {}).values())
+
     def end(self, *, at_once: bool) -> None:
         if at_once:
             self._telling.send_bytes(b"end")  # nobody reads it, so every worker sees it
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        with suppress(RuntimeError):  # its thread could not be started, so there is nothing to wait for
+            self._executor.shutdown(wait=True, cancel_futures=True)
         self._telling.close()
         self._told.close()
 
@@ -242,7 +257,10 @@ def _start_server(warm: str = "") -> None:
     try:
         modules = ",".join([*IMPORTED_BY_WORKERS, *([warm] if warm else [])])
         multiprocessing.set_forkserver_preload([preload.__name__])
-        with _no_script(), _environment(SERVER_ENVIRONMENT | {preload.MODULES: modules}):
+        with (
+            _no_script(),
+            _environment(SERVER_ENVIRONMENT | {preload.MODULES: modules, preload.PARENT: str(os.getpid())}),
+        ):
             forkserver.ensure_running()
     except OSError as error:
         if "path too long" not in str(error):

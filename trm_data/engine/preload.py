@@ -13,12 +13,14 @@ from types import FrameType
 
 MODULES = "TRM_PRELOAD"
 """Environment variable: what to import, with commas between."""
+PARENT = "TRM_PRELOAD_FOR"
+"""Environment variable: the process that started the server, which may be gone before the server is up."""
 LOOK_S = 0.2
 
 
 def _import_all() -> None:
     """Import the modules; look for the parent meanwhile, with a timer, for a server that forks has no threads."""
-    parent = os.getppid()
+    parent = int(os.environ[PARENT])
 
     def look(signum: int, frame: FrameType | None) -> None:
         if os.getppid() != parent:

@@ -86,9 +86,9 @@ class BucketStore(Store):
         return self._bucket.read(name)
 
     @override
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, check: Check = no_check) -> None:
         """What was being written under this name here is superseded."""
-        self._bucket.write(name, content)
+        self._bucket.write(name, content, check)
         self.working(name).unlink(missing_ok=True)
 
     @override
@@ -96,10 +96,13 @@ class BucketStore(Store):
         return self._bucket.create(name, content)
 
     @override
-    def delete(self, name: str) -> bool:
+    def delete(self, name: str, check: Check = no_check) -> bool:
         """The very object that is there now."""
         there = self._bucket.stat(name)
-        return there is not None and self._bucket.delete(name, there.generation)
+        if there is None:
+            return False
+        check()
+        return self._bucket.delete(name, there.generation)
 
     @override
     def delete_folder(self, folder: str, names: Iterable[str] = (), check: Check = no_check) -> None:

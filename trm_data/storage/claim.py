@@ -119,9 +119,10 @@ def _acquire(bucket: Bucket, path: str, machine: str, what: str) -> str:
         there = bucket.stat(path)
         if there is None:
             continue
-        if created:
+        found = bucket.read(path)
+        if created and found == content:  # else this process stood still, and another took over
             return there.generation
-        holder = _holder(bucket.read(path))
+        holder = _holder(found)
         mark = (there.generation, there.metageneration)
         if _is_ours(holder, machine) or _is_dead(holder):
             bucket.delete(path, there.generation)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import hashlib
 import json
 import logging
 import os
 import random
 import threading
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from trm_data.errors import SpecError
 
@@ -26,10 +28,12 @@ SILENCE_S = 20.0
 """A connection that says nothing for so long is given up and the request sent again."""
 PATIENCE_S = 30.0
 """A request is given up when so much time was spent in waiting for answers that did not come, and between tries."""
+SLOWEST_BYTES = 65_536
+"""Of an upload in a second: one that is slower is taken for one that nobody reads."""
 FIRST_WAIT_S = 1.0
 """Before the second try; before each further one twice as long."""
 PASSING = (401, 408, 429, 500, 502, 503, 504)
-"""Answers that may be others a moment later; 401 where credentials have just run out."""
+"""Answers that may be others a moment later; 401 once, with credentials that are renewed."""
 
 MESSAGE_CHARACTERS = 300
 """Of an answer, in an error."""
@@ -68,6 +72,14 @@ class GaveUpError(Exception):
         self.code = getattr(last, "code", None)
 
 
+class Answer(NamedTuple):
+    """What a bucket answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 class Connection:
     """The way to buckets of this process: one for all threads.
 
@@ -92,7 +104,7 @@ class Connection:
         document: object = None,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
-    ) -> tuple[Mapping[str, str], bytes]:
+    ) -> Answer:
         """Send a request, again after faults that pass.
 
         Args:
@@ -104,25 +116,28 @@ class Connection:
             headers: Of the request.
             query: Parameters.
 
-        Returns:
-            Headers and body of the answer.
-
         Raises:
             FileNotFoundError: There is no such bucket or object.
             FileExistsError: A condition of the request does not hold.
             GaveUpError: It failed for good.
         """
+        size = len(content or b"")
 
-        async def once() -> tuple[Mapping[str, str], bytes]:
-            async with self._send(method, path, names, headers, query, data=content, json=document) as answer:
+        async def once() -> Answer:
+            async with self._send(
+                method, path, names, headers, query, size, data=content, json=document
+            ) as answer:
                 body = await answer.read()
                 _check_status(answer.status, body, str(answer.url))
-                return answer.headers, body
+                _check_no_page(answer.headers)
+                return Answer(answer.status, answer.headers, body)
 
-        return self._run(once)
+        return self._run(once, brief=size <= SLOWEST_BYTES)
 
     def download(self, path: str, *names: str, target: Path) -> None:
         """Write the bytes of an object to a file, again from its beginning after faults that pass.
+
+        What arrives is compared with what the bucket states of it; what is the same twice is what the bucket holds.
 
         Raises:
             FileNotFoundError: There is no such bucket or object.
@@ -130,15 +145,24 @@ class Connection:
             OSError: The file cannot be written.
         """
 
+        seen: list[str] = []
+
         async def once() -> None:
             async with self._send("GET", path, names, None, {"alt": "media"}) as answer:
                 if answer.status >= 400:
                     _check_status(answer.status, await answer.read(), str(answer.url))
+                _check_no_page(answer.headers)
+                stated = stated_digest(answer.headers)
                 with target.open("wb") as file:
                     async for data in answer.content.iter_chunked(1 << 19):
                         file.write(data)
+                        stated.update(data)
+                found = stated.arrived()
+                if stated.differs() and found not in seen:
+                    seen.append(found)
+                    raise OtherBytesError("other bytes arrived than the bucket says")
 
-        self._run(once)
+        self._run(once, brief=False)
 
     def upload_url(self, bucket: str) -> str:
         """Where objects of a bucket are uploaded to."""
@@ -151,6 +175,7 @@ class Connection:
         names: tuple[str, ...],
         headers: Mapping[str, str] | None,
         query: Mapping[str, str] | None,
+        size: int = 0,
         **body: Any,
     ) -> Any:
         opened = self._filesystem
@@ -159,11 +184,12 @@ class Connection:
             opened._format_path(path, names),
             params=opened._get_params(query or {}),
             headers=opened._get_headers(headers),
-            timeout=_limits(),
+            timeout=_limits(size),
             **body,
         )
 
-    def _run(self, once: Callable[[], Awaitable[T]]) -> T:
+    def _run(self, once: Callable[[], Awaitable[T]], *, brief: bool) -> T:
+        """Try until it succeeds or patience ends; of what is not brief the time in which bytes moved does not count."""
         from fsspec.asyn import sync
 
         async def patiently() -> T:
@@ -171,21 +197,97 @@ class Connection:
             begun, spent, wait, tries = loop.time(), 0.0, FIRST_WAIT_S, 0
             while True:
                 tries += 1
+                started = loop.time()
                 try:
                     await self._filesystem._set_session()
+                    await asyncio.wait_for(
+                        asyncio.to_thread(self._filesystem.credentials.maybe_refresh), SILENCE_S
+                    )
                     return await once()
                 except (FileNotFoundError, FileExistsError):
                     raise
                 except _request_errors() as error:
-                    if isinstance(error, TimeoutError):
+                    if brief:
+                        spent += loop.time() - started
+                    elif isinstance(error, TimeoutError):
                         spent += SILENCE_S
-                    if spent >= PATIENCE_S or not _may_pass(error):
+                    refused = getattr(error, "code", None) == 401 and not self._renew(tries)
+                    if spent >= PATIENCE_S or refused or not _may_pass(error):
                         raise GaveUpError(tries, loop.time() - begun, error) from error
                 await asyncio.sleep(wait * random.uniform(0.8, 1.0))
                 spent, wait = spent + wait, 2 * wait
 
         answer: Any = sync(self._filesystem.loop, patiently)
         return answer
+
+    def _renew(self, tries: int) -> bool:
+        """Have the credentials renewed before the next try, once; whether there are any."""
+        if self.anonymous or tries > 1:
+            return False
+        with suppress(AttributeError):
+            self._filesystem.credentials.credentials.token = None
+        return True
+
+
+class OtherBytesError(Exception):
+    """An answer that was changed on its way, or that does not have the digest that the bucket states."""
+
+
+class StatedDigest:
+    """Length and digest that an answer states of an object's bytes, and those of the bytes that arrive.
+
+    Args:
+        size: Length, if it is stated.
+        name: Of the digest, `md5`, or `crc32c` for objects that were put together from others; empty for none.
+        digest: As it is stated.
+    """
+
+    def __init__(self, size: int | None, name: str, digest: bytes) -> None:
+        self._size, self._name, self._digest, self._count = size, name, digest, 0
+        self._sum: Any = hashlib.md5(usedforsecurity=False)
+        if name == "crc32c":
+            import google_crc32c
+
+            self._sum = google_crc32c.Checksum()
+
+    def update(self, content: bytes) -> None:
+        """More bytes arrived."""
+        self._sum.update(content)
+        self._count += len(content)
+
+    def arrived(self) -> str:
+        """The digest of what arrived."""
+        return f"{self._count} {self._sum.digest().hex()}"
+
+    def differs(self) -> bool:
+        """Whether what arrived is not what was stated."""
+        if self._size is not None and self._size != self._count:
+            return True
+        return bool(self._name) and self._sum.digest() != self._digest
+
+    def fits(self, content: bytes) -> bool | None:
+        """Whether a whole content is what was stated; None where nothing was stated of it."""
+        self.update(content)
+        if self.differs():
+            return False
+        return True if self._name else None
+
+
+def stated_digest(headers: Mapping[str, str]) -> StatedDigest:
+    """What an answer states of an object's bytes; nothing of one that is stored compressed and arrives as it was."""
+    getall: Callable[[str, list[str]], list[str]] | None = getattr(headers, "getall", None)
+    lines = getall("X-Goog-Hash", []) if getall is not None else [headers.get("X-Goog-Hash", "")]
+    parts = [part.strip() for line in lines for part in line.split(",")]
+    stated = dict(part.split("=", 1) for part in parts if "=" in part)
+    size = headers.get("X-Goog-Stored-Content-Length", "")
+    if headers.get("X-Goog-Stored-Content-Encoding", "identity") != "identity":
+        return StatedDigest(None, "", b"")
+    name = next((name for name in ("md5", "crc32c") if name in stated), "")
+    try:
+        digest = b64decode(stated.get(name, ""), validate=True)
+    except ValueError:
+        name, digest = "", b""
+    return StatedDigest(int(size) if size.isdecimal() else None, name, digest)
 
 
 def connection() -> Connection:
@@ -246,11 +348,12 @@ def unreachable(error: BaseException) -> bool:
     return False
 
 
-def _limits() -> Any:
-    """How long a connection may say nothing."""
+def _limits(size: int = 0) -> Any:
+    """How long a connection may say nothing, and how long it may take to send so many bytes."""
     from aiohttp import ClientTimeout
 
-    return ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
+    total = CONNECT_S + 2 * SILENCE_S + size / SLOWEST_BYTES if size else None
+    return ClientTimeout(total=total, connect=CONNECT_S, sock_connect=CONNECT_S, sock_read=SILENCE_S)
 
 
 def _leave_out_grpc() -> None:
@@ -340,6 +443,20 @@ def _check_status(status: int, body: bytes, url: str) -> None:
     raise RefusedError(status, " ".join(message.split())[:MESSAGE_CHARACTERS])
 
 
+def _check_no_page(headers: Mapping[str, str]) -> None:
+    """An answer comes from a bucket, and is no page that something between here and there answers with.
+
+    Raises:
+        RefusedError: It is a page.
+    """
+    if headers.get("Content-Type", "").startswith("text/html") and not any(
+        name.lower().startswith("x-goog-") for name in headers
+    ):
+        raise RefusedError(
+            200, "the answer is a web page and none of a bucket; is a proxy or a login page in between?"
+        )
+
+
 def _request_errors() -> tuple[type[BaseException], ...]:
     """What sending a request, or finding credentials for it, raises; errors of a disk are not among them."""
     from aiohttp import ClientError
@@ -349,6 +466,7 @@ def _request_errors() -> tuple[type[BaseException], ...]:
 
     return (
         RefusedError,
+        OtherBytesError,
         ClientError,
         ConnectionError,
         TimeoutError,
@@ -371,5 +489,5 @@ def _may_pass(error: BaseException) -> bool:
         return bool(retryable)
     if isinstance(error, InvalidURL):
         return False
-    passing = (ClientError, ConnectionError, TimeoutError, TransportError)
+    passing = (ClientError, ConnectionError, TimeoutError, TransportError, OtherBytesError)
     return isinstance(error, passing) or getattr(error, "code", None) in PASSING

@@ -112,16 +112,15 @@ class DatasetFolder(Folder):
     def publish_note(self, file: str, content: bytes, check: Check = no_check) -> None:
         """Write a small file that no manifest names, such as a sidecar, unless it is there."""
         if self.read(file) != content:
-            check()
-            self.write(file, content)
+            self.write(file, content, check)
 
     def publish_manifest(self, content: bytes) -> bool:
         """Write the manifest: from now on there is the dataset; False if there is another one, which stays."""
         return self.store.create(f"{self.path}/{MANIFEST}", content)
 
-    def withdraw_manifest(self) -> None:
+    def withdraw_manifest(self, turn: Turn) -> None:
         """Remove the manifest: from now on there is no dataset, only files that a build may use again."""
-        self.delete(MANIFEST)
+        self.delete(MANIFEST, turn.check)
 
     def remove_temporary(self) -> None:
         """Remove what killed builds were writing on this machine."""
@@ -138,8 +137,7 @@ class DatasetFolder(Folder):
         self.remove_temporary()
         for file in self.names("*"):
             if FILE_PATTERN.fullmatch(file.removesuffix(".json")) and file not in wanted:
-                check()
-                self.delete(file)
+                self.delete(file, check)
         for path in {*self.here.glob("*.array_record"), *self.here.glob("*.array_record.json")}:
             if path.name not in wanted:
                 path.unlink(missing_ok=True)
@@ -155,7 +153,7 @@ class DatasetFolder(Folder):
             files: What its manifest names, in case a bucket's listing is behind.
             turn: The right to write there.
         """
-        self.withdraw_manifest()
+        self.withdraw_manifest(turn)
         check = Unfinished(self, turn).check
         self.store.delete_folder(self.path, [self._name(file) for file in files], check)
 

@@ -80,8 +80,9 @@ class LocalStore(Store):
             return None
 
     @override
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, check: Check = no_check) -> None:
         path = self._path(name)
+        check()
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content)
 
@@ -100,7 +101,8 @@ class LocalStore(Store):
         return True
 
     @override
-    def delete(self, name: str) -> bool:
+    def delete(self, name: str, check: Check = no_check) -> bool:
+        check()
         try:
             self._path(name).unlink()
         except (FileNotFoundError, NotADirectoryError):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.errors import BucketError, BuildError
-from trm_data.storage.connection import GaveUpError, connection
+from trm_data.storage.connection import Answer, GaveUpError, connection, stated_digest
 from trm_data.storage.store import Check, check_inside, no_check
 
 ATTEMPTS = 4
@@ -30,6 +30,8 @@ CHUNK_BYTES = 16 * 2**20
 """Of an upload, in one request; a multiple of 256 KiB."""
 SMALL_BYTES = 5 * 2**20
 """Files below this are uploaded in one request."""
+UNFINISHED = 308
+"""Status of an upload in parts of which more is to come."""
 NO_GENERATION = "0"
 """As a condition: only where there is no such object."""
 
@@ -95,10 +97,10 @@ class Bucket:
         while len(seen) < ATTEMPTS:
             try:
                 with self._reported(f"read {path}"):
-                    headers, content = self._ask("GET", path, query={"alt": "media"})
+                    _, headers, content = self._ask("GET", path, query={"alt": "media"})
             except FileNotFoundError:
                 return None
-            arrived = _arrived(headers, content)
+            arrived = stated_digest(headers).fits(content)
             if arrived or (arrived is None and content in seen):
                 return content
             seen.append(content)
@@ -110,7 +112,7 @@ class Bucket:
         )
 
     def download(self, path: str, target: Path) -> bool:
-        """Write an object to a file; False if there is none. What arrived is for the caller to check.
+        """Write an object to a file; False if there is none. Whether it is the right one is for the caller to check.
 
         Raises:
             BucketError: The bucket cannot be reached, or refuses.
@@ -131,7 +133,7 @@ class Bucket:
         """
         try:
             with self._reported(f"look at {path}"):
-                return self._stored(json.loads(self._ask("GET", path)[1]))
+                return self._stored(json.loads(self._ask("GET", path).body))
         except FileNotFoundError:
             return None
 
@@ -151,8 +153,11 @@ class Bucket:
             asked["matchGlob"] = self._prefix + folder + pattern
         while True:
             with self._reported(f"list {folder}", missing=True):
-                page = json.loads(self._connection.ask("GET", "b/{}/o", self._bucket, query=asked)[1])
-                found += [self._stored(item) for item in page.get("items", [])]
+                page = json.loads(self._connection.ask("GET", "b/{}/o", self._bucket, query=asked).body)
+                items = [
+                    item for item in page.get("items", []) if not item["name"].endswith("/")
+                ]  # folders of others
+                found += [self._stored(item) for item in items]
                 if "nextPageToken" not in page:
                     return sorted(found, key=lambda item: item.path)
                 asked["pageToken"] = page["nextPageToken"]
@@ -190,7 +195,9 @@ class Bucket:
         query = {"uploadType": "media", "name": self._object(path), "ifGenerationMatch": generation}
         try:
             with self._reported(f"write {path}", missing=True):
-                self._post(content, query)
+                written = self._stored(json.loads(self._post(content, query).body))
+                if written.md5 != hashlib.md5(content, usedforsecurity=False).hexdigest():
+                    raise ValueError(f"it stored other bytes than were sent, of md5 {written.md5!r}")
         except FileExistsError:
             # Perhaps by ourselves: an answer that was lost on the way looks the same.
             return self.read(path) == content
@@ -237,7 +244,8 @@ class Bucket:
         condition = {} if generation is None else {"ifGenerationMatch": generation}
         try:
             with self._reported(f"delete {path}"):
-                self._ask("DELETE", path, query=condition)
+                if self._ask("DELETE", path, query=condition).body.strip():
+                    raise ValueError("something else was said than that it is deleted")
         except (FileNotFoundError, FileExistsError):  # the latter is the failed condition
             return False
         return True
@@ -251,7 +259,8 @@ class Bucket:
         changed = {"metadata": {"note": note}}
         try:
             with self._reported(f"touch {path}"):
-                self._ask("PATCH", path, document=changed, query={"ifGenerationMatch": generation})
+                asked = {"ifGenerationMatch": generation}
+                self._stored(json.loads(self._ask("PATCH", path, document=changed, query=asked).body))
         except (FileNotFoundError, FileExistsError):
             return False
         return True
@@ -291,10 +300,8 @@ class Bucket:
         asked = {"uploadType": "resumable", "name": self._object(path), "ifGenerationMatch": NO_GENERATION}
         url = self._connection.upload_url(self._bucket)
         kind = {"X-Upload-Content-Type": "application/octet-stream"}
-        headers, _ = self._connection.ask(
-            "POST", url, document={"metadata": notes}, headers=kind, query=asked
-        )
-        location, begin = headers["Location"], 0
+        started = self._connection.ask("POST", url, document={"metadata": notes}, headers=kind, query=asked)
+        location, begin, stood_still = started.headers["Location"], 0, 0
         with source.open("rb") as file:
             while begin < size:
                 check()
@@ -302,21 +309,26 @@ class Bucket:
                 content = file.read(CHUNK_BYTES)
                 about = {"Content-Range": f"bytes {begin}-{begin + len(content) - 1}/{size}"}
                 try:
-                    headers, _ = self._connection.ask("PUT", location, content=content, headers=about)
+                    answer = self._connection.ask("PUT", location, content=content, headers=about)
                 except FileNotFoundError as error:
                     raise _ForgottenUploadError from error
                 except GaveUpError as error:
                     if error.code == 410:
                         raise _ForgottenUploadError from error
                     raise
-                kept = re.fullmatch(r"bytes=0-(\d+)", headers.get("Range", ""))
-                begin = int(kept[1]) + 1 if kept else begin + len(content)
+                if answer.status != UNFINISHED:
+                    return
+                kept = re.fullmatch(r"bytes=0-(\d+)", answer.headers.get("Range", ""))
+                before, begin = begin, int(kept[1]) + 1 if kept else 0
+                stood_still = stood_still + 1 if begin <= before else 0
+                if stood_still > ATTEMPTS:
+                    raise _ForgottenUploadError
 
     def _post(
         self, content: bytes, query: Mapping[str, str], headers: Mapping[str, str] | None = None
-    ) -> None:
+    ) -> Answer:
         url = self._connection.upload_url(self._bucket)
-        self._connection.ask("POST", url, content=content, headers=headers, query=query)
+        return self._connection.ask("POST", url, content=content, headers=headers, query=query)
 
     def _no_bucket(self) -> BucketError:
         return BucketError(f"{self.url}: there is no bucket {self._bucket}, or you may not see it")
@@ -326,7 +338,7 @@ class Bucket:
 
     def _ask(
         self, method: str, path: str, *, document: object = None, query: Mapping[str, str] | None = None
-    ) -> tuple[Mapping[str, str], bytes]:
+    ) -> Answer:
         names = (self._bucket, self._object(path))
         return self._connection.ask(method, "b/{}/o/{}", *names, document=document, query=query)
 
@@ -365,7 +377,7 @@ class Bucket:
             if error.errno in (errno.ENOSPC, errno.EDQUOT) or isinstance(error, FileExistsError):
                 raise
             raise BucketError(f"{self.url}: could not {what} ({error})") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise BucketError(
                 f"{self.url}: could not {what}: the answer is none of a bucket ({reason}); is something between here "
@@ -375,23 +387,6 @@ class Bucket:
 
 class _ForgottenUploadError(Exception):
     """The bucket has forgotten an upload in parts, as it may."""
-
-
-def _arrived(headers: Mapping[str, str], content: bytes) -> bool | None:
-    """Whether an answer has the length and the digest that the bucket states; None where it states none."""
-    size = headers.get("X-Goog-Stored-Content-Length", str(len(content)))
-    stated = dict(
-        part.strip().split("=", 1) for part in headers.get("X-Goog-Hash", "").split(",") if "=" in part
-    )
-    if size != str(len(content)):
-        return False
-    if "md5" in stated:
-        return b64decode(stated["md5"]) == hashlib.md5(content, usedforsecurity=False).digest()
-    if "crc32c" in stated:  # of an object that was put together from others
-        import google_crc32c
-
-        return b64decode(stated["crc32c"]) == google_crc32c.Checksum(content).digest()
-    return None
 
 
 def _checked_md5(path: Path, sha256: str) -> tuple[int, str]:

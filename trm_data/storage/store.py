@@ -93,16 +93,16 @@ class Store(Protocol):
         """A small file; None if there is none."""
         ...
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a small file whole, in the place of one that is there."""
+    def write(self, name: str, content: bytes, check: Check = no_check) -> None:
+        """Write a small file whole, in the place of the very one that was there before `check`."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a small file whole if there is none; False if there is one with other bytes, which stays."""
         ...
 
-    def delete(self, name: str) -> bool:
-        """Delete a file; whether it was there. One that another writer has replaced meanwhile stays."""
+    def delete(self, name: str, check: Check = no_check) -> bool:
+        """Delete a file; whether it was there. One that another writer has replaced since before `check` stays."""
         ...
 
     def delete_folder(self, folder: str, names: Iterable[str] = (), check: Check = no_check) -> None:
@@ -251,13 +251,13 @@ class Folder:
         """A small file of the folder; None if there is none."""
         return self.store.read(f"{self.path}/{name}")
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, check: Check = no_check) -> None:
         """Write a small file whole, in the place of one that is there."""
-        self.store.write(f"{self.path}/{name}", content)
+        self.store.write(f"{self.path}/{name}", content, check)
 
-    def delete(self, name: str) -> bool:
+    def delete(self, name: str, check: Check = no_check) -> bool:
         """Delete a file; whether it was there."""
-        return self.store.delete(f"{self.path}/{name}")
+        return self.store.delete(f"{self.path}/{name}", check)
 
     def names(self, pattern: str = "**") -> list[str]:
         """Files below this folder by their names in it, sorted; see `Store.names` for the pattern."""

@@ -14,7 +14,7 @@ from trm_data.storage.store import Folder
 from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import config_to_json
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
-from trm_train.run.observe import read_status
+from trm_train.run.observe import read_status, written_steps
 from trm_train.run.record import RunRecord, read_records
 
 
@@ -67,10 +67,11 @@ def live_parts(
     parts: list[tuple[str, str, str]] = []
     problems: list[str] = []
     with ThreadPoolExecutor(layout.store.at_a_time) as pool:
-        names_of_runs = list(pool.map(lambda run: (part_names(run[0]), read_status(run[0])), runs))
-    for (folder, record), (names, status) in zip(runs, names_of_runs, strict=True):
-        ended = status is not None and status.state in ("finished", "stopped")
-        if steps := missing_steps(names, status.step if status is not None and ended else 0):
+        # The status first: one that is read later may tell of parts that were not there yet.
+        written = list(pool.map(lambda run: written_steps(run[0]), runs))
+        names_of_runs = list(pool.map(lambda run: part_names(run[0]), runs))
+    for (folder, record), last, names in zip(runs, written, names_of_runs, strict=True):
+        if steps := missing_steps(names, last):
             problems.append(
                 f"{record.run}: the metrics of steps {steps} are missing: a part in {folder.where(FOLDER)} is gone"
             )

@@ -43,7 +43,7 @@ TableFile = tuple[str, str, str]
 WORDS = {"runs": "", "train_metrics": "train_metrics", "evals": "", "predictions": "predict"}
 """What stands in the name of every view over a table; no word where the table is small."""
 
-SHOW_COMMENTS = ("duckdb_", "comment", "information_schema")
+SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_")
 """A query that has none of these words sees no comments, and need not wait for them: they take longer than all else."""
 
 WHICH_EVALUATION = (
@@ -246,7 +246,7 @@ def _open_tables(
         folder = results.within("predictions")
         tables["predictions_files"], gone = _dataset("predictions", folder, found, again=again)
         missing += gone
-        if not missing:
+        if not missing and not gaps:
             break
     return tables, missing + gaps
 

@@ -84,7 +84,7 @@ class MetricTable:
         self.rows_loaded = 0
         self.seconds = 0.0
         self.folder.store.remove_temporary(self.folder.path)
-        for part in part_names(run):
+        for part in reversed(part_names(run)):  # so that whoever reads meanwhile finds no gap
             if _last_step(part) > start_step:
                 self.folder.delete(part)
         if start_step:
@@ -135,32 +135,40 @@ def missing_steps(parts: Sequence[str], last: int = 0) -> str:
     return ", ".join(gaps)
 
 
-def whole_parts(run: Folder) -> list[str]:
+def whole_parts(run: Folder, last: int = 0) -> list[str]:
     """As `part_names`, of all steps.
+
+    Args:
+        run: The run's folder.
+        last: Step up to which the run says that its metrics are written.
 
     Raises:
         CorruptFileError: A part is gone.
     """
     names = part_names(run)
-    if steps := missing_steps(names):
+    if steps := missing_steps(names, last):
         raise CorruptFileError(
             f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is gone; put it back"
         )
     return names
 
 
-def read_metrics(run: Folder, *, partial: bool = False) -> pa.Table:
+def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Table:
     """All rows of a run's metric table, by step.
 
     Args:
         run: The run's folder.
+        last: Step up to which the run says that its metrics are written.
         partial: Also where a part is gone.
 
     Raises:
         CorruptFileError: A part has other bytes than were written, or is gone.
     """
-    names = part_names(run) if partial else whole_parts(run)
-    paths = [path for path in checked_files(run.within(FOLDER), names) if path is not None]
+    names = part_names(run) if partial else whole_parts(run, last)
+    found = checked_files(run.within(FOLDER), names)
+    paths = [path for path in found if path is not None]
+    if len(paths) < len(names) and not partial:
+        raise CorruptFileError(f"{run.where(FOLDER)}: {names[found.index(None)]} is gone; put it back")
     tables: list[pa.Table] = []
     for path in paths:
         try:

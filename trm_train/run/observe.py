@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, get_args
 
-from trm_data.storage.atomic import json_bytes
+from trm_data.storage.atomic import json_bytes, with_digest
 from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
 from trm_train.metrics.table import MetricTable
@@ -254,7 +254,7 @@ class Observer:
                 name = f"{LOGS}/worker-0-{self._started_at.replace(':', '')}-{self._parts:06d}.log"
                 self._folder.write(name, "".join(lines).encode())
                 self._parts += 1
-            self._folder.write(STATUS_FILE, json_bytes(asdict(status)))
+            self._folder.write(STATUS_FILE, json_bytes(with_digest(asdict(status))))
 
         return write
 
@@ -263,17 +263,27 @@ class Observer:
 
 
 def read_status(folder: Folder) -> Status | None:
-    """The status of a run; None where there is none, or none that this version can read."""
+    """The status of a run; None where there is none, or none that was written so and that this version can read."""
     content = folder.read(STATUS_FILE)
     if content is None:
         return None
     try:
-        status = Status(**json.loads(content))
+        value = json.loads(content)
+        if "digest" in value and with_digest(value) != value:
+            return None
+        value.pop("digest", None)
+        status = Status(**value)
         if datetime.fromisoformat(status.heartbeat).tzinfo is None:
             return None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     return status if _is_plain(status) else None
+
+
+def written_steps(folder: Folder) -> int:
+    """The step up to which a run that has ended says that its metrics are written; 0 where it may be going on."""
+    status = read_status(folder)
+    return status.step if status is not None and status.state != "running" else 0
 
 
 def _is_plain(status: Status) -> bool:

@@ -161,7 +161,7 @@ def find_record(folder: Folder) -> RunRecord | None:
         record = RunRecord(**value)
         _check_record(record, folder, where)
         return extend_record(record, extended_to)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{where}: is no record of a run ({error})") from error
 
 

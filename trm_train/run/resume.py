@@ -82,9 +82,9 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
     """
     status = read_status(folder)
     folder.write(FORGETTING, b"")
+    folder.delete(STATUS_FILE)  # which tells of the metrics
     for part in (CHECKPOINTS, METRICS, LOGS):
         folder.store.delete_folder(f"{folder.path}/{part}")
-    folder.delete(STATUS_FILE)
     results = layout.results
     names = results.names(f"*/experiment={record.experiment}/run={record.run}/*")
     for name in names:

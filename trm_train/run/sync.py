@@ -8,6 +8,7 @@ on.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trm_data.errors import SpecError
@@ -15,13 +16,14 @@ from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.copy import copy_folder
 from trm_data.storage.digested import checked_files
 from trm_data.storage.root import Layout
-from trm_data.storage.store import Folder
+from trm_data.storage.store import Check, Folder
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import COMMITTED, COPYING, saved_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS
-from trm_train.metrics.table import part_names
+from trm_train.metrics.table import missing_steps, part_names
+from trm_train.run.observe import STATUS_FILE, written_steps
 from trm_train.run.record import CONFIG_FILE, find_record, find_run, list_runs, read_record
 
 LAST = (rf"{CHECKPOINTS}/.*{COMMITTED}", r"status\.json", CONFIG_FILE.replace(".", r"\."))
@@ -93,13 +95,19 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
                 "way, or remove it first"
             )
         folder.store.remove_temporary(folder.path)
-        names = source.names()
-        checked_files(source.within(METRICS), part_names(source))
+        # Its status first and for itself: one that is read later may tell of parts that were not there yet.
+        status = source.read(STATUS_FILE)
+        names = [name for name in source.names() if name != STATUS_FILE]
+        parts = part_names(source)
+        checked_files(source.within(METRICS), parts)
+        gaps = missing_steps(parts, written_steps(source))
         progress.start(f"copy {record.run}", len(names), "files")
         folder.write(COPYING, b"")
         copied = copy_folder(source, folder, progress, LAST, names=names, check=turn.check)
-        turn.check()
-        _drop(source, folder)
+        if status is not None and folder.read(STATUS_FILE) != status:
+            folder.write(STATUS_FILE, status, turn.check)
+        # Where the source has lost metrics the target may have the only ones.
+        _drop(source, folder, [CHECKPOINTS] if gaps else [CHECKPOINTS, METRICS], turn.check)
         folder.delete(COPYING)
     return SyncedRun(
         record.run,
@@ -110,15 +118,15 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
     )
 
 
-def _drop(source: Folder, target: Folder) -> None:
+def _drop(source: Folder, target: Folder, kinds: Sequence[str], check: Check) -> None:
     """Remove what the source has dropped: whole checkpoints, and metric parts, else steps would be there twice."""
     kept = set(source.names())
     for name in target.names():
-        if name in kept or name.split("/")[0] not in (CHECKPOINTS, METRICS):
+        if name in kept or name.split("/")[0] not in kinds:
             continue
         parts = name.split("/")
         step = "/".join(parts[:3])
         if parts[0] == CHECKPOINTS and not any(other.startswith(f"{step}/") for other in kept):
-            target.store.delete_folder(f"{target.path}/{step}")
+            target.store.delete_folder(f"{target.path}/{step}", check=check)
         else:
-            target.delete(name)
+            target.delete(name, check)

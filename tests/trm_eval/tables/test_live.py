@@ -41,7 +41,8 @@ def test_a_run_is_a_row_with_its_state(evaluated: Evaluated) -> None:
 
 def test_its_metric_parts_are_named_with_it(evaluated: Evaluated) -> None:
     _, runs, _ = live_runs(evaluated.layout)
-    parts = live_parts(evaluated.layout, runs)
+    parts, gaps = live_parts(evaluated.layout, runs)
+    assert gaps == []
     assert {(experiment, run) for _, experiment, run in parts} == {("tiny", evaluated.record.run)}
     assert all(evaluated.layout.runs.current(name) is not None for name, _, _ in parts)
 
