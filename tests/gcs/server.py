@@ -115,6 +115,10 @@ class GcsServer:
         """Reads of an object's bytes state their digests."""
         self.strict = False
         """Uploads in parts whose lines end with a bare line feed are refused."""
+        self.page = b""
+        """What every request is answered with, as a page of something in between."""
+        self.forgets_parts = 0
+        """Parts of uploads of which nothing is kept."""
         self.requests = 0
         """Requests so far, whatever became of them."""
         self.lock = threading.RLock()
@@ -228,6 +232,9 @@ class Handler(BaseHTTPRequestHandler):
                 raise RefusedError(403, "forbidden")
             if self.command == "DELETE" and self.store.fails_now("denied_deletes"):
                 raise RefusedError(403, "forbidden")
+            if self.store.page:
+                self.send(200, self.store.page, "text/html")
+                return
             if self.store.faults.answers:
                 self.send(*self.store.faults.answers.pop(0))
                 return
@@ -404,8 +411,15 @@ class Handler(BaseHTTPRequestHandler):
             del self.store.uploads[upload_id]
             self.send(499, b"")
             return
+        if self.store.forgets_parts and going.data:
+            self.store.forgets_parts -= 1
+            going.data.clear()
+            self.send(308, b"")
+            return
         total = None
         if match := re.fullmatch(r"bytes (?:\*|(\d+)-\d+)/(\*|\d+)", self.headers.get("Content-Range", "")):
+            if match[1] is not None and int(match[1]) > len(going.data):
+                raise RefusedError(503, "the upload offset exceeds what was uploaded")
             if match[1] is not None:
                 going.data[int(match[1]) :] = body
             total = None if match[2] == "*" else int(match[2])

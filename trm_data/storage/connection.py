@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import hashlib
+import io
 import json
 import logging
 import os
@@ -35,6 +36,8 @@ FIRST_WAIT_S = 1.0
 PASSING = (401, 408, 429, 500, 502, 503, 504)
 """Answers that may be others a moment later; 401 once, with credentials that are renewed."""
 
+LARGE_BYTES = 2**20
+"""Of a body that is sent piece by piece."""
 MESSAGE_CHARACTERS = 300
 """Of an answer, in an error."""
 
@@ -124,8 +127,10 @@ class Connection:
         size = len(content or b"")
 
         async def once() -> Answer:
+            # aiohttp would send large bytes in one piece, and hold up everything else meanwhile.
+            body_to_send = io.BytesIO(content) if content is not None and size > LARGE_BYTES else content
             async with self._send(
-                method, path, names, headers, query, size, data=content, json=document
+                method, path, names, headers, query, size, data=body_to_send, json=document
             ) as answer:
                 body = await answer.read()
                 _check_status(answer.status, body, str(answer.url))

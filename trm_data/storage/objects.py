@@ -301,7 +301,7 @@ class Bucket:
         url = self._connection.upload_url(self._bucket)
         kind = {"X-Upload-Content-Type": "application/octet-stream"}
         started = self._connection.ask("POST", url, document={"metadata": notes}, headers=kind, query=asked)
-        location, begin, stood_still = started.headers["Location"], 0, 0
+        location, begin, furthest, stood_still = started.headers["Location"], 0, 0, 0
         with source.open("rb") as file:
             while begin < size:
                 check()
@@ -319,8 +319,9 @@ class Bucket:
                 if answer.status != UNFINISHED:
                     return
                 kept = re.fullmatch(r"bytes=0-(\d+)", answer.headers.get("Range", ""))
-                before, begin = begin, int(kept[1]) + 1 if kept else 0
-                stood_still = stood_still + 1 if begin <= before else 0
+                begin = int(kept[1]) + 1 if kept else 0
+                stood_still = 0 if begin > furthest else stood_still + 1
+                furthest = max(furthest, begin)
                 if stood_still > ATTEMPTS:
                     raise _ForgottenUploadError
 

@@ -1,0 +1,207 @@
+"""What is asked of a bucket ends, is believed only where the bucket says so, and touches only what was looked at."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import trm_data.storage.connection
+import trm_data.storage.objects
+from tests.gcs.conftest import URL
+from tests.gcs.server import GcsServer
+from trm_data.errors import BucketError, BusyError
+from trm_data.storage import claim as claims
+from trm_data.storage.connection import close_connections
+from trm_data.storage.datasets import Unfinished
+from trm_data.storage.objects import Bucket
+from trm_data.storage.root import Layout
+from trm_data.storage.store import no_check
+
+PAGE = b"<html>log in</html>"
+
+
+@contextmanager
+def silent_server() -> Generator[str, None, None]:
+    """Takes connections and reads nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        taken: list[socket.socket] = []
+        ended = threading.Event()
+
+        def take() -> None:
+            listening.settimeout(0.1)
+            while not ended.is_set():
+                try:
+                    taken.append(listening.accept()[0])
+                except TimeoutError:
+                    continue
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            ended.set()
+            thread.join()
+            for connection in taken:
+                connection.close()
+
+
+@pytest.mark.parametrize("size", [1000, 8 * 2**20])
+def test_an_upload_that_nobody_reads_ends(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for name, value in {"SILENCE_S": 0.2, "CONNECT_S": 0.2, "PATIENCE_S": 0.3, "FIRST_WAIT_S": 0.02}.items():
+        monkeypatch.setattr(trm_data.storage.connection, name, value)
+    monkeypatch.setattr(trm_data.storage.connection, "SLOWEST_BYTES", 2**24)
+    with silent_server() as url:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        begun = time.monotonic()
+        with pytest.raises(BucketError, match=r"could not write x \(no answer within"):
+            Bucket(URL).create("x", bytes(size))
+        assert time.monotonic() - begun < 10
+    close_connections()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_web_page_is_no_answer(server: GcsServer, bucket: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Bucket(URL)
+    monkeypatch.setattr(server, "page", PAGE)
+    for ask in (
+        lambda: asked.create("x", b"content"),
+        lambda: asked.delete("x"),
+        lambda: asked.touch("x", "1", "note"),
+        lambda: asked.read("x"),
+        lambda: asked.download("x", bucket.machine / "x"),
+        lambda: asked.stat("x"),
+        lambda: asked.objects("x/"),
+    ):
+        bucket.machine.mkdir(parents=True, exist_ok=True)
+        with pytest.raises(BucketError, match="is a web page and none of a bucket"):
+            ask()
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[" * 100_000, b'{"md5Hash": "", "name": "x"}', b"ok"])
+def test_a_write_is_believed_by_what_the_bucket_says_of_it(
+    server: GcsServer, bucket: Layout, body: bytes
+) -> None:
+    server.faults.answers = [(200, body)]
+    with pytest.raises(BucketError, match="could not write x: the answer is none of a bucket"):
+        Bucket(URL).create("x", b"content")
+
+
+def test_an_upload_in_parts_goes_on_where_the_bucket_says(
+    server: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the second part it keeps nothing at first, and says so by saying nothing."""
+    monkeypatch.setattr(trm_data.storage.objects, "CHUNK_BYTES", 2**20)
+    content = bytes(range(256)) * 4096 * 6
+    (tmp_path / "file").write_bytes(content)
+    server.forgets_parts = 2
+    assert Bucket(URL).upload("big", tmp_path / "file", hashlib.sha256(content).hexdigest())
+    assert server.forgets_parts == 0
+    assert server.objects["bucket"]["trm/big"].data == content
+
+
+def test_an_upload_in_parts_that_stands_still_ends(
+    server: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trm_data.storage.objects, "CHUNK_BYTES", 2**20)
+    content = bytes(6 * 2**20)
+    (tmp_path / "file").write_bytes(content)
+    server.forgets_parts = 10**9
+    with pytest.raises(BucketError, match="does something else write there"):
+        Bucket(URL).upload("big", tmp_path / "file", hashlib.sha256(content).hexdigest())
+
+
+def test_folders_that_others_mark_are_passed_over(server: GcsServer, bucket: Layout) -> None:
+    server.put("bucket", "trm/datasets/small/", b"")
+    server.put("bucket", "trm/datasets/small/x", b"1")
+    assert bucket.store.names("datasets/small") == ["datasets/small/x"]
+    bucket.store.delete_folder("datasets/small")
+    assert server.names("bucket") == ["trm/datasets/small/"]
+
+
+def test_without_credentials_a_refusal_is_final(server: GcsServer, bucket: Layout) -> None:
+    server.faults.answers = [(401, b'{"error": {"message": "Anonymous caller"}}')] * 10
+    before = server.requests
+    with pytest.raises(BucketError, match="Anonymous caller, 401; no credentials were found"):
+        Bucket(URL).read("x")
+    assert server.requests - before == 1
+
+
+# What is replaced or deleted is the very object that was there when it was still ours.
+
+
+def test_a_claim_that_was_taken_over_between_two_requests_is_not_ours(
+    server: GcsServer, bucket: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "LOOK_S", 0.01)
+    asked, create = Bucket(URL), Bucket.create
+    other = b'{"host": "other", "process": 1}'
+
+    def create_and_sleep(self: Bucket, path: str, content: bytes) -> bool:
+        created = create(self, path, content)
+        if created:
+            server.put("bucket", f"trm/{path}", other)  # meanwhile another machine took over
+
+            def beat() -> None:
+                time.sleep(0.2)
+                server.objects["bucket"][f"trm/{path}"].metageneration += 1
+
+            threading.Thread(target=beat).start()
+        return created
+
+    monkeypatch.setattr(Bucket, "create", create_and_sleep)
+    with (
+        pytest.raises(BusyError, match="another machine is at work on this"),
+        claims.claimed(asked, "d/.building", bucket.machine / "machine", "this"),
+    ):
+        pass
+    assert server.objects["bucket"]["trm/d/.building"].data == other
+
+
+class Slept:
+    """A turn that is lost while it is looked at, after which another machine finished."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act = act
+
+    def check(self) -> None:
+        self.act()
+
+
+@pytest.mark.parametrize("what", ["note", "manifest", "leftovers"])
+def test_what_another_wrote_while_we_looked_stays(server: GcsServer, bucket: Layout, what: str) -> None:
+    folder = bucket.dataset("small")
+    names = {
+        "note": "README.md",
+        "manifest": "manifest.json",
+        "leftovers": "train-00000-of-00001.array_record",
+    }
+    name = f"trm/datasets/small/{names[what]}"
+    server.put("bucket", name, b"old")
+    slept = Slept(lambda: server.put("bucket", name, b"of the other machine"))
+    if what == "note":
+        with pytest.raises(BucketError):  # four times another generation
+            folder.publish_note("README.md", b"ours", slept.check)
+    elif what == "manifest":
+        folder.withdraw_manifest(slept)
+    else:
+        folder.remove_leftovers([], slept.check)
+    assert server.objects["bucket"][name].data == b"of the other machine"
+
+
+def test_an_unfinished_dataset_may_be_written_until_somebody_finishes_it(
+    server: GcsServer, bucket: Layout
+) -> None:
+    folder = bucket.dataset("small")
+    turn = Unfinished(folder, Slept(no_check))
+    turn.check()
+    server.put("bucket", "trm/datasets/small/manifest.json", b"{}")
+    with pytest.raises(BusyError, match="another machine has finished this dataset meanwhile"):
+        turn.check()
