@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import random
 import subprocess
 import sys
@@ -78,6 +79,7 @@ TOKENS += (
 )
 
 
+INPUTS = int(os.environ.get("TRM_INPUTS", "1000000"))
 GUIDED = 20_000
 """Inputs for each reader that coverage guides."""
 
@@ -290,7 +292,7 @@ METRICS_EXPECTED = (*EXPECTED, pa.ArrowException, KeyError, OSError)
 
 
 @pytest.mark.filterwarnings("ignore")  # of numpy and zipfile, about what is in a damaged file
-@pytest.mark.parametrize("inputs", [4_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [4_000, pytest.param(INPUTS, marks=pytest.mark.slow)])
 def test_damaged_inputs_are_read_or_refused(evaluated: Evaluated, tmp_path: Path, inputs: int) -> None:
     known = readers(evaluated, tmp_path)
     total = sum(reader.share for reader in known.values())

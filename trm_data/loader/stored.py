@@ -7,7 +7,6 @@ of the machine share them.
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
 from trm_data.shards.reader import read_blocks
 from trm_data.specs import Split
-from trm_data.storage.atomic import file_sha256, write_json
+from trm_data.storage.atomic import file_sha256, parse_json, write_json
 from trm_data.storage.datasets import DatasetFolder
 
 
@@ -148,11 +147,19 @@ def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, s
     with (decoded / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         complete = decoded / "complete.json"
-        if not complete.is_file() or json.loads(complete.read_text()) != _file_digests(decoded):
+        if _noted(complete) != _file_digests(decoded):
             complete.unlink(missing_ok=True)
             _decode_to_files(folder, manifest, entry, split, decoded)
             write_json(complete, _file_digests(decoded))
     return Rows(**{column: np.load(decoded / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
+
+
+def _noted(complete: Path) -> object:
+    """What was noted of the decoded files when they were whole; None where there is no such note."""
+    try:
+        return parse_json(complete.read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def _file_digests(folder: Path) -> dict[str, str]:

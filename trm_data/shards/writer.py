@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +20,14 @@ from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
 from trm_data.shards.naming import sidecar_path
 from trm_data.shards.threads import check_threads
 from trm_data.specs import BLOCK_EXAMPLES, canonical_json
-from trm_data.storage.atomic import file_sha256, json_bytes, sync_file, temporary_path, write_bytes
+from trm_data.storage.atomic import (
+    file_sha256,
+    json_bytes,
+    parse_json,
+    sync_file,
+    temporary_path,
+    write_bytes,
+)
 
 WRITER_OPTIONS = "group_size:1,zstd:1"
 """One record a chunk, compressed once by ArrayRecord (docs/decisions/0003)."""
@@ -170,7 +176,7 @@ def sidecar_problem(content: bytes, expected: ShardInfo) -> str:
     """What is wrong with a sidecar, of any version; empty if it says what is expected."""
     try:
         info = _info(content)
-        changed = json.loads(content)["sidecar_version"] != 1 and sidecar_to_bytes(info) != content
+        changed = parse_json(content)["sidecar_version"] != 1 and sidecar_to_bytes(info) != content
     except (ValueError, TypeError, KeyError, AttributeError):
         return "cannot be read"
     if changed:
@@ -181,7 +187,7 @@ def sidecar_problem(content: bytes, expected: ShardInfo) -> str:
 
 
 def _info(content: bytes) -> ShardInfo:
-    value = json.loads(content)
+    value = parse_json(content)
     return ShardInfo(**{name: value[name] for name in ShardInfo.__dataclass_fields__})
 
 

@@ -88,6 +88,18 @@ def write_json(path: Path, value: object) -> None:
     write_bytes(path, json_bytes(value))
 
 
+def parse_json(content: bytes | str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: It is none, or one that is nested too deeply.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def json_bytes(value: object) -> bytes:
     """JSON that a person can read."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trm_data.errors import BucketError, BusyError
+from trm_data.storage.atomic import parse_json
 from trm_data.storage.machine import host_identity, process_start
 from trm_data.storage.objects import Bucket
 
@@ -142,7 +143,7 @@ def _acquire(bucket: Bucket, path: str, machine: str, what: str) -> str:
 def _holder(content: bytes | None) -> dict[str, object]:
     """Who wrote a claim; nothing where it cannot be read."""
     try:
-        value = json.loads(content or b"{}")
+        value = parse_json(content or b"{}")
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

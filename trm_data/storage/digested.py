@@ -8,14 +8,13 @@ new file is there before the old one goes.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from trm_data.errors import CorruptFileError
-from trm_data.storage.atomic import file_sha256, sync_file, temporary_path, write_json
+from trm_data.storage.atomic import file_sha256, parse_json, sync_file, temporary_path, write_json
 from trm_data.storage.store import Folder
 
 DIGITS = 16
@@ -121,7 +120,7 @@ def _mark(path: Path, digest: str) -> str:
 
 def _read(note: Path) -> dict[str, str]:
     try:
-        found = json.loads(note.read_bytes())
+        found = parse_json(note.read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -137,7 +137,7 @@ def test_rows_beyond_the_budget_are_mapped_and_the_same(
     assert_equal(batches(mapped, 5), batches(dataset, 5))
 
 
-@pytest.mark.parametrize("damage", ["complete", "inputs", "labels"])
+@pytest.mark.parametrize("damage", ["complete", "note", "inputs", "labels"])
 def test_decoded_files_that_are_not_what_was_written_are_written_again(
     small_layout: Layout, damage: str
 ) -> None:
@@ -146,6 +146,9 @@ def test_decoded_files_that_are_not_what_was_written_are_written_again(
     folder = Path(mapped.reader.rows.inputs.filename).parent
     if damage == "complete":  # a kill while decoding
         (folder / "complete.json").unlink()
+        (folder / "inputs.npy").write_bytes(b"half")
+    elif damage == "note":
+        (folder / "complete.json").write_bytes(b"{\xff")
         (folder / "inputs.npy").write_bytes(b"half")
     else:
         content = bytearray((folder / f"{damage}.npy").read_bytes())
