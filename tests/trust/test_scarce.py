@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
 import threading
@@ -92,3 +93,25 @@ def test_memory_that_ran_out_is_said(error: Exception, code: int, capsys: pytest
     assert capsys.readouterr().err.startswith("trm-data: not enough memory (")
     with pytest.raises(RuntimeError, match="another"), errors_end("trm-data"):
         raise RuntimeError("another")
+
+
+def test_other_processes_of_the_caller_are_left_alone() -> None:
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(100,), daemon=True)
+    other.start()
+    try:
+        with pytest.raises(ScarceError, match="the workers stood still"):
+            LocalEngine(2).run(stand_still, [1, 2, 3])
+        assert other.is_alive()
+    finally:
+        other.kill()
+        other.join()
+        other.close()
+
+
+def test_a_server_of_workers_that_is_ended_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: object) -> None:
+        raise EOFError("unexpected EOF")
+
+    monkeypatch.setattr(local._Process, "start", start)
+    with pytest.raises(ScarceError, match="the process that starts the workers was ended from outside"):
+        LocalEngine(2).run(compute, [1, 2, 3])
