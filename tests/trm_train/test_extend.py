@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.config.data import DataConfig
@@ -103,10 +104,10 @@ def test_an_extension_that_cannot_be_is_not_believed_from_a_file(layout: Layout)
     result = run(layout, dataclasses.replace(CONSTANT, total_steps=4))
     path = Path(result.folder.place) / CONFIG_FILE
     stored = json.loads(path.read_text())
-    path.write_text(json.dumps({**stored, "extended_to": 3}))
+    path.write_text(json.dumps(with_digest({**stored, "extended_to": 3})))
     with pytest.raises(ConfigError, match="extend"):
         read_record(result.folder)
-    path.write_text(json.dumps({**stored, "extended_to": "many"}))
+    path.write_text(json.dumps(with_digest({**stored, "extended_to": "many"})))
     with pytest.raises(ConfigError, match="is no record of a run"):
         read_record(result.folder)
 
