@@ -9,7 +9,7 @@ from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import part_names_of, table_folder
-from trm_train.metrics.table import FOLDER, SCHEMA, SUM_OF, whole_parts
+from trm_train.metrics.table import SCHEMA, SUM_OF, part_files
 from trm_train.run.observe import written_steps
 from trm_train.run.record import find_run, read_record
 
@@ -60,11 +60,7 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
     """
     folder = find_run(resolve_root(root), run)
     read_record(folder)
-    paths = [
-        path
-        for path in checked_files(folder.within(FOLDER), whole_parts(folder, written_steps(folder)))
-        if path is not None
-    ]
+    paths = part_files(folder, written_steps(folder))
     if not paths:
         empty = pl.from_arrow(SCHEMA.empty_table())
         assert isinstance(empty, pl.DataFrame)

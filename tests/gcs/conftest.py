@@ -51,4 +51,4 @@ def bucket(server: GcsServer, machine: Callable[[str], Layout]) -> Layout:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits a second before it tries again; here a fiftieth of that, and gives up as soon."""
     monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)
-    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 3.0)

@@ -98,18 +98,18 @@ def test_a_silent_server_is_given_up_after_what_is_promised(
 ) -> None:
     promised = trm_data.storage.connection.PATIENCE_S, trm_data.storage.connection.SILENCE_S
     assert promised == (30.0, 20.0)  # as docs/gcs.md says
-    monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 0.4)
-    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 0.6)
+    monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 1.0)
+    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 1.9)
     monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)
-    server.faults.slow, server.faults.slow_s = 10**6, 3.0
+    server.faults.slow, server.faults.slow_s = 10**6, 5.0
     begun, before = time.monotonic(), server.requests
     with pytest.raises(
         BucketError,
-        match=r"gs://bucket/trm: could not read datasets/small/manifest.json \(no answer within 0.4 s; asked 2 times "
-        r"in 1 s\); check the network",
+        match=r"gs://bucket/trm: could not read datasets/small/manifest.json \(no answer within 1 s; asked 2 times "
+        r"in \d s\); check the network",
     ):
         read_manifest(bucket, "small")
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 10
     assert server.requests - before <= 3
     server.faults.slow = 0
 

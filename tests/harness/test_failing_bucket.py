@@ -92,7 +92,7 @@ def test_a_bucket_that_fails(
         remove(layout, "small")
         assert [name for name in server.names("bucket") if "/datasets/" in name] == []
 
-    while time.monotonic() < end:
+    while time.monotonic() < end or not built_anew:
         rounds += 1
         try:
             once()
@@ -110,7 +110,7 @@ def test_a_bucket_that_fails(
     assert URL.startswith("gs://")
     assert built_anew == rounds - gave_up >= 1
     assert gave_up <= max(1, rounds // 10)
-    assert sum(failed.values()) >= 0.03 * server.requests
+    assert sum(failed.values()) >= 0.02 * server.requests
     print(rounds, server.requests, failed, gave_up)
     counted = {
         "seconds": seconds,

@@ -197,7 +197,7 @@ def test_sync(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
     draws, killed, half = random.Random(kills), 0, 0
     for number in range(kills):
         target = tmp_path / f"root{number}"
-        killed += kill_after(SYNC, draws.uniform(0.0, 0.95) * seconds, source, target)
+        killed += kill_after(SYNC, draws.uniform(0.0, 0.6 if number % 2 else 0.95) * seconds, source, target)
         layout = resolve_root(target)
         half += 0 < len(files(target)) < len(expected)
         for folder in list_runs(layout):  # what looks like a run is one

@@ -35,13 +35,13 @@ def compute(item: int) -> int:
 @pytest.fixture(autouse=True)
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "LOOK_S", 0.1)
-    monkeypatch.setattr(local, "STILL_LOOKS", 8)
+    monkeypatch.setattr(local, "STILL_LOOKS", 20)
 
 
 def test_workers_that_stand_still_are_ended() -> None:
     engine = LocalEngine(2)
     with pytest.raises(
-        ScarceError, match=r"the workers stood still for 1 s.*fewer --workers or a higher limit"
+        ScarceError, match=r"the workers stood still for 2 s.*fewer --workers or a higher limit"
     ):
         engine.run(stand_still, [1, 2, 3])
     assert engine.run(compute, [1, 2]) == [1, 2]

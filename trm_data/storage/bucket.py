@@ -124,7 +124,8 @@ class BucketStore(Store):
 
     @override
     def size_bytes(self, folder: str) -> int:
-        return sum(there.size_bytes for there in self._bucket.objects(f"{folder}/"))
+        unfinished = [path.stat().st_size for path in self.working(folder).rglob("*") if path.is_file()]
+        return sum(there.size_bytes for there in self._bucket.objects(f"{folder}/")) + sum(unfinished)
 
     @override
     def names(self, folder: str, pattern: str = "**") -> list[str]:

@@ -160,11 +160,7 @@ class DatasetFolder(Folder):
     @property
     def size_bytes(self) -> int:
         """Size of all its files, whole or not."""
-        here = self.here
-        if str(here) == self.place:
-            return self.store.size_bytes(self.path)
-        unfinished = sum(path.stat().st_size for path in here.rglob("*") if path.is_file())
-        return unfinished + self.store.size_bytes(self.path)
+        return self.store.size_bytes(self.path)
 
     def _name(self, file: StoredFile) -> str:
         return f"{self.path}/{file.file}"

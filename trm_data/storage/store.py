@@ -116,7 +116,7 @@ class Store(Protocol):
         ...
 
     def size_bytes(self, folder: str) -> int:
-        """Size of all files below a folder, as far as a bucket's listing is up to date."""
+        """Size of all files below a folder, with those that this machine has not finished; a listing may be behind."""
         ...
 
     def names(self, folder: str, pattern: str = "**") -> list[str]:

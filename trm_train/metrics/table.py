@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -135,22 +136,25 @@ def missing_steps(parts: Sequence[str], last: int = 0) -> str:
     return ", ".join(gaps)
 
 
-def whole_parts(run: Folder, last: int = 0) -> list[str]:
-    """As `part_names`, of all steps.
+def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Path]:
+    """A run's parts on this machine, checked, by step.
 
     Args:
         run: The run's folder.
         last: Step up to which the run says that its metrics are written.
+        partial: Also where a part is gone.
 
     Raises:
-        CorruptFileError: A part is gone.
+        CorruptFileError: A part has other bytes than were written, or is gone.
     """
     names = part_names(run)
-    if steps := missing_steps(names, last):
+    files = dict(zip(names, checked_files(run.within(FOLDER), names), strict=True))
+    there = [name for name, path in files.items() if path is not None]
+    if not partial and (steps := missing_steps(there, max([last, *map(_last_step, names)]))):
         raise CorruptFileError(
             f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is gone; put it back"
         )
-    return names
+    return [path for path in files.values() if path is not None]
 
 
 def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Table:
@@ -164,13 +168,8 @@ def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Tab
     Raises:
         CorruptFileError: A part has other bytes than were written, or is gone.
     """
-    names = part_names(run) if partial else whole_parts(run, last)
-    found = checked_files(run.within(FOLDER), names)
-    paths = [path for path in found if path is not None]
-    if len(paths) < len(names) and not partial:
-        raise CorruptFileError(f"{run.where(FOLDER)}: {names[found.index(None)]} is gone; put it back")
     tables: list[pa.Table] = []
-    for path in paths:
+    for path in part_files(run, last, partial=partial):
         try:
             tables.append(of_today(pq.read_table(path)))
         except (pa.ArrowException, KeyError) as error:  # of format 1, which has no digest

@@ -13,7 +13,6 @@ those rows.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import socket
@@ -23,7 +22,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, get_args
 
-from trm_data.storage.atomic import json_bytes, with_digest
+from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
 from trm_train.metrics.table import MetricTable
@@ -268,14 +267,14 @@ def read_status(folder: Folder) -> Status | None:
     if content is None:
         return None
     try:
-        value = json.loads(content)
+        value = parse_json(content)
         if "digest" in value and with_digest(value) != value:
             return None
         value.pop("digest", None)
         status = Status(**value)
         if datetime.fromisoformat(status.heartbeat).tzinfo is None:
             return None
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError):
         return None
     return status if _is_plain(status) else None
 

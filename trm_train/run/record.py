@@ -6,7 +6,6 @@ A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same com
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.manifest import Manifest
-from trm_data.storage.atomic import json_bytes, with_digest
+from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
@@ -147,7 +146,7 @@ def find_record(folder: Folder) -> RunRecord | None:
     if content is None:
         return None
     try:
-        value: dict[str, Any] = json.loads(content)
+        value: dict[str, Any] = parse_json(content)
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
             raise ConfigError(
                 f"{where}: is not what was written (its digest differs): it was edited or damaged; put back what it was"
@@ -161,7 +160,7 @@ def find_record(folder: Folder) -> RunRecord | None:
         record = RunRecord(**value)
         _check_record(record, folder, where)
         return extend_record(record, extended_to)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"{where}: is no record of a run ({error})") from error
 
 
