@@ -19,7 +19,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.connection import stated_digest
+from trm_data.storage.answers import stated_digest
 from trm_data.storage.objects import Bucket
 from trm_data.storage.root import Layout
 from trm_data.sync import sync_datasets

@@ -1,28 +1,33 @@
 """How this process reaches buckets: requests that are patient, and what other libraries must know to do the same.
 
-gcsfs opens connections and finds credentials; what is asked, what an answer means and when to ask again is decided
-here. Neighbour: `objects` says what is asked for.
+gcsfs opens connections and finds credentials; what is sent and when to ask again is decided here. Neighbours: `answers`
+says what an answer means, `objects` what is asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import hashlib
 import io
-import json
 import logging
 import os
 import random
 import threading
-from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from trm_data.errors import SpecError
+from trm_data.storage.answers import (
+    Answer,
+    OtherBytesError,
+    RefusedError,
+    check_no_page,
+    check_status,
+    stated_digest,
+)
 
 CONNECT_S = 20.0
 SILENCE_S = 20.0
@@ -38,25 +43,9 @@ PASSING = (401, 408, 429, 500, 502, 503, 504)
 
 LARGE_BYTES = 2**20
 """Of a body that is sent piece by piece."""
-MESSAGE_CHARACTERS = 300
-"""Of an answer, in an error."""
-
 _opening = threading.Lock()
 
 T = TypeVar("T")
-
-
-class RefusedError(Exception):
-    """A bucket's answer that says no.
-
-    Args:
-        code: HTTP status.
-        message: What the answer says.
-    """
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(f"{message}, {code}" if message else f"status {code}")
-        self.code = code
 
 
 class GaveUpError(Exception):
@@ -73,14 +62,6 @@ class GaveUpError(Exception):
         asked = f"; asked {tries} times in {seconds:.0f} s" if tries > 1 else ""
         super().__init__(f"{reason or type(last).__name__}{asked}")
         self.code = getattr(last, "code", None)
-
-
-class Answer(NamedTuple):
-    """What a bucket answered."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Connection:
@@ -133,8 +114,8 @@ class Connection:
                 method, path, names, headers, query, size, data=body_to_send, json=document
             ) as answer:
                 body = await answer.read()
-                _check_status(answer.status, body, str(answer.url))
-                _check_no_page(answer.headers)
+                check_status(answer.status, body, str(answer.url))
+                check_no_page(answer.headers)
                 return Answer(answer.status, answer.headers, body)
 
         return self._run(once, brief=size <= SLOWEST_BYTES)
@@ -155,8 +136,8 @@ class Connection:
         async def once() -> None:
             async with self._send("GET", path, names, None, {"alt": "media"}) as answer:
                 if answer.status >= 400:
-                    _check_status(answer.status, await answer.read(), str(answer.url))
-                _check_no_page(answer.headers)
+                    check_status(answer.status, await answer.read(), str(answer.url))
+                check_no_page(answer.headers)
                 stated = stated_digest(answer.headers)
                 with target.open("wb") as file:
                     async for data in answer.content.iter_chunked(1 << 19):
@@ -232,67 +213,6 @@ class Connection:
         with suppress(AttributeError):
             self._filesystem.credentials.credentials.token = None
         return True
-
-
-class OtherBytesError(Exception):
-    """An answer that was changed on its way, or that does not have the digest that the bucket states."""
-
-
-class StatedDigest:
-    """Length and digest that an answer states of an object's bytes, and those of the bytes that arrive.
-
-    Args:
-        size: Length, if it is stated.
-        name: Of the digest, `md5`, or `crc32c` for objects that were put together from others; empty for none.
-        digest: As it is stated.
-    """
-
-    def __init__(self, size: int | None, name: str, digest: bytes) -> None:
-        self._size, self._name, self._digest, self._count = size, name, digest, 0
-        self._sum: Any = hashlib.md5(usedforsecurity=False)
-        if name == "crc32c":
-            import google_crc32c
-
-            self._sum = google_crc32c.Checksum()
-
-    def update(self, content: bytes) -> None:
-        """More bytes arrived."""
-        self._sum.update(content)
-        self._count += len(content)
-
-    def arrived(self) -> str:
-        """The digest of what arrived."""
-        return f"{self._count} {self._sum.digest().hex()}"
-
-    def differs(self) -> bool:
-        """Whether what arrived is not what was stated."""
-        if self._size is not None and self._size != self._count:
-            return True
-        return bool(self._name) and self._sum.digest() != self._digest
-
-    def fits(self, content: bytes) -> bool | None:
-        """Whether a whole content is what was stated; None where nothing was stated of it."""
-        self.update(content)
-        if self.differs():
-            return False
-        return True if self._name else None
-
-
-def stated_digest(headers: Mapping[str, str]) -> StatedDigest:
-    """What an answer states of an object's bytes; nothing of one that is stored compressed and arrives as it was."""
-    getall: Callable[[str, list[str]], list[str]] | None = getattr(headers, "getall", None)
-    lines = getall("X-Goog-Hash", []) if getall is not None else [headers.get("X-Goog-Hash", "")]
-    parts = [part.strip() for line in lines for part in line.split(",")]
-    stated = dict(part.split("=", 1) for part in parts if "=" in part)
-    size = headers.get("X-Goog-Stored-Content-Length", "")
-    if headers.get("X-Goog-Stored-Content-Encoding", "identity") != "identity":
-        return StatedDigest(None, "", b"")
-    name = next((name for name in ("md5", "crc32c") if name in stated), "")
-    try:
-        digest = b64decode(stated.get(name, ""), validate=True)
-    except ValueError:
-        name, digest = "", b""
-    return StatedDigest(int(size) if size.isdecimal() else None, name, digest)
 
 
 def connection() -> Connection:
@@ -425,41 +345,6 @@ def _close(filesystem: Any, process: int) -> None:
     if session is not None and not session.closed and process == os.getpid():
         with suppress(OSError, RuntimeError):
             sync(filesystem.loop, session.close, timeout=2.0)
-
-
-def _check_status(status: int, body: bytes, url: str) -> None:
-    """See what an answer means; its body may have any form.
-
-    Raises:
-        FileNotFoundError: There is no such bucket or object.
-        FileExistsError: A condition of the request does not hold.
-        RefusedError: It is any other error.
-    """
-    if status < 400:
-        return
-    if status == 404:
-        raise FileNotFoundError(url)
-    if status == 412:
-        raise FileExistsError(url)
-    message = body.decode("utf-8", "replace")
-    with suppress(ValueError, KeyError, TypeError, RecursionError):
-        error = json.loads(body)["error"]
-        message = str(error["message"] if isinstance(error, dict) else error)
-    raise RefusedError(status, " ".join(message.split())[:MESSAGE_CHARACTERS])
-
-
-def _check_no_page(headers: Mapping[str, str]) -> None:
-    """An answer comes from a bucket, and is no page that something between here and there answers with.
-
-    Raises:
-        RefusedError: It is a page.
-    """
-    if headers.get("Content-Type", "").startswith("text/html") and not any(
-        name.lower().startswith("x-goog-") for name in headers
-    ):
-        raise RefusedError(
-            200, "the answer is a web page and none of a bucket; is a proxy or a login page in between?"
-        )
 
 
 def _request_errors() -> tuple[type[BaseException], ...]:

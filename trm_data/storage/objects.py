@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.errors import BucketError, BuildError
-from trm_data.storage.connection import Answer, GaveUpError, connection, stated_digest
+from trm_data.storage.answers import Answer, stated_digest
+from trm_data.storage.connection import GaveUpError, connection
 from trm_data.storage.store import Check, check_inside, no_check
 
 ATTEMPTS = 4
