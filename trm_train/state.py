@@ -134,4 +134,6 @@ def start_state(
 def _draw_network(config: RunConfig, spec: InputSpec, key: jax.Array) -> Network:
     """The network with parameters and latents drawn from a key."""
     params_key, latents_key = jax.random.split(key)
-    return make_network(config.model, spec, rngs=nnx.Rngs(params=params_key, latents=latents_key))
+    network = make_network(config.model, spec, rngs=nnx.Rngs(params=params_key, latents=latents_key))
+    network.recomputes = config.execution.rematerialise
+    return network

@@ -16,8 +16,14 @@ from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.model import ModelConfig
 from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
 from trm_train.config.overrides import choose_forms, spelled_values
-from trm_train.config.run import RunConfig, effective_identity
-from trm_train.config.scheduled import Linear, parse_scheduled
+from trm_train.config.run import (
+    RunConfig,
+    config_from_json,
+    config_to_json,
+    effective_identity,
+    schedules_over_training,
+)
+from trm_train.config.scheduled import Curriculum, Linear, parse_curriculum, parse_scheduled
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment
 
@@ -199,3 +205,19 @@ def test_variants_are_in_the_identity_by_their_spelling() -> None:
     assert dict(added) == {"optim.name": "adamw", "model.halt_exploration_prob": "linear(0.3, 0.05)"}
     json.dumps(effective_identity(config))
     assert isinstance(config.model, ModelConfig)
+
+
+def test_a_curriculum_on_the_command_line_and_back() -> None:
+    text = "curriculum(0.2, 1x1, 1x2, 2x2)"
+    config = parse("--model.curriculum", text)
+    assert config.model.curriculum == Curriculum(0.2, ((1, 1), (1, 2), (2, 2)))
+    assert effective_identity(config)["model.curriculum"] == text
+    assert config_from_json(json.loads(json.dumps(config_to_json(config)))) == config
+    assert parse("--model.curriculum", "none", config=config) == QUICKSTART
+    assert "model.curriculum curriculum(0.2, 1x1, 1x2, 2x2)" in schedules_over_training(config)
+
+
+@pytest.mark.parametrize("text", ["", "curriculum(0.2)", "curriculum(0, 1x1, 2x2)", "curriculum(0.2, 1x1, 2)", "linear(1, 2)"])
+def test_a_curriculum_that_is_none(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"curriculum\(SHARE, HxL, HxL, ...\) with a share"):
+        parse_curriculum(text)

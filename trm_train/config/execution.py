@@ -9,7 +9,8 @@ from trm_train.config.bounds import check_not_negative, check_positive
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig:
-    """How a run is carried out. What is learned stays the same, but for the rounding of another `model_parallel`.
+    """How a run is carried out. What is learned stays the same, but for the rounding of another `model_parallel`,
+    `micro_batches` or `rematerialise`.
 
     `validation_examples` and `keep_weights` decide what is validated and kept, and so what `best` can be.
     """
@@ -25,6 +26,10 @@ class ExecutionConfig:
     """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
     model_parallel: int = 1
     """Devices along the mesh axis `model`; the others lie along `data`."""
+    micro_batches: int = 1
+    """Pieces that the slots are computed in, one after the other, for memory; the gradient is that of all of them."""
+    rematerialise: bool = False
+    """Compute what is inside a level again in the backward pass instead of keeping it: less memory, more time."""
 
     def check(self) -> None:
         """Refuse intervals and counts that cannot be.
@@ -36,6 +41,7 @@ class ExecutionConfig:
             {
                 "execution.checkpoint_every": self.checkpoint_every,
                 "execution.log_every": self.log_every,
+                "execution.micro_batches": self.micro_batches,
                 "execution.model_parallel": self.model_parallel,
             }
         )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_not_negative, check_positive, check_shares
-from trm_train.config.scheduled import Scheduled
+from trm_train.config.scheduled import Curriculum, Scheduled
 from trm_train.errors import ConfigError
 
 Mixer = Literal["mlp_t", "attention"]
 PosEncodings = Literal["none", "rope", "learned"]
-Dtype = Literal["bfloat16", "float32"]
+Dtype = Literal["bfloat16", "float16", "float32"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class NetworkConfig:
     puzzle_emb_len: int = 16
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
     forward_dtype: Dtype = "bfloat16"
-    """Compute dtype; parameters are always float32."""
+    """Compute dtype; parameters are always float32. With float16 the loss is scaled, and steps that overflow are skipped."""
 
     @property
     def puzzle_width(self) -> int:
@@ -47,6 +48,10 @@ class NetworkConfig:
         if self.puzzle_width == 0:
             return 0
         return self.puzzle_emb_len or math.ceil(self.puzzle_width / self.hidden_size)
+
+    def stages(self, total_steps: int) -> list[tuple[int, NetworkConfig]]:
+        """The network as it is trained: the last step of each stage, and what it is in that stage; all of one shape."""
+        return [(total_steps, self)]
 
     def check(self) -> None:
         """Refuse what no architecture can be.
@@ -88,8 +93,21 @@ class ModelConfig(NetworkConfig):
     """Updates of z_H in one supervision step (T in the paper); only the last carries gradient."""
     l_cycles: int = 6
     """Updates of z_L for each update of z_H (n in the paper)."""
+    curriculum: Curriculum | None = None
+    """Fewer cycles at first: stages HxL (h_cycles, l_cycles) over the first SHARE of training, the last as the model
+    has them. Evaluation always uses those of the model."""
     no_act_continue: bool = True
     """True: halt when q_halt > 0. False: when q_halt > q_continue, which then has a loss (one forward pass more)."""
+
+    def stages(self, total_steps: int) -> list[tuple[int, NetworkConfig]]:
+        """A stage for each entry of the curriculum."""
+        if self.curriculum is None:
+            return [(total_steps, self)]
+        ends = [*self.curriculum.ends(total_steps), total_steps]
+        return [
+            (end, dataclasses.replace(self, h_cycles=h_cycles, l_cycles=l_cycles, curriculum=None))
+            for end, (h_cycles, l_cycles) in zip(ends, self.curriculum.cycles, strict=True)
+        ]
 
     def check(self) -> None:
         """Refuse what this network cannot be.
@@ -109,6 +127,10 @@ class ModelConfig(NetworkConfig):
         super().check()
         if self.mixer == "attention":
             self._check_attention()
+        if self.curriculum is not None and self.curriculum.cycles[-1] != (self.h_cycles, self.l_cycles):
+            raise ConfigError(
+                f"model.curriculum: ends at the model's own cycles {self.h_cycles}x{self.l_cycles}, got {self.curriculum}"
+            )
 
     def _check_attention(self) -> None:
         if self.hidden_size % self.num_heads:

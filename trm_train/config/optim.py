@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from trm_train.config.alternatives import Alternatives
-from trm_train.config.bounds import check_decays, check_not_negative, check_shares
+from trm_train.config.bounds import check_decays, check_not_negative, check_positive, check_shares
 from trm_train.errors import ConfigError
 
 LrSchedule = Literal["cosine", "linear"]
@@ -31,6 +31,8 @@ class OptimizerConfig:
     """Rate of the exponential moving average of the trained parameters; 0 copies them (no averaging)."""
     freeze_weights: bool = False
     """Only the puzzle embedding learns."""
+    clip_norm: float = 0.0
+    """Gradients of the network longer than this, all parameters together, are scaled down to it; 0 does not clip."""
 
     @property
     def lr_decays(self) -> bool:
@@ -49,6 +51,7 @@ class OptimizerConfig:
                 "optim.puzzle_emb_lr": self.puzzle_emb_lr,
                 "optim.puzzle_emb_weight_decay": self.puzzle_emb_weight_decay,
                 "optim.lr_warmup_steps": self.lr_warmup_steps,
+                "optim.clip_norm": self.clip_norm,
             }
         )
         check_shares({"optim.lr_min_ratio": self.lr_min_ratio, "optim.ema_rate": self.ema_rate})
@@ -64,7 +67,7 @@ class OptimConfig(OptimizerConfig):
     """AdamATan2 for the network, sign-SGD for the puzzle embedding: the published recipe."""
 
     name: Literal["adam_atan2"] = "adam_atan2"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Optimizer of the network: adam_atan2 or adamw; some options are its own."""
+    """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
     beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 1.0
@@ -85,7 +88,7 @@ class AdamWConfig(OptimizerConfig):
     """AdamW for the network, sign-SGD for the puzzle embedding; decay acts on every parameter, as in AdamATan2."""
 
     name: Literal["adamw"] = "adamw"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Optimizer of the network: adam_atan2 or adamw; some options are its own."""
+    """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
     beta1: float = 0.9
     beta2: float = 0.95
     epsilon: float = 1e-8
@@ -103,7 +106,64 @@ class AdamWConfig(OptimizerConfig):
         check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
 
 
+@dataclass(frozen=True, kw_only=True)
+class LionConfig(OptimizerConfig):
+    """Lion for the network, sign-SGD for the puzzle embedding. Source: arXiv 2302.06675."""
+
+    name: Literal["lion"] = "lion"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
+    beta1: float = 0.9
+    """Weight of the moment in the direction of a step."""
+    beta2: float = 0.99
+    """Decay of the moment."""
+    weight_decay: float = 1.0
+
+    def check(self) -> None:
+        """Refuse what Lion cannot be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        super().check()
+        check_not_negative({"optim.weight_decay": self.weight_decay})
+        check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MuonConfig(OptimizerConfig):
+    """Muon for matrices, AdamW for the other parameters of the network, sign-SGD for the puzzle embedding.
+
+    An orthogonalised step is scaled to the size of an Adam step (0.2 times the root of the longer side), so that the
+    rates of AdamW and AdamATan2 are a sensible beginning. Source: Keller Jordan's Muon; arXiv 2502.16982 for the scale.
+    """
+
+    name: Literal["muon"] = "muon"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
+    momentum: float = 0.95
+    """Of matrices, with Nesterov's look ahead."""
+    ns_steps: int = 5
+    """Newton-Schulz iterations that orthogonalise a step."""
+    beta1: float = 0.9
+    """Of the other parameters, as in AdamW."""
+    beta2: float = 0.95
+    weight_decay: float = 1.0
+
+    def check(self) -> None:
+        """Refuse what Muon cannot be.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        super().check()
+        check_not_negative({"optim.weight_decay": self.weight_decay})
+        check_positive({"optim.ns_steps": self.ns_steps})
+        decays = {"momentum": self.momentum, "beta1": self.beta1, "beta2": self.beta2}
+        check_decays({f"optim.{name}": value for name, value in decays.items()})
+
+
 OPTIMIZERS: Alternatives[OptimizerConfig] = Alternatives(
-    "optim", "name", {"adam_atan2": OptimConfig, "adamw": AdamWConfig}
+    "optim",
+    "name",
+    {"adam_atan2": OptimConfig, "adamw": AdamWConfig, "lion": LionConfig, "muon": MuonConfig},
 )
 """Every optimizer; `optim/build.py` makes each."""

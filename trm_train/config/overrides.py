@@ -14,7 +14,7 @@ from typing import Any
 import tyro
 
 from trm_train.config.run import ALTERNATIVES, RunConfig
-from trm_train.config.scheduled import Linear, Scheduled, parse_scheduled, spellings
+from trm_train.config.scheduled import PARSERS, Spelled
 from trm_train.errors import ConfigError
 
 
@@ -45,28 +45,29 @@ def spelled_values() -> tyro.constructors.ConstructorRegistry:
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule
-    def _scheduled(
+    def _spelled(
         info: tyro.constructors.PrimitiveTypeInfo,
     ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
         kind: Any = info.type
-        if kind != Scheduled:
+        if kind not in PARSERS:
             return None
+        parse, metavar = PARSERS[kind]
+
+        def parsed(words: list[str]) -> Any:
+            try:
+                return parse(words[0])
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
-            metavar=f"FLOAT|{spellings()}",
-            instance_from_str=_parse,
-            is_instance=lambda value: isinstance(value, int | float | Linear),
-            str_from_instance=lambda value: [str(value)],
+            metavar=metavar,
+            instance_from_str=parsed,
+            is_instance=lambda value: value is None or isinstance(value, int | float | Spelled),
+            str_from_instance=lambda value: ["none" if value is None else str(value)],
         )
 
     return registry
-
-
-def _parse(words: list[str]) -> Scheduled:
-    try:
-        return parse_scheduled(words[0])
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
 
 
 def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:

@@ -23,7 +23,7 @@ from trm_train.config.data import DATA, RowsConfig
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
 from trm_train.config.optim import OPTIMIZERS, OptimConfig, OptimizerConfig
-from trm_train.config.scheduled import Linear, Scheduled, parse_scheduled
+from trm_train.config.scheduled import PARSERS, Spelled
 from trm_train.errors import ConfigError
 
 
@@ -122,6 +122,11 @@ def check_config(config: RunConfig) -> None:
         raise ConfigError(
             f"optim.lr_warmup_steps: below total_steps ({config.total_steps}), got {config.optim.lr_warmup_steps}"
         )
+    ends = [0, *(end for end, _ in config.model.stages(config.total_steps))]
+    if sorted(set(ends)) != ends:
+        raise ConfigError(
+            f"model.curriculum: stages of a step at least, but with {config.total_steps} steps they end at {ends[1:]}"
+        )
     if not 0 <= config.seed < 2**31:
         raise ConfigError(f"seed: from 0 to 2^31 - 1, got {config.seed}")
 
@@ -134,7 +139,7 @@ def schedules_over_training(config: RunConfig) -> list[str]:
         for key, part in parts.items()
         for item in dataclasses.fields(part)
     }
-    found = [f"{key} {value}" for key, value in values.items() if isinstance(value, Linear)]
+    found = [f"{key} {value}" for key, value in values.items() if isinstance(value, Spelled)]
     if config.optim.lr_decays:
         found.append(f"optim.lr_min_ratio {config.optim.lr_min_ratio:g} ({config.optim.lr_schedule})")
     return found
@@ -165,7 +170,7 @@ def _changes(value: Any, default: Any, path: str) -> dict[str, Any]:
     """What differs from the defaults, by dotted path, in plain JSON; nested dataclasses field by field."""
     if value == default:
         return {}
-    if not dataclasses.is_dataclass(value) or isinstance(value, Linear):
+    if not dataclasses.is_dataclass(value) or isinstance(value, Spelled):
         return {path: _plain(value)}
     same = type(default) is type(value)
     changes: dict[str, Any] = {}
@@ -177,7 +182,7 @@ def _changes(value: Any, default: Any, path: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """As JSON values; what changes over training by its spelling."""
-    if isinstance(value, Linear):
+    if isinstance(value, Spelled):
         return str(value)
     if dataclasses.is_dataclass(value):
         return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
@@ -189,8 +194,8 @@ def _part_from_json(part: type[Any], value: dict[str, Any]) -> Any:
     kinds = typing.get_type_hints(part)
 
     def parsed(name: str, item: Any) -> Any:
-        if kinds.get(name) == Scheduled and isinstance(item, str):
-            return parse_scheduled(item)
+        if kinds.get(name) in PARSERS and isinstance(item, str):
+            return PARSERS[kinds[name]][0](item)
         return tuple(item) if typing.get_origin(kinds.get(name)) is tuple else item
 
     return part(**{name: parsed(name, item) for name, item in value.items()})

@@ -40,7 +40,8 @@ class Outputs(NamedTuple):
     """What one supervision step of a network returns."""
 
     states: States
-    logits: Float[Array, "B S V"]
+    logits: Any
+    """Float [B, S, V]; None once nobody needs them."""
     q_logits: Float[Array, "B 2"]
     """Float32; entry 0 is halt, entry 1 is continue (used with the continue loss only)."""
 
@@ -57,6 +58,8 @@ class Network(nnx.Module):
     """Whether training needs a target for the continue logit: the logits one supervision step further on."""
     halts_against_continue: bool = False
     """Whether a slot halts when its halting logit is above the continue logit, instead of above 0."""
+    recomputes: bool = False
+    """Whether the backward pass computes what is inside a level again, instead of keeping it in memory."""
 
     def initial_states(self, slots: int) -> States:
         """States of slots that begin with an example."""

@@ -34,7 +34,14 @@ def without_gradient(module: nnx.Module) -> nnx.Module:
 
 
 def recurse(
-    level: nnx.Module, z_h: State, z_l: State, e: State, *, h_cycles: int, l_cycles: int
+    level: nnx.Module,
+    z_h: State,
+    z_l: State,
+    e: State,
+    *,
+    h_cycles: int,
+    l_cycles: int,
+    recomputes: bool = False,
 ) -> tuple[State, State]:
     """One supervision step on packed states.
 
@@ -45,6 +52,7 @@ def recurse(
         e: Embedded input.
         h_cycles: Updates of z_H; gradient flows through the last one only.
         l_cycles: Updates of z_L for each update of z_H.
+        recomputes: Keep only the states between levels for the backward pass, which computes the rest again.
 
     Returns:
         The new z_H and z_L.
@@ -58,4 +66,15 @@ def recurse(
         start = (lax.stop_gradient(z_h), lax.stop_gradient(z_l))
         (z_h, z_l), _ = lax.scan(body, start, length=h_cycles - 1)
         z_h, z_l = lax.stop_gradient(z_h), lax.stop_gradient(z_l)
-    return cycle(level, z_h, z_l, e, l_cycles)
+    return cycle(_recomputing(level) if recomputes else level, z_h, z_l, e, l_cycles)
+
+
+def _recomputing(level: nnx.Module) -> LevelFunction:
+    """The same function, of which differentiation keeps only the arguments."""
+    definition, parameters = nnx.split(level)
+
+    @jax.checkpoint
+    def apply(parameters: nnx.State, z: State, injection: State) -> State:
+        return nnx.merge(definition, parameters)(z, injection)
+
+    return lambda z, injection: apply(parameters, z, injection)

@@ -9,13 +9,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+import optax.contrib
 from jaxtyping import Array
 
-from trm_train.config.optim import AdamWConfig, OptimConfig
+from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.optim.adam_atan2 import adam_atan2
+from trm_train.optim.loss_scale import with_loss_scale
 from trm_train.optim.schedule import rate_factor
+
+MUON_RMS = 0.2
+"""Root mean square of Muon's steps, as large as AdamW's usually are. Source: arXiv 2502.16982."""
 
 
 def make_schedule(config: RunConfig) -> Callable[[Array], Array]:
@@ -32,6 +37,8 @@ def make_schedule(config: RunConfig) -> Callable[[Array], Array]:
 def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
     """The optimizer of everything the network trains; the puzzle embedding has `sign_sgd`.
 
+    With float16 it takes gradients of a scaled loss, and its state is a `loss_scale.Scaled`.
+
     Raises:
         ConfigError: There is no such optimizer.
     """
@@ -40,20 +47,43 @@ def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
     def rate(step: Array) -> Array:
         return optim.lr * factor(step)
 
+    optimizer = _optimizer(optim, rate)
+    if optim.clip_norm:
+        optimizer = optax.chain(_with_its_promotion(optax.clip_by_global_norm(optim.clip_norm)), optimizer)
+    return with_loss_scale(optimizer) if config.model.forward_dtype == "float16" else optimizer
+
+
+def _optimizer(optim: OptimizerConfig, rate: Callable[[Array], Array]) -> optax.GradientTransformation:
+    def rate_after(taken: Any) -> Array:
+        return rate(jnp.asarray(taken) + 1)  # optax counts the steps before this one
+
     match optim:
         case OptimConfig():
             return adam_atan2(rate, beta1=optim.beta1, beta2=optim.beta2, weight_decay=optim.weight_decay)
         case AdamWConfig():
-            adamw = optax.adamw(
-                lambda taken: rate(jnp.asarray(taken) + 1),  # optax counts the steps before this one
+            made = optax.adamw(
+                rate_after,
                 b1=optim.beta1,
                 b2=optim.beta2,
                 eps=optim.epsilon,
                 weight_decay=optim.weight_decay,
             )
-            return _with_its_promotion(adamw)
+        case LionConfig():
+            made = optax.lion(rate_after, b1=optim.beta1, b2=optim.beta2, weight_decay=optim.weight_decay)
+        case MuonConfig():
+            made = optax.contrib.muon(
+                rate_after,
+                ns_steps=optim.ns_steps,
+                beta=optim.momentum,
+                weight_decay=optim.weight_decay,
+                adam_b1=optim.beta1,
+                adam_b2=optim.beta2,
+                adam_weight_decay=optim.weight_decay,
+                consistent_rms=MUON_RMS,
+            )
         case _:
             raise ConfigError(f"optim: nothing is known of {type(optim).__name__}")
+    return _with_its_promotion(made)
 
 
 def _with_its_promotion(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:

@@ -81,7 +81,7 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
         run.observer.begin()
     while step < total and not stop.requested:
         batch = put_batch(next(run.loader), placed)
-        state, metrics = run.step.compiled(state, batch)
+        state, metrics = run.step.at(step + 1)(state, batch)
         step += 1
         if pending is not None:
             _note_step(run, *pending)

@@ -62,10 +62,11 @@ def check_batch(config: RunConfig, mesh: Mesh) -> None:
     Raises:
         ConfigError: Says which batch sizes are allowed.
     """
-    devices = mesh.shape["data"]
-    if config.data.global_batch_size % devices:
+    devices, pieces = mesh.shape["data"], config.execution.micro_batches
+    if config.data.global_batch_size % (devices * pieces):
+        in_pieces = f" times execution.micro_batches {pieces}" if pieces > 1 else ""
         raise ConfigError(
-            f"data.global_batch_size: a multiple of the {devices} devices along the mesh axis data, "
+            f"data.global_batch_size: a multiple of the {devices} devices along the mesh axis data{in_pieces}, "
             f"got {config.data.global_batch_size}"
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from trm_data.storage.machine import user_cache
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.sharding import batch_sharding, jit_train_step
-from trm_train.state import TrainState, init_state
+from trm_train.state import TrainState, abstract_weights, init_state
 from trm_train.step.train import make_train_step
 
 
@@ -27,20 +27,25 @@ class CompiledStep:
     """A compiled training step and what is known of it.
 
     Attributes:
-        compiled: Called with state and batch.
+        stages: The last step of each stage of training, and its program, called with state and batch.
         batch: Shapes and types of the batch it takes.
         num_parameters: Trained parameters of the network.
         num_embedding_parameters: Elements of the puzzle-embedding table, padding included.
         seconds: Time it took to trace and compile, or to read from the cache.
-        memory_bytes: Arguments, results and temporaries on one device; None where the backend does not say.
+        memory_bytes: Arguments, results and temporaries on one device, of the stage that needs most; None where the
+            backend does not say.
     """
 
-    compiled: Any
+    stages: list[tuple[int, Any]]
     batch: dict[str, jax.ShapeDtypeStruct]
     num_parameters: int
     num_embedding_parameters: int
     seconds: float
     memory_bytes: dict[str, int] | None
+
+    def at(self, step: int) -> Any:
+        """The program that takes a step, counted from 1; beyond the last stage it is that of the last."""
+        return next((program for end, program in self.stages if step <= end), self.stages[-1][1])
 
 
 def use_compilation_cache() -> None:
@@ -60,16 +65,22 @@ def compile_train_step(
     model, state = init_state(config, spec, config.data.global_batch_size, mesh)
     begun = time.perf_counter()
     batch = batch_element(config, spec, mesh)
-    jitted: Any = jit_train_step(make_train_step(config, spec, model), mesh, state)
-    compiled = jitted.lower(state, batch).compile()
+    stages: list[tuple[int, Any]] = []
+    for end, network in config.model.stages(config.total_steps):
+        stage = replace(config, model=network)
+        definition = model if network == config.model else abstract_weights(stage, spec)[0]
+        step = make_train_step(stage, spec, definition, data_devices=mesh.shape["data"])
+        jitted: Any = jit_train_step(step, mesh, state)
+        stages.append((end, jitted.lower(state, batch).compile()))
     table = state.puzzle_table
+    memory = [found for _, program in stages if (found := _memory(program)) is not None]
     step = CompiledStep(
-        compiled=compiled,
+        stages=stages,
         batch=batch,
         num_parameters=sum(leaf.size for leaf in jax.tree.leaves(state.params)),
         num_embedding_parameters=0 if table is None else table.size,
         seconds=time.perf_counter() - begun,
-        memory_bytes=_memory(compiled),
+        memory_bytes=max(memory, key=lambda parts: parts["temporaries"], default=None),
     )
     return step, state, model
 

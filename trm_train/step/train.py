@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax import lax
@@ -26,6 +27,7 @@ from trm_train.model.base import Network, Outputs, merge
 from trm_train.objective import binary_cross_entropy, continue_target, slot_losses
 from trm_train.optim.build import make_optimizer, make_schedule
 from trm_train.optim.ema import update_ema
+from trm_train.optim.loss_scale import Scaled, after_step, all_finite, chosen, scale_of
 from trm_train.optim.schedule import value_at
 from trm_train.optim.sign_sgd import sign_sgd
 from trm_train.state import TrainState
@@ -49,7 +51,12 @@ class Detail(NamedTuple):
 
 
 def make_train_step(
-    config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, with_detail: bool = False
+    config: RunConfig,
+    spec: InputSpec,
+    model: nnx.GraphDef,
+    *,
+    data_devices: int = 1,
+    with_detail: bool = False,
 ) -> TrainStep:
     """Makes `train_step(state, batch) -> (state, metrics)`: pure, to be jitted with the state donated.
 
@@ -57,9 +64,11 @@ def make_train_step(
         config: Of the run.
         spec: Of the dataset.
         model: Definition from `init_state`.
+        data_devices: Devices that the slots are spread over; each computes its part of every micro-batch.
         with_detail: The step returns (state, metrics, Detail); everything else is the same.
     """
-    return _Step(config, spec, model, make_optimizer(config), make_schedule(config), with_detail).train_step
+    made = make_optimizer(config), make_schedule(config)
+    return _Step(config, spec, model, *made, data_devices, with_detail).train_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +80,7 @@ class _Step:
     model: nnx.GraphDef
     optimizer: optax.GradientTransformation
     schedule: Callable[[Array], Array]
+    data_devices: int
     with_detail: bool
 
     def train_step(self, state: TrainState, batch: Batch) -> Any:
@@ -78,7 +88,7 @@ class _Step:
         network = merge(self.model, state.params, state.fixed, state.puzzle_table)
         carry = refill(state.carry, batch, network.initial_states(state.carry.steps.shape[0]))
         rows = look_up(state.puzzle_table, carry.current["puzzle_identifiers"])
-        (outputs, losses), (grads, row_grads) = self.forward_backward(state, carry, rows)
+        (outputs, losses), (grads, row_grads) = self.gradients(state, carry, rows)
         new_carry = self.advance(state, network, carry, outputs)
         q_halt = outputs.q_logits[:, 0]
         metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
@@ -88,9 +98,31 @@ class _Step:
         detail = Detail(outputs.logits, q_halt, losses.predictions, losses.total(), grads, row_grads)
         return new_state, metrics, detail
 
-    def forward_backward(self, state: TrainState, carry: Carry, rows: Array | None) -> Any:
-        """Outputs and losses, and the gradient of loss / global batch for the parameters and slots' rows."""
-        global_batch = carry.steps.shape[0]
+    def gradients(self, state: TrainState, carry: Carry, rows: Array | None) -> Any:
+        """`forward_backward` of all slots, in as many pieces one after the other as the run is carried out in."""
+        slots, pieces = carry.steps.shape[0], self.config.execution.micro_batches
+        if pieces == 1:
+            return self.forward_backward(state, carry, rows, slots)
+
+        def piece(grads: Any, part: tuple[Carry, Array | None]) -> Any:
+            aux, (more, row_grads) = self.forward_backward(state, *part, slots)
+            return jax.tree.map(jnp.add, grads, more), (aux, row_grads)
+
+        zeros = jax.tree.map(jnp.zeros_like, state.params)
+        grads, by_piece = lax.scan(piece, zeros, into_pieces((carry, rows), pieces, self.data_devices))
+        aux, row_grads = from_pieces(by_piece, self.data_devices)
+        return aux, (grads, row_grads)
+
+    def forward_backward(self, state: TrainState, carry: Carry, rows: Array | None, slots: int) -> Any:
+        """Outputs and losses, and the gradient of loss / global batch for the parameters and slots' rows.
+
+        Args:
+            state: Before the step.
+            carry: Of some of the slots.
+            rows: Of the puzzle embedding, for these slots.
+            slots: The global batch.
+        """
+        scale = scale_of(state.opt_state)
 
         def objective(params: Any, rows: Array | None) -> Any:
             network = merge(self.model, params, state.fixed, state.puzzle_table)
@@ -100,10 +132,13 @@ class _Step:
             )
             if network.continue_loss:
                 losses = losses._replace(q_continue=self.continue_loss(network, carry, outputs, rows))
-            return losses.total() / global_batch, (outputs, losses)
+            if not self.with_detail:
+                outputs = outputs._replace(logits=None)
+            loss = losses.total() / slots
+            return loss if scale is None else loss * scale, (outputs, losses)
 
         (_, aux), grads = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(state.params, rows)
-        return aux, grads
+        return aux, grads if scale is None else jax.tree.map(lambda g: g / scale, grads)
 
     def continue_loss(
         self, network: Network, carry: Carry, outputs: Outputs, rows: Array | None
@@ -140,6 +175,11 @@ class _Step:
             rate = optim.puzzle_emb_lr * self.schedule(step)
             identifiers = carry.current["puzzle_identifiers"]
             table = sign_sgd(table, row_grads, identifiers, rate, optim.puzzle_emb_weight_decay)
+        if isinstance(state.opt_state, Scaled):
+            finite = all_finite((grads, row_grads))
+            opt_state = after_step(opt_state, state.opt_state, finite)
+            before = state.params, state.ema, state.puzzle_table
+            params, ema, table = chosen(finite, (params, ema, table), before)
         return dataclasses.replace(
             state,
             params=params,
@@ -149,3 +189,23 @@ class _Step:
             carry=carry,
             step=step,
         )
+
+
+def into_pieces(tree: Any, pieces: int, devices: int) -> Any:
+    """Arrays [B, ...] as [pieces, B / pieces, ...]; every piece has as many slots of each device, so that none moves."""
+
+    def one(x: Array) -> Array:
+        by_device = x.reshape(devices, pieces, -1, *x.shape[1:])
+        return jnp.swapaxes(by_device, 0, 1).reshape(pieces, -1, *x.shape[1:])
+
+    return jax.tree.map(one, tree)
+
+
+def from_pieces(tree: Any, devices: int) -> Any:
+    """Inverse of `into_pieces`."""
+
+    def one(x: Array) -> Array:
+        by_piece = x.reshape(x.shape[0], devices, -1, *x.shape[2:])
+        return jnp.swapaxes(by_piece, 0, 1).reshape(-1, *x.shape[2:])
+
+    return jax.tree.map(one, tree)

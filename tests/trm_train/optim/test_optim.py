@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from trm_train.config.data import DataConfig
-from trm_train.config.optim import AdamWConfig
+from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
 from trm_train.config.scheduled import Linear
 from trm_train.optim.adam_atan2 import adam_atan2
@@ -83,6 +83,57 @@ def test_adamw_by_hand() -> None:
         direction = m / (1 - 0.8**t) / (np.sqrt(v / (1 - 0.9**t)) + 1e-3)
         wanted = wanted - rate * (direction + 0.5 * wanted)
     assert np.allclose(params["w"], wanted, atol=1e-6)
+
+
+def steps_of(optim: OptimizerConfig, params: dict[str, jax.Array], gradients: list[dict[str, jax.Array]]) -> list:
+    """What the optimizer of a configuration adds to parameters at each step."""
+    optimizer = make_optimizer(RunConfig(data=DataConfig(dataset="x"), optim=optim, total_steps=9))
+    state, made = optimizer.init(params), []
+    for gradient in gradients:
+        changes, state = optimizer.update(gradient, state, params)
+        params = optax.apply_updates(params, changes)
+        made.append(changes)
+    return made
+
+
+def test_lion_by_hand() -> None:
+    optim = LionConfig(lr=0.1, lr_warmup_steps=2, beta1=0.8, beta2=0.9, weight_decay=0.5)
+    gradients = [np.array([1.0, -3.0]), np.array([-9.0, 0.5]), np.array([0.1, 0.2])]
+    start = np.array([2.0, -1.0])
+    made = steps_of(optim, {"w": jnp.asarray(start)}, [{"w": jnp.asarray(g)} for g in gradients])
+    wanted, m = start, np.zeros(2)
+    for t, (gradient, change) in enumerate(zip(gradients, made, strict=True), start=1):
+        expected = -0.1 * min(t / 2, 1.0) * (np.sign(0.8 * m + 0.2 * gradient) + 0.5 * wanted)
+        assert np.allclose(change["w"], expected, atol=1e-6)
+        wanted, m = wanted + expected, 0.9 * m + 0.1 * gradient
+
+
+def test_muon_turns_matrices_and_leaves_the_rest_to_adamw() -> None:
+    rng = np.random.default_rng(0)
+    matrix, vector = rng.normal(size=(12, 6)), rng.normal(size=4)
+    params = {"matrix": jnp.zeros((12, 6)), "vector": jnp.ones(4)}
+    gradient = {"matrix": jnp.asarray(matrix, jnp.float32), "vector": jnp.asarray(vector, jnp.float32)}
+    optim = MuonConfig(lr=0.1, lr_warmup_steps=0, weight_decay=0.5)
+    (made,) = steps_of(optim, params, [gradient])
+    assert np.allclose(made["vector"], -0.1 * (np.sign(vector) + 0.5), atol=1e-4)
+    u, singular, vt = np.linalg.svd(np.asarray(made["matrix"]))
+    assert singular.max() < 2 * singular.min()  # nearly the same length in every direction
+    gradient_u, _, gradient_vt = np.linalg.svd(matrix)
+    nearest = -gradient_u[:, :6] @ gradient_vt
+    assert np.sum(nearest * made["matrix"]) / np.linalg.norm(nearest) / np.linalg.norm(made["matrix"]) > 0.97
+    assert np.sqrt(np.mean(np.square(made["matrix"]))) == pytest.approx(0.1 * 0.2, rel=0.25)
+
+
+@pytest.mark.parametrize("optim", [OptimConfig, AdamWConfig, LionConfig, MuonConfig])
+def test_long_gradients_are_clipped_together(optim: type[OptimizerConfig]) -> None:
+    gradients = [{"a": jnp.full((2, 2), 3.0), "b": jnp.full(4, 4.0)}, {"a": jnp.full((2, 2), 0.1), "b": jnp.ones(4)}]
+    params = jax.tree.map(jnp.zeros_like, gradients[0])
+    common = {"lr": 0.1, "lr_warmup_steps": 0}
+    clipped = steps_of(optim(clip_norm=5.0, **common), params, gradients)
+    by_hand = [jax.tree.map(lambda g: g * 0.5, gradients[0]), gradients[1]]  # its length is 10, the other's 2.01
+    wanted = steps_of(optim(**common), params, by_hand)
+    for got, expected in zip(clipped, wanted, strict=True):
+        assert all(np.allclose(got[name], expected[name], atol=1e-7) for name in got)
 
 
 def test_schedule_is_constant_by_default_and_without_warm_up() -> None:

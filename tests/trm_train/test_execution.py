@@ -1,0 +1,180 @@
+"""Ways to carry out the same step: in pieces, with states computed again, in float16, in stages of recursion."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.trm_train.test_step import BATCH, CONFIG, MODEL, SPEC, changed, make_batch, train
+from trm_train.config.data import DataConfig
+from trm_train.config.execution import ExecutionConfig
+from trm_train.config.run import InputSpec, ModelConfig, RunConfig, check_config
+from trm_train.config.scheduled import Curriculum
+from trm_train.errors import ConfigError
+from trm_train.mesh.sharding import make_mesh
+from trm_train.optim import loss_scale
+from trm_train.optim.loss_scale import Scaled
+from trm_train.state import TrainState, init_state
+from trm_train.step.compile import compile_train_step
+from trm_train.step.train import Detail, from_pieces, into_pieces, make_train_step
+
+
+def detail_of(config: RunConfig, steps: int = 3) -> tuple[TrainState, Detail, dict[str, Any]]:
+    """The state after some steps, and what the last of them computed on its way."""
+    model, state = init_state(config, SPEC, BATCH)
+    step = jax.jit(make_train_step(config, SPEC, model, with_detail=True))
+    for t in range(steps):
+        state, metrics, detail = step(state, make_batch(t))
+    return state, detail, metrics
+
+
+def relative(a: Any, b: Any) -> float:
+    """Norm of the difference of two trees over the norm of the first."""
+    difference = jax.tree.leaves(jax.tree.map(lambda x, y: jnp.sum(jnp.square(x - y)), a, b))
+    return float(jnp.sqrt(sum(difference) / sum(jnp.sum(jnp.square(x)) for x in jax.tree.leaves(a))))
+
+
+def carried_out(**execution: Any) -> RunConfig:
+    return dataclasses.replace(CONFIG, execution=ExecutionConfig(**execution))
+
+
+@pytest.mark.parametrize("mixer", ["mlp_t", "attention"])
+@pytest.mark.parametrize("no_act_continue", [True, False])
+def test_the_gradient_of_micro_batches_is_that_of_the_batch(mixer: str, no_act_continue: bool) -> None:
+    model = dataclasses.replace(MODEL, mixer=mixer, no_act_continue=no_act_continue)
+    whole, once, metrics = detail_of(dataclasses.replace(CONFIG, model=model), 1)
+    for pieces in (2, 4, 8):
+        config = dataclasses.replace(carried_out(micro_batches=pieces), model=model)
+        parts, several, same = detail_of(config, 1)
+        assert relative(once.grads, several.grads) < 1e-6
+        assert relative(once.row_grads, several.row_grads) < 1e-6
+        assert np.allclose(once.logits, several.logits, atol=1e-6)
+        assert np.array_equal(whole.carry.current["labels"], parts.carry.current["labels"])
+        assert np.array_equal(whole.carry.halted, parts.carry.halted)
+        assert np.allclose(whole.carry.states["z_h"], parts.carry.states["z_h"], atol=1e-5)
+        assert float(metrics["lm_loss"]) == pytest.approx(float(same["lm_loss"]), rel=1e-6)
+
+
+def test_pieces_keep_the_slots_of_a_device_together() -> None:
+    slots = jnp.arange(24).reshape(24, 1)
+    pieces = into_pieces({"x": slots}, 3, 2)["x"]
+    assert pieces.shape == (3, 8, 1)
+    assert np.asarray(pieces)[:, :, 0].tolist()[0] == [0, 1, 2, 3, 12, 13, 14, 15]  # half of each device's
+    assert np.array_equal(from_pieces(pieces, 2), slots)
+
+
+def test_recomputed_states_give_the_same_gradient() -> None:
+    _, kept, _ = detail_of(CONFIG, 1)
+    _, again, _ = detail_of(carried_out(rematerialise=True), 1)
+    assert relative(kept.grads, again.grads) < 1e-6
+
+
+def test_deep_recursion_fits_where_states_are_computed_again() -> None:
+    """L 24 with it within 1.3 times of L 6 without, temporaries of the compiled step."""
+    spec = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
+
+    def temporaries(l_cycles: int, *, rematerialise: bool) -> int:
+        model = ModelConfig(hidden_size=64, h_cycles=2, l_cycles=l_cycles, forward_dtype="float32", num_layers=2)
+        config = RunConfig(
+            data=DataConfig(dataset="x", global_batch_size=32),
+            model=model,
+            total_steps=3000,
+            execution=ExecutionConfig(rematerialise=rematerialise),
+        )
+        compiled, _, _ = compile_train_step(config, spec, make_mesh())
+        assert compiled.memory_bytes is not None
+        return compiled.memory_bytes["temporaries"]
+
+    shallow, deep = temporaries(6, rematerialise=False), temporaries(24, rematerialise=True)
+    assert deep < 1.3 * shallow
+    assert temporaries(24, rematerialise=False) > 2 * shallow
+
+
+HALF = dataclasses.replace(CONFIG, model=dataclasses.replace(MODEL, forward_dtype="float16"))
+
+
+def test_float16_follows_float32_for_some_steps() -> None:
+    _, full, _ = detail_of(CONFIG, 1)
+    state, half, _ = detail_of(HALF, 1)
+    assert isinstance(state.opt_state, Scaled)
+    assert state.opt_state.skipped == 0
+    assert relative(full.grads, half.grads) < 0.02
+    _, last, history = train(HALF, 4)
+    assert last.carry.states["z_h"].dtype == jnp.float16
+    assert all(np.isfinite(metrics["lm_loss"]) for metrics in history)
+    assert changed(last.params, last.ema)
+
+
+def test_float16_finds_gradients_that_it_could_not_hold() -> None:
+    """A loss so small that its gradients are zero in float16 without a scale."""
+    small = dataclasses.replace(HALF, data=dataclasses.replace(HALF.data, global_batch_size=BATCH))
+    _, half, _ = detail_of(small, 1)
+    assert all(np.any(leaf != 0) for leaf in jax.tree.leaves(half.grads["level"]))
+
+
+def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_scale, "FIRST_SCALE", 2.0**40)
+    monkeypatch.setattr(loss_scale, "LARGEST_SCALE", 2.0**40)
+    first, last, history = train(HALF, 1)
+    assert last.opt_state.skipped == 1
+    assert last.opt_state.scale == 2.0**39
+    assert not changed(
+        (first.params, first.ema, first.puzzle_table, first.opt_state.inner),
+        (last.params, last.ema, last.puzzle_table, last.opt_state.inner),
+    )
+    assert last.step == 1
+    assert np.isfinite(history[0]["lm_loss"])
+    assert np.array_equal(last.carry.steps, np.ones(BATCH))
+
+
+def test_the_scale_grows_after_many_good_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_scale, "GROWTH_STEPS", 2)
+    _, last, _ = train(HALF, 5)
+    assert last.opt_state.scale == loss_scale.FIRST_SCALE * 4
+    assert last.opt_state.good_steps == 1
+
+
+STAGED = dataclasses.replace(
+    CONFIG,
+    model=dataclasses.replace(MODEL, h_cycles=2, l_cycles=2, curriculum=Curriculum(0.5, ((1, 1), (2, 1), (2, 2)))),
+    total_steps=12,
+)
+
+
+def test_a_curriculum_has_a_program_for_each_stage() -> None:
+    compiled, _, _ = compile_train_step(STAGED, SPEC, make_mesh())
+    assert [end for end, _ in compiled.stages] == [2, 4, 12]
+    programs = [program for _, program in compiled.stages]
+    taken = [programs.index(compiled.at(step)) for step in range(1, 14)]
+    assert taken == [0, 0, 1, 1, *[2] * 9]
+
+
+def test_a_stage_is_the_step_of_its_cycles() -> None:
+    for stage, (h_cycles, l_cycles) in zip(range(3), [(1, 1), (2, 1), (2, 2)], strict=True):
+        plain = dataclasses.replace(
+            STAGED,
+            model=dataclasses.replace(STAGED.model, curriculum=None, h_cycles=h_cycles, l_cycles=l_cycles),
+        )
+        compiled, state, _ = compile_train_step(STAGED, SPEC, make_mesh())
+        same, plain_state, _ = compile_train_step(plain, SPEC, make_mesh())
+        staged_after, _ = compiled.stages[stage][1](state, make_batch(0))
+        plain_after, _ = same.at(1)(plain_state, make_batch(0))
+        assert not changed(staged_after, plain_after)
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "message"),
+    [
+        (Curriculum(0.5, ((1, 1), (3, 2))), r"ends at the model's own cycles 2x2, got curriculum\(0.5, 1x1, 3x2\)"),
+        (Curriculum(0.05, ((1, 1), (2, 1), (2, 2))), r"stages of a step at least, but with 12 steps they end at"),
+    ],
+)
+def test_a_curriculum_that_cannot_be(curriculum: Curriculum, message: str) -> None:
+    model = dataclasses.replace(STAGED.model, curriculum=curriculum)
+    with pytest.raises(ConfigError, match=message):
+        check_config(dataclasses.replace(STAGED, model=model))
