@@ -57,7 +57,7 @@ def wait_for_shards(folder: Path, count: int) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path: Path, request_small, kills: int) -> None:
     for whole in ("cold", "whole"):  # the first may compile kernels; the second says how long a build takes
         undisturbed = start(tmp_path / whole)

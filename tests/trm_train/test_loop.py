@@ -153,6 +153,7 @@ def start(root: Path) -> subprocess.Popen:
     )
 
 
+@pytest.mark.slow  # tests/harness/test_kills.py does it many times, and once in every suite
 def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResult, tmp_path: Path) -> None:
     """SIGKILL as soon as the first checkpoint is there, then the same command."""
     elsewhere = resolve_root(tmp_path)

@@ -51,14 +51,16 @@ def seen(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("ask", [query_catalog, query_results], ids=["trm-data", "trm-eval"])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_attack_changes_or_reads_anything(
-    layout: Layout, outside: Path, tmp_path: Path, ask: Callable[[Layout, str], Any]
+    layout: Layout, outside: Path, tmp_path: Path, ask: Callable[[Layout, str], Any], every: int
 ) -> None:
+    """Every attack in the long form, some of every kind in the short one."""
     ask(layout, "SELECT 1")
     before, believed = seen(tmp_path), []
     tried = list(attacks(Path(layout.place), outside))
     assert len(tried) >= 200
-    for statement in tried:
+    for statement in tried[::every]:
         try:
             believed.append((statement, ask(layout, statement).rows))
         except QueryError:
@@ -66,6 +68,8 @@ def test_no_attack_changes_or_reads_anything(
         finally:
             assert seen(tmp_path) == before, statement
     assert believed == []
+    if every > 1:
+        return
     record(
         "sql", {"statements": len(tried), "on_each_of_the_command_lines": 2, "changed_or_read_anything": 0}
     )

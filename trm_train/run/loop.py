@@ -12,9 +12,9 @@ import jax
 
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout
-from trm_train.checkpoint.manager import CheckpointMeta
+from trm_train.checkpoint.manager import CheckpointMeta, is_full
 from trm_train.config.run import RunConfig
-from trm_train.errors import NotFiniteError
+from trm_train.errors import NotFiniteError, TrainError
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.run.observe import Console
@@ -64,6 +64,12 @@ def train(
                 run.checkpoints.wait()
             except Exception as error:
                 _fail(run, error)
+                if is_full(error) and not isinstance(error, TrainError):
+                    good = run.checkpoints.latest_step()
+                    goes_on = f"goes on from step {good:,}" if good else "begins anew"
+                    raise TrainError(
+                        f"{run.folder}: no space left for metrics and logs; free some, and the same command {goes_on}"
+                    ) from error
                 raise
         finished = step >= run.record.total_steps
         run.observer.end("finished" if finished else "stopped")
