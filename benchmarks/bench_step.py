@@ -32,8 +32,8 @@ import numpy as np
 from report import Report
 
 from trm_train.config.data import DataConfig
+from trm_train.config.model import inner_width
 from trm_train.config.run import InputSpec, ModelConfig, RunConfig
-from trm_train.model.layers import inner_width
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step
 

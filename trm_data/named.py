@@ -145,9 +145,12 @@ def is_meant(name: str, spec: DatasetSpec) -> bool:
     return spec == request.spec(spec.source, spec.test_source)
 
 
-def studies() -> dict[str, str]:
-    """The dataset of every experiment, from the packages that have experiments; empty where none is installed."""
-    found: dict[str, str] = {}
+def studies() -> dict[str, list[str]]:
+    """The datasets of every experiment, from the packages that have experiments; empty where none is installed.
+
+    An experiment that runs at several scales has one for each; the first is that of its usual one.
+    """
+    found: dict[str, list[str]] = {}
     for entry in entry_points(group=STUDIES):
         found |= entry.load()()
     return found
@@ -165,7 +168,7 @@ def datasets_of_study(study: str) -> list[NamedDataset]:
             f"--all-for {study}: no installed package names its experiments (entry points of the group {STUDIES}); "
             "install trm-lab again, or build datasets by name: trm-data build named lists them"
         )
-    found = [dataset for experiment, dataset in known.items() if study and experiment.startswith(study)]
+    found = [datasets[0] for experiment, datasets in known.items() if study and experiment.startswith(study)]
     if not found:
         raise SpecError(
             f"--all-for {study}: there is no such experiment; there are {', '.join(sorted(known))}"
@@ -178,7 +181,9 @@ def experiments_of(datasets: Iterable[NamedDataset]) -> dict[str, list[str]]:
     known = studies()
     return {
         dataset.name: sorted(
-            experiment for experiment, name in known.items() if name in names_of(dataset.name)
+            experiment
+            for experiment, names in known.items()
+            if not set(names).isdisjoint(names_of(dataset.name))
         )
         for dataset in datasets
     }

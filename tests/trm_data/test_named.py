@@ -172,7 +172,10 @@ class Entry:
     """An entry point of a package with experiments."""
 
     def load(self) -> Any:
-        return lambda: {"exp04a": "sudoku-extreme-1k-aug-1000", "exp04b": "sudoku-extreme-250-aug-1000"}
+        return lambda: {
+            "exp04a": ["sudoku-extreme-1k-aug-1000", "sudoku-2x3-generated-500-aug-200"],
+            "exp04b": ["sudoku-extreme-250-aug-1000"],
+        }
 
 
 @pytest.fixture
@@ -203,9 +206,9 @@ def test_without_experiments_a_study_is_an_error_that_says_so(monkeypatch: pytes
 def test_the_trainers_experiments_learn_from_named_datasets() -> None:
     from trm_train.experiments.registry import datasets_by_experiment
 
-    assert datasets_by_experiment()["quickstart"] == "sudoku-2x3-generated-500-aug-1000"
-    for name in datasets_by_experiment().values():
-        assert named_dataset(name)
+    assert datasets_by_experiment()["quickstart"] == ["sudoku-2x3-generated-500-aug-1000"]
+    for names in datasets_by_experiment().values():
+        assert all(named_dataset(name) for name in names)
 
 
 def test_unknown_names() -> None:

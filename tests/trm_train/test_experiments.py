@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,21 +14,34 @@ from trm_data.named import named_dataset
 from trm_data.storage.root import resolve_root
 from trm_train import experiments
 from trm_train.cli import main
+from trm_train.config.run import (
+    InputSpec,
+    RunConfig,
+    check_config,
+    config_from_json,
+    config_to_json,
+    identity_hash,
+)
 from trm_train.errors import ConfigError
 from trm_train.experiments import registry
-from trm_train.experiments.dataset import plan_dataset
+from trm_train.experiments.cost import cost_of
+from trm_train.experiments.dataset import is_named, plan_dataset
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import (
     Experiment,
     check_distinct,
     datasets_by_experiment,
+    experiments_at,
     find_experiment,
     find_run_of,
+    groups_of,
     load_experiments,
+    select_experiments,
 )
+from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
 
 QUICKSTART = find_experiment("quickstart").make()
-FIELDS = {"question": "Why?", "varies": "a", "fixed": "b", "expected": "c", "judge_by": "d", "cost": "e"}
+FIELDS = {"question": "Why?", "varies": "a", "fixed": "b", "expected": "c", "judge_by": "d"}
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -42,9 +56,9 @@ def test_every_experiment_has_a_guide_and_a_dataset(name: str) -> None:
     item = find_experiment(name)
     assert item.guide is not None
     assert item.summary.endswith("?")
-    assert all(dataclasses.asdict(item.guide).values())
-    assert item.build == f"trm-data build {item.dataset}"
-    assert datasets_by_experiment()[name] == item.make().data.dataset
+    guide = dataclasses.asdict(item.guide)
+    assert all(text for field, text in guide.items() if field != "cost")
+    assert datasets_by_experiment()[name][0] == item.make().data.dataset == item.dataset()
 
 
 def test_the_quickstart_builds_what_its_run_is_named_after() -> None:
@@ -54,8 +68,8 @@ def test_the_quickstart_builds_what_its_run_is_named_after() -> None:
 
 
 def test_a_guide_reads_as_lines() -> None:
-    assert Guide(**FIELDS).text().splitlines() == [
-        "Why?", "", "Varies:    a", "Fixed:     b", "Expected:  c", "Judge by:  d", "Cost:      e",
+    assert Guide(**FIELDS, metrics="m", cost="e").text().splitlines() == [
+        "Why?", "", "Varies:    a", "Fixed:     b", "Expected:  c", "Judge by:  d", "Metrics:   m", "Cost:      e",
     ]  # fmt: skip
 
 
@@ -73,14 +87,16 @@ import dataclasses
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.quickstart import quickstart
 from trm_train.experiments.registry import experiment
+from trm_train.experiments.setting import Setting
 
 GUIDE = Guide(**{FIELDS!r})
+TINY = Setting("tiny", "generated")
 
-@experiment(GUIDE)
+@experiment(GUIDE, setting=TINY)
 def another():
     return dataclasses.replace(quickstart(), total_steps=7_000)
 
-@experiment(GUIDE, alias_of="quickstart")
+@experiment(GUIDE, setting=TINY, alias_of="quickstart")
 def same():
     return quickstart()
 """)
@@ -94,7 +110,7 @@ def test_a_file_is_found_by_being_there(one_more: None, capsys: pytest.CaptureFi
     assert (found.group, found.make().total_steps) == ("more", 7_000)
     _, listed, _ = output(capsys, "list")
     assert "another" in listed
-    assert "Why? (the run of quickstart)" in listed
+    assert re.search(r"same +the run of quickstart; data missing", listed)
     _, as_json, _ = output(capsys, "list", "--json")
     aliases = {item["name"]: item["alias_of"] for item in json.loads(as_json)}
     assert (aliases["same"], aliases["another"]) == ("quickstart", None)
@@ -116,9 +132,10 @@ def test_unknown_experiments_name_the_closest() -> None:
 
 
 def test_two_names_for_one_run_are_refused_unless_declared() -> None:
-    def item(name: str, alias_of: str | None = None, **changes) -> Experiment:
+    def item(name: str, alias_of: str | None = None, **changes) -> tuple[Experiment, Setting]:
         config = dataclasses.replace(QUICKSTART, **changes)
-        return Experiment(name, "group", lambda: config, None, alias_of)
+        aliases = {} if alias_of is None else {"full": alias_of}
+        return Experiment(name, "group", lambda _: config, None, aliases), SETTINGS[0]
 
     with pytest.raises(ConfigError, match="a and b are the same run"):
         check_distinct([item("a"), item("b")])
@@ -131,6 +148,167 @@ def test_two_names_for_one_run_are_refused_unless_declared() -> None:
         check_distinct([item("a"), item("b", alias_of="z")])
     with pytest.raises(ConfigError, match=r"alias of b, which is an alias itself \(of a\)"):
         check_distinct([item("a"), item("b", alias_of="a"), item("c", alias_of="b")])
+
+
+STUDY_SIZES = {
+    "exp01": 6, "exp02a": 6, "exp02b": 5, "exp03": 5, "exp04a": 6, "exp04b": 5, "exp05": 6, "exp06": 6, "exp07": 3,
+    "exp08": 5, "exp09": 5, "exp10": 5, "contrib01": 2, "contrib02": 2,
+}  # fmt: skip
+
+
+def test_the_study_has_67_experiments() -> None:
+    groups = {name: len(items) for name, items in groups_of(load_experiments().values()).items()}
+    assert {name: groups[name] for name in STUDY_SIZES} == STUDY_SIZES
+    assert sum(STUDY_SIZES.values()) == 67
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting: Setting) -> None:
+    found = experiments_at(setting)  # which refuses undeclared equals, and aliases that are none
+    assert set(STUDY_SIZES) <= {item.group for item in found.values()}
+    for item in found.values():
+        config = item.make(setting)
+        check_config(config)
+        assert config_from_json(config_to_json(config)) == config
+        assert is_named(config.data.only_dataset()), config.data
+    of_the_study = [item for item in found.values() if item.group in STUDY_SIZES]
+    runs = {identity_hash(item.make(setting)) for item in of_the_study}
+    assert len(of_the_study) == 67
+    assert len(runs) == 54
+
+
+def test_aliases_are_those_that_are_equal_by_design() -> None:
+    def aliases(setting: Setting) -> set[str]:
+        return {
+            name for name, item in experiments_at(setting).items() if item.alias_of(setting) == "baseline"
+        }
+
+    everywhere = {
+        "exp01c", "exp02a_03", "exp02b_03", "exp03b", "exp04a_1000", "exp04b_1000", "exp05_d", "exp06_c", "exp08d",
+        "exp09a", "exp10b", "contrib01_baseline", "contrib02_baseline", "contrib03_L06",
+    }  # fmt: skip
+    assert aliases(Setting("full", "published")) == everywhere | {"exp07b"}
+    assert aliases(Setting("laptop", "generated")) == everywhere | {"exp07a"}
+    assert aliases(Setting("tiny", "generated")) == everywhere | {"exp07a"}
+    assert find_run_of("exp07b", Setting("full", "published")).name == "baseline"
+    assert find_run_of("exp07b", Setting("tiny", "generated")).name == "exp07b"
+
+
+def test_the_baseline_is_what_the_study_says() -> None:
+    config = find_experiment("baseline").make()
+    assert (config.data.dataset, config.data.global_batch_size) == ("sudoku-extreme-1000-aug-1000", 6144)
+    assert (config.total_steps, config.seed, config.execution.checkpoint_every) == (8138, 0, 1000)
+    assert config.total_steps == 50_000 * 1000 // 6144
+    assert dataclasses.replace(
+        config, data=QUICKSTART.data, total_steps=1, execution=QUICKSTART.execution
+    ) == (
+        RunConfig(data=QUICKSTART.data, total_steps=1, execution=QUICKSTART.execution)
+    )  # all else is at the defaults of the published recipe
+
+
+def varied(group: str, setting: Setting, value) -> list:
+    return [value(item.make(setting)) for item in select_experiments([group], setting)]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_varied_values_are_distinct_and_in_proportion(setting: Setting) -> None:
+    for group, value, full in (
+        ("exp01", lambda c: c.model.hidden_size, [256, 384, 512, 768, 1024, 1536]),
+        ("exp02a", lambda c: c.model.l_cycles, [2, 4, 6, 8, 10, 12]),
+        ("exp02b", lambda c: c.model.h_cycles, [1, 2, 3, 4, 5]),
+        ("exp03", lambda c: c.model.num_layers, [1, 2, 3, 4, 6]),
+        ("exp05", lambda c: c.model.halt_max_steps, [4, 8, 12, 16, 24, 32]),
+        ("exp06", lambda c: c.data.global_batch_size, [1536, 3072, 6144, 12288, 24576, 49152]),
+        ("exp04a", lambda c: int(c.data.dataset.split("-")[-3]), [100, 250, 500, 1000, 2000, 5000]),
+        ("exp04b", lambda c: int(c.data.dataset.split("-")[-1]), [10, 100, 500, 1000, 2000]),
+    ):
+        values = varied(group, setting, value)
+        assert (
+            len({got * full[0] / (wanted * values[0]) for got, wanted in zip(values, full, strict=True)}) == 1
+        )
+    for config in (item.make(setting) for item in select_experiments(["exp03"], setting)):
+        assert config.model.num_layers * config.model.l_cycles == 12
+    baseline = find_experiment("baseline").make(setting)
+    for config in (item.make(setting) for item in select_experiments(["exp06"], setting)):
+        share = config.data.global_batch_size / baseline.data.global_batch_size
+        assert config.optim.lr == pytest.approx(baseline.optim.lr * share**0.5, rel=1e-5)
+        assert config.optim.puzzle_emb_lr == pytest.approx(
+            baseline.optim.puzzle_emb_lr * share**0.5, rel=1e-5
+        )
+        loaded = config.total_steps * config.data.global_batch_size
+        assert loaded == pytest.approx(baseline.total_steps * baseline.data.global_batch_size, rel=1e-3)
+        assert config.optim.lr_warmup_steps == round(baseline.optim.lr_warmup_steps / share)
+
+
+def test_patterns_name_groups_beginnings_and_globs() -> None:
+    def names(*patterns: str, setting: Setting | None = None) -> list[str]:
+        return [item.name for item in select_experiments(patterns, setting)]
+
+    assert names("exp07") == ["exp07a", "exp07b", "exp07c"] == names("exp07*") == names("exp07[a-c]")
+    assert names("exp02")[:2] == ["exp02a_01", "exp02a_02"]
+    assert names("exp02")[-1] == "exp02b_05"
+    assert names("contrib0[12]*") == [
+        "contrib01_baseline", "contrib01_curriculum", "contrib02_baseline", "contrib02_adaptive",
+    ]  # fmt: skip
+    assert names("exp05_a", "exp05", "exp05_a") == names("exp05")
+    assert len(names()) == len(load_experiments())
+    with pytest.raises(ConfigError, match="no experiment 'exp99'; did you mean 'exp09e'"):
+        names("exp99")
+    with pytest.raises(
+        ConfigError, match="trm_maze: does not run at --scale tiny --data generated, but at --scale full"
+    ):
+        names("trm_maze", setting=Setting("tiny", "generated"))
+
+
+@pytest.mark.parametrize(
+    ("scale", "data", "message"),
+    [
+        ("huge", None, "--scale: one of full, laptop, tiny, got 'huge'"),
+        ("full", "mine", "--data: one of published, generated-extreme, generated, got 'mine'"),
+        (
+            "tiny",
+            "published",
+            "6x6 puzzles are neither published nor generated as hard as those; --data generated",
+        ),
+    ],
+)
+def test_settings_that_are_none(scale: str, data: str | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_setting(scale, data)
+
+
+def test_settings_that_are_named_in_part() -> None:
+    assert parse_setting(None, None) is None
+    assert parse_setting("tiny", None) == Setting("tiny", "generated")
+    assert parse_setting(None, "generated") == Setting("full", "generated")
+
+
+def test_cost_is_counted_as_the_published_figures_are() -> None:
+    def cost(name: str, spec: InputSpec) -> tuple[float, float]:
+        config = find_experiment(name).make()
+        found = cost_of(config, spec)
+        assert (
+            found.training_flops == found.example_flops * config.total_steps * config.data.global_batch_size
+        )
+        return found.example_flops / 1e9, found.evaluation_flops / 16e9
+
+    sudoku = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
+    assert cost("trm_sudoku_mlp", sudoku) == pytest.approx((42.7, 25.6), abs=0.05)
+    maze = InputSpec(sequence_length=900, vocabulary_size=6, num_identifiers=1)
+    assert cost("trm_maze", maze) == pytest.approx((398, 239), rel=0.01)
+
+
+def test_a_curriculum_costs_less_and_recomputing_more() -> None:
+    spec = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
+    base, staged = (
+        cost_of(find_experiment(name).make(), spec) for name in ("baseline", "contrib01_curriculum")
+    )
+    assert staged.training_flops / base.training_flops == pytest.approx(1 - (26 + 15) / 35 / 15, abs=1e-3)
+    deep = find_experiment("contrib03_L24").make()
+    plain = dataclasses.replace(deep, execution=dataclasses.replace(deep.execution, rematerialise=False))
+    assert cost_of(deep, spec).example_flops / cost_of(plain, spec).example_flops == pytest.approx(
+        150 / 125, abs=0.01
+    )
 
 
 def test_describe_gives_the_fields_of_the_guide(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import tyro
 
-from trm_train.cli import RunOptions, main
+from trm_train.cli import main
+from trm_train.commands.run import RunOptions
 from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.model import ModelConfig
 from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
@@ -217,7 +218,9 @@ def test_a_curriculum_on_the_command_line_and_back() -> None:
     assert "model.curriculum curriculum(0.2, 1x1, 1x2, 2x2)" in schedules_over_training(config)
 
 
-@pytest.mark.parametrize("text", ["", "curriculum(0.2)", "curriculum(0, 1x1, 2x2)", "curriculum(0.2, 1x1, 2)", "linear(1, 2)"])
+@pytest.mark.parametrize(
+    "text", ["", "curriculum(0.2)", "curriculum(0, 1x1, 2x2)", "curriculum(0.2, 1x1, 2)", "linear(1, 2)"]
+)
 def test_a_curriculum_that_is_none(text: str) -> None:
     with pytest.raises(ConfigError, match=r"curriculum\(SHARE, HxL, HxL, ...\) with a share"):
         parse_curriculum(text)

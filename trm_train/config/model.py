@@ -16,6 +16,13 @@ Mixer = Literal["mlp_t", "attention"]
 PosEncodings = Literal["none", "rope", "learned"]
 Dtype = Literal["bfloat16", "float16", "float32"]
 
+INNER_MULTIPLE = 256
+
+
+def inner_width(width: int, expansion: float) -> int:
+    """Inner width of a SwiGLU: two thirds of `expansion * width`, rounded up to a multiple of 256."""
+    return -(-round(expansion * width * 2 / 3) // INNER_MULTIPLE) * INNER_MULTIPLE
+
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
@@ -35,7 +42,7 @@ class NetworkConfig:
     puzzle_emb_len: int = 16
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
     forward_dtype: Dtype = "bfloat16"
-    """Compute dtype; parameters are always float32. With float16 the loss is scaled, and steps that overflow are skipped."""
+    """Compute dtype; parameters are always float32. With float16 the loss is scaled, and overflows are skipped."""
 
     @property
     def puzzle_width(self) -> int:
@@ -129,7 +136,7 @@ class ModelConfig(NetworkConfig):
             self._check_attention()
         if self.curriculum is not None and self.curriculum.cycles[-1] != (self.h_cycles, self.l_cycles):
             raise ConfigError(
-                f"model.curriculum: ends at the model's own cycles {self.h_cycles}x{self.l_cycles}, got {self.curriculum}"
+                f"model.curriculum: ends at the model's own {self.h_cycles}x{self.l_cycles}, got {self.curriculum}"
             )
 
     def _check_attention(self) -> None:

@@ -31,7 +31,7 @@ def choose_forms(config: RunConfig, arguments: Sequence[str]) -> tuple[RunConfig
     rest = list(arguments)
     for alternatives in ALTERNATIVES:
         option = f"--{alternatives.key}.{alternatives.tag}"
-        tag, rest = _take(option, rest)
+        tag, rest = take_option(option, rest)
         part = getattr(config, alternatives.key)
         if tag is not None:
             part = alternatives.choose(part, tag)
@@ -70,7 +70,7 @@ def spelled_values() -> tyro.constructors.ConstructorRegistry:
     return registry
 
 
-def _take(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
+def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
     """The last value of an option, and the arguments without it."""
     value, rest, position = None, list[str](), 0
     while position < len(arguments):

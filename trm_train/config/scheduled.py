@@ -46,7 +46,7 @@ class Curriculum(Spelled):
     cycles: tuple[tuple[int, int], ...]
 
     def __str__(self) -> str:
-        return f"curriculum({self.share!r}, {', '.join(f'{h}x{l}' for h, l in self.cycles)})"
+        return f"curriculum({self.share!r}, {', '.join(f'{high}x{low}' for high, low in self.cycles)})"
 
     def ends(self, total_steps: int) -> list[int]:
         """The last step of each stage but the last."""

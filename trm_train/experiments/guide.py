@@ -19,12 +19,16 @@ class Guide:
     """What should come out, with a number where one is known."""
     judge_by: str
     """The command and the figure that decide."""
-    cost: str
-    """Time, memory or operations, and on what."""
+    metrics: str = (
+        "exact and cell accuracy on the test split with EMA weights, supervision steps, halting accuracy"
+    )
+    """What is measured."""
+    cost: str = ""
+    """What was measured of its time and memory, and on what; what is computed `describe` adds."""
 
     def text(self) -> str:
         """The guide for a person: the question, then a line for each other field."""
-        rest = (item for item in fields(self) if item.name != "question")
+        rest = (item for item in fields(self) if item.name != "question" and getattr(self, item.name))
         lines = (
             f"{item.name.replace('_', ' ').capitalize() + ':':<10} {getattr(self, item.name)}"
             for item in rest

@@ -6,6 +6,7 @@ from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import experiment
+from trm_train.experiments.setting import Setting
 
 
 @experiment(
@@ -18,7 +19,8 @@ from trm_train.experiments.registry import experiment
         judge_by="`trm-eval run`, exact accuracy with EMA weights, and how it holds for puzzles that need guessing; "
         "more supervision steps in evaluation (`--steps 16`) should help",
         cost="about 4 minutes on 2 CPU cores",
-    )
+    ),
+    setting=Setting("tiny", "generated"),
 )
 def quickstart() -> RunConfig:
     """6x6 Sudoku on a laptop."""

@@ -3,62 +3,101 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import importlib
 import pkgutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import trm_train.experiments
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide
+from trm_train.experiments.setting import SETTINGS, Scale, Setting
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A named configuration.
+    """A named configuration, at one or more settings.
 
     Attributes:
         name: What `trm-train run` takes.
         group: File it is written in.
-        make: Returns its configuration.
+        configure: Returns its configuration at a setting.
         guide: What to know of it; None for a run that is no part of the research.
-        alias_of: Another experiment that it is meant to be equal to, and whose run it is.
+        aliases: By scale or setting another experiment that it is meant to be equal to, and whose run it is.
+        settings: Where it can run, the usual one first.
+        own: What a configuration of it has of its own in what its group varies, for people.
     """
 
     name: str
     group: str
-    make: Callable[[], RunConfig]
+    configure: Callable[[Setting], RunConfig]
     guide: Guide | None = None
-    alias_of: str | None = None
+    aliases: Mapping[Scale | Setting, str] = field(default_factory=dict)
+    settings: tuple[Setting, ...] = SETTINGS[:1]
+    own: Callable[[RunConfig], str] = lambda _: ""
 
     @property
     def summary(self) -> str:
         """The question of the guide."""
         return "" if self.guide is None else self.guide.question
 
-    @cached_property
-    def dataset(self) -> str:
-        """Name of the dataset it learns from."""
-        return self.make().data.only_dataset()
-
     @property
-    def build(self) -> str:
-        """The command that builds its dataset."""
-        return f"trm-data build {self.dataset}"
+    def varies(self) -> str:
+        """What it has of its own at its usual setting, for people."""
+        return self.own(self.make())
+
+    def setting(self, wanted: Setting | None = None) -> Setting:
+        """The setting it runs at: the one that is wanted, or its usual one.
+
+        Raises:
+            ConfigError: It cannot run there; the message says where it can.
+        """
+        if wanted is None:
+            return self.settings[0]
+        if wanted not in self.settings:
+            can = "; ".join(map(str, self.settings))
+            raise ConfigError(f"{self.name} does not run at {wanted}, but at {can}")
+        return wanted
+
+    def make(self, setting: Setting | None = None) -> RunConfig:
+        """Its configuration at a setting; at its usual one without.
+
+        Raises:
+            ConfigError: It cannot run there.
+        """
+        return self.configure(self.setting(setting))
+
+    def alias_of(self, setting: Setting | None = None) -> str | None:
+        """The experiment whose run it is at a setting, if it has none of its own there."""
+        found = self.setting(setting)
+        return self.aliases.get(found) or self.aliases.get(found.scale)
+
+    def at(self, setting: Setting | None) -> Experiment:
+        """The same experiment at one setting only; at its usual one without.
+
+        Raises:
+            ConfigError: It cannot run there.
+        """
+        return replace(self, settings=(self.setting(setting),))
+
+    def dataset(self, setting: Setting | None = None) -> str:
+        """Name of the dataset it learns from."""
+        return self.make(setting).data.only_dataset()
 
 
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 
 def experiment(
-    guide: Guide, *, alias_of: str | None = None
+    guide: Guide, *, setting: Setting = SETTINGS[0], alias_of: str | None = None
 ) -> Callable[[Callable[[], RunConfig]], Callable[[], RunConfig]]:
-    """Register a function as the experiment of its name.
+    """Register a function as the experiment of its name, which runs at one setting.
 
     Args:
         guide: Of the experiment.
+        setting: Where it belongs.
         alias_of: An experiment with the same configuration; the two are one run, under that one's name.
 
     Raises:
@@ -67,14 +106,23 @@ def experiment(
 
     def register(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
         name, group = make.__name__, make.__module__.rsplit(".", 1)[-1]
-        if name in _EXPERIMENTS and _EXPERIMENTS[name].group != group:
-            raise ConfigError(
-                f"experiment {name} is written twice, in {_EXPERIMENTS[name].group} and {group}"
-            )
-        _EXPERIMENTS[name] = Experiment(name, group, make, guide, alias_of)
+        aliases: dict[Scale | Setting, str] = {} if alias_of is None else {setting: alias_of}
+        add_experiment(Experiment(name, group, lambda _: make(), guide, aliases, (setting,)))
         return make
 
     return register
+
+
+def add_experiment(item: Experiment) -> None:
+    """Register an experiment.
+
+    Raises:
+        ConfigError: Another file has an experiment of that name.
+    """
+    known = _EXPERIMENTS.get(item.name)
+    if known is not None and known.group != item.group:
+        raise ConfigError(f"experiment {item.name} is written twice, in {known.group} and {item.group}")
+    _EXPERIMENTS[item.name] = item
 
 
 def load_experiments() -> dict[str, Experiment]:
@@ -85,8 +133,19 @@ def load_experiments() -> dict[str, Experiment]:
     """
     for module in pkgutil.iter_modules(trm_train.experiments.__path__):
         importlib.import_module(f"{trm_train.experiments.__name__}.{module.name}")
-    check_distinct(list(_EXPERIMENTS.values()))
+    check_distinct([(item, item.setting()) for item in _EXPERIMENTS.values()])
     return dict(_EXPERIMENTS)
+
+
+def experiments_at(setting: Setting) -> dict[str, Experiment]:
+    """The experiments that run at a setting, by name.
+
+    Raises:
+        ConfigError: Two of them are the same run there and neither is declared an alias, or an alias is none.
+    """
+    found = {name: item for name, item in load_experiments().items() if setting in item.settings}
+    check_distinct([(item, setting) for item in found.values()])
+    return found
 
 
 def find_experiment(name: str) -> Experiment:
@@ -99,54 +158,97 @@ def find_experiment(name: str) -> Experiment:
     if name in experiments:
         return experiments[name]
     close = difflib.get_close_matches(name, experiments, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(experiments)}"
+    hint = (
+        f"did you mean {close[0]!r}?" if close else "there are: " + ", ".join(groups_of(experiments.values()))
+    )
     raise ConfigError(f"no experiment {name!r}; {hint} (trm-train list)")
 
 
-def find_run_of(name: str) -> Experiment:
-    """The experiment whose run that is: the one of that name, or what it is an alias of.
+def find_run_of(name: str, setting: Setting | None = None) -> Experiment:
+    """The experiment whose run that is: the one of that name, or what it is an alias of; at that setting.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is none, or not at that setting.
     """
-    found = find_experiment(name)
-    return found if found.alias_of is None else find_experiment(found.alias_of)
+    found = find_experiment(name).at(setting)
+    target = found.alias_of()
+    return found if target is None else find_experiment(target).at(found.setting())
 
 
-def datasets_by_experiment() -> dict[str, str]:
-    """The dataset that each experiment learns from, aliases included."""
-    return {name: item.dataset for name, item in load_experiments().items()}
+def select_experiments(patterns: Sequence[str], setting: Setting | None = None) -> list[Experiment]:
+    """The experiments that patterns name, each once, in the order of the groups, at a setting.
+
+    Args:
+        patterns: Names, groups, beginnings of names, or globs (`exp0[1-3]*`); none for all.
+        setting: Only what runs there; None for the usual setting of each.
+
+    Raises:
+        ConfigError: A pattern names nothing, or nothing that runs there; the message names the closest.
+    """
+    there = load_experiments() if setting is None else experiments_at(setting)
+    chosen: set[str] = set()
+    for pattern in patterns or ["*"]:
+        exactly = {name for name, item in there.items() if pattern in (name, item.group)}
+        found = exactly or {
+            name for name in there if name.startswith(pattern) or fnmatch.fnmatchcase(name, pattern)
+        }
+        if not found:
+            elsewhere = find_experiment(pattern)
+            raise ConfigError(
+                f"{pattern}: does not run at {setting}, but at {'; '.join(map(str, elsewhere.settings))}"
+            )
+        chosen |= found
+    return [item.at(setting) for name, item in there.items() if name in chosen]
 
 
-def check_distinct(experiments: list[Experiment]) -> None:
+def groups_of(experiments: Iterable[Experiment]) -> dict[str, list[Experiment]]:
+    """Experiments by group, in order."""
+    groups: dict[str, list[Experiment]] = {}
+    for item in experiments:
+        groups.setdefault(item.group, []).append(item)
+    return groups
+
+
+def datasets_by_experiment() -> dict[str, list[str]]:
+    """The datasets that each experiment learns from, aliases included; that of its usual setting first."""
+    return {
+        name: list(dict.fromkeys(item.dataset(setting) for setting in item.settings))
+        for name, item in load_experiments().items()
+    }
+
+
+def check_distinct(experiments: Sequence[tuple[Experiment, Setting]]) -> None:
     """Refuse two experiments that would be the same run, and aliases that would not.
 
     Raises:
         ConfigError: Names both.
     """
     runs: dict[str, str] = {}
-    by_name = {item.name: item for item in experiments}
-    for item in experiments:
-        if item.alias_of is not None:
-            _check_alias(item, by_name.get(item.alias_of))
-        elif runs.setdefault(_run_key(item), item.name) != item.name:
+    by_name = {item.name: (item, setting) for item, setting in experiments}
+    for item, setting in experiments:
+        target = item.alias_of(setting)
+        key = _run_key(item, setting)
+        if target is not None:
+            _check_alias(item, key, target, by_name.get(target))
+        elif runs.setdefault(key, item.name) != item.name:
             raise ConfigError(
-                f"experiments {runs[_run_key(item)]} and {item.name} are the same run; declare one an alias"
+                f"experiments {runs[key]} and {item.name} are the same run; declare one an alias"
             )
 
 
-def _check_alias(item: Experiment, target: Experiment | None) -> None:
-    if target is None or target.alias_of is not None:
-        what = "no experiment" if target is None else f"an alias itself (of {target.alias_of})"
-        raise ConfigError(f"experiment {item.name} is declared an alias of {item.alias_of}, which is {what}")
-    if _run_key(item) != _run_key(target):
+def _check_alias(item: Experiment, key: str, name: str, target: tuple[Experiment, Setting] | None) -> None:
+    further = None if target is None else target[0].alias_of(target[1])
+    if target is None or further is not None:
+        what = "no experiment" if target is None else f"an alias itself (of {further})"
+        raise ConfigError(f"experiment {item.name} is declared an alias of {name}, which is {what}")
+    if key != _run_key(*target):
         raise ConfigError(
-            f"experiment {item.name} is declared an alias of {target.name}, but is another run; "
+            f"experiment {item.name} is declared an alias of {name}, but is another run; "
             "change its configuration, or let it be one of its own"
         )
 
 
-def _run_key(item: Experiment) -> str:
+def _run_key(item: Experiment, setting: Setting) -> str:
     """Equal for experiments that are the same run."""
-    config = item.make()
+    config = item.make(setting)
     return f"{identity_hash(config)}-{config.seed}"

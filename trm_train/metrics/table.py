@@ -72,6 +72,7 @@ class MetricTable:
     Attributes:
         rows_loaded: Rows that the slots have taken, those of the next step included.
         seconds: Training time of earlier starts, up to the step that the run goes on from.
+        best: Best exact accuracy of their validations; None without one.
 
     Args:
         run: The run's folder.
@@ -84,12 +85,16 @@ class MetricTable:
         self._rows: list[dict[str, Any]] = []
         self.rows_loaded = 0
         self.seconds = 0.0
+        self.best: float | None = None
         self.folder.store.remove_temporary(self.folder.path)
         for part in reversed(part_names(run)):  # so that whoever reads meanwhile finds no gap
             if _last_step(part) > start_step:
                 self.folder.delete(part)
         if start_step:
-            rows = [row for row in read_metrics(run, partial=True).to_pylist() if row["split"] == "train"]
+            every = read_metrics(run, partial=True).to_pylist()
+            rows = [row for row in every if row["split"] == "train"]
+            validated = [row for row in every if row["split"] == "validation" and row["count"]]
+            self.best = max((row["exact_count"] / row["count"] for row in validated), default=None)
             self.rows_loaded = max((row["rows_loaded"] + row["count"] for row in rows), default=0)
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 

@@ -17,8 +17,9 @@ from flax import nnx
 from jax import lax
 from jaxtyping import Array, Float
 
+from trm_train.config.model import inner_width
+
 RMS_EPSILON = 1e-5
-INNER_MULTIPLE = 256
 HALT_BIAS = -5.0
 """Initial bias of both halting logits, so that no slot halts early before it has learnt to."""
 
@@ -37,11 +38,6 @@ def truncated_normal(key: jax.Array, shape: Sequence[int], sd: float) -> Float[A
     """Normal draws cut at 2 sd and rescaled so that the result has standard deviation `sd`."""
     draws = jax.random.truncated_normal(key, -CUT, CUT, tuple(shape), jnp.float32)
     return draws * (sd / _sd_after_cut(CUT))
-
-
-def inner_width(width: int, expansion: float) -> int:
-    """Inner width of a SwiGLU: two thirds of `expansion * width`, rounded up to a multiple of 256."""
-    return -(-round(expansion * width * 2 / 3) // INNER_MULTIPLE) * INNER_MULTIPLE
 
 
 def rms_norm(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:

@@ -61,7 +61,13 @@ class TRM(Network):
         e = self.embedding(inputs, puzzle_rows)
         z_h, z_l, e = (self.level.pack(x) for x in (states["z_h"], states["z_l"], e))
         z_h, z_l = recurse(
-            self.level, z_h, z_l, e, h_cycles=self.h_cycles, l_cycles=self.l_cycles, recomputes=self.recomputes
+            self.level,
+            z_h,
+            z_l,
+            e,
+            h_cycles=self.h_cycles,
+            l_cycles=self.l_cycles,
+            recomputes=self.recomputes,
         )
         return {"z_h": self.level.unpack(z_h), "z_l": self.level.unpack(z_l)}
 

@@ -56,6 +56,7 @@ class Status:
         process: Its process.
         started_at: When this start began (UTC).
         reason: Why it failed.
+        exact_accuracy: Best of the validations so far (0 to 1); None before the first.
     """
 
     state: State
@@ -70,6 +71,7 @@ class Status:
     process: int
     started_at: str
     reason: str = ""
+    exact_accuracy: float | None = None
 
 
 class Console(Protocol):
@@ -132,6 +134,7 @@ class Observer:
         self._flushed_step = start
         self._flush_after = min(FIRST_FLUSH_S, FLUSH_S)
         self._loss: float | None = None
+        self._best = self._table.best
         self._speed = 0.0
         self._window: dict[str, float] = {}
         self._window_steps = 0
@@ -195,6 +198,8 @@ class Observer:
             row[name] = int(sums[name])
         self._table.add(row)
         shown = means(sums, count)
+        if count:
+            self._best = max(self._best or 0.0, shown["exact_accuracy"])
         self._note(self._console.validated(step, shown))
         self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
 
@@ -238,6 +243,7 @@ class Observer:
             process=os.getpid(),
             started_at=self._started_at,
             reason=reason,
+            exact_accuracy=self._best,
         )
         self._flushed, self._flushed_step = now, self._step
         part = self._table.take_part(self._step)
@@ -293,6 +299,7 @@ def _is_plain(status: Status) -> bool:
         status.seconds,
         status.compile_s,
         0.0 if status.loss is None else status.loss,
+        0.0 if status.exact_accuracy is None else status.exact_accuracy,
     )
     return (
         status.state in get_args(State)

@@ -30,10 +30,11 @@ from trm_train.config.run import (
     planned_steps,
 )
 from trm_train.errors import ConfigError
-from trm_train.experiments.registry import Experiment
+from trm_train.experiments.registry import Experiment, load_experiments
+from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 
-FORMAT_VERSION = 2
-"""Since 2 a record has a digest of itself."""
+FORMAT_VERSION = 3
+"""Since 2 a record has a digest of itself, since 3 it says scale and data."""
 CONFIG_FILE = "config.json"
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 """Of an experiment, and of its group."""
@@ -56,6 +57,10 @@ class RunRecord:
     identifiers_digest: str
     created_at: str
     versions: dict[str, str]
+    scale: str = ""
+    """Scale of the experiment that the run is of (`experiments/setting.py`); empty in records of before 3."""
+    data: str = ""
+    """Whose puzzles that experiment learns; empty in records of before 3."""
     extended_to: int | None = None
     """Steps in all, where a user let it go on beyond `config.total_steps`."""
 
@@ -91,6 +96,7 @@ def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Fol
 
 def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -> RunRecord:
     """The record of a run that starts now."""
+    setting = experiment.setting()
     return RunRecord(
         experiment=experiment.name,
         group=experiment.group,
@@ -102,6 +108,8 @@ def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -
         identifiers_digest=manifest.identifiers_digest,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions={name: version(name) for name in ("trm-lab", "jax", "flax", "numpy")},
+        scale=setting.scale,
+        data=setting.data,
     )
 
 
@@ -186,6 +194,9 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
         if not DIGEST.fullmatch(getattr(record, what)):
             raise ValueError(f"{what} {getattr(record, what)!r}")
     datetime.fromisoformat(record.created_at)
+    for what, known in (("scale", SCALES), ("data", PUZZLES)):
+        if getattr(record, what) not in ("", *known):
+            raise ValueError(f"{what} {getattr(record, what)!r}")
     expected = f"runs/{record.group}/{record.experiment}/{record.run}"
     if folder.path.startswith("runs/") and folder.path != expected:
         raise ConfigError(f"{where}: is of the run {record.run}, whose place is {expected}; move it there")
@@ -213,8 +224,15 @@ def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]
         return list(zip(folders, pool.map(read, folders), strict=True))
 
 
-def find_run(layout: Layout, reference: str) -> Folder:
+def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> Folder:
     """The folder of a run, by its name, by its folder or URL, or by its experiment if that has one run.
+
+    An experiment that is an alias at the setting of a run names the run of what it is an alias of.
+
+    Args:
+        layout: The root.
+        reference: Which run.
+        setting: Of an experiment: only its runs at this setting.
 
     Raises:
         ConfigError: There is none, or there are several.
@@ -228,15 +246,48 @@ def find_run(layout: Layout, reference: str) -> Folder:
     if (path / CONFIG_FILE).is_file():
         return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # links stay what they are
     runs = list_runs(layout)
-    found = [run for run in runs if run.name == reference] or [
-        run for run in runs if run.path.split("/")[-2] == reference
-    ]
+    found = [run for run in runs if run.name == reference] or _runs_of(runs, reference, setting)
     if len(found) == 1:
         return found[0]
+    where = "" if setting is None else f" at {setting}"
     if found:
-        raise ConfigError(f"{reference} has several runs: {', '.join(run.name for run in found)}; name one")
+        several = ", ".join(run.name for run in found)
+        way = "name one" if setting is not None else "name one, or --scale and --data"
+        raise ConfigError(f"{reference} has several runs{where}: {several}; {way}")
     have = f"there are: {', '.join(run.name for run in runs)}" if runs else "there are none yet"
-    raise ConfigError(f"no run {reference!r} under {layout.runs.place} ({have})")
+    raise ConfigError(f"no run {reference!r} under {layout.runs.place}{where} ({have})")
+
+
+def _runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:
+    """The runs of an experiment, or at each setting of what it is an alias of there."""
+    item = load_experiments().get(name)
+    if item is None:
+        return [run for run in runs if _experiment_of(run) == name]
+    found: list[Folder] = []
+    for run in runs:
+        if _experiment_of(run) not in {name, *item.aliases.values()}:
+            continue
+        record = find_record(run)
+        of = None if record is None else setting_of(record)
+        if record is None or of is None or (setting is not None and of != setting):
+            continue
+        own = item.alias_of(of) if of in item.settings else None
+        if record.experiment == (own or name):
+            found.append(run)
+    return found
+
+
+def _experiment_of(run: Folder) -> str:
+    return run.path.split("/")[-2]
+
+
+def setting_of(record: RunRecord) -> Setting | None:
+    """The setting of a run; of one that does not say it the usual one of its experiment; None of unknown ones."""
+    for setting in SETTINGS:
+        if (setting.scale, setting.data) == (record.scale, record.data):
+            return setting
+    item = load_experiments().get(record.experiment)
+    return None if item is None else item.setting()
 
 
 def _local_run(layout: Layout, path: Path) -> Folder:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from trm_train.config.model import inner_width
 from trm_train.config.run import InputSpec, ModelConfig
 from trm_train.errors import ConfigError
 from trm_train.model import layers
@@ -21,7 +22,7 @@ def test_truncated_normal_has_the_stated_sd_and_is_cut_at_two() -> None:
 
 @pytest.mark.parametrize(("width", "inner"), [(512, 1536), (97, 512), (32, 256), (96, 256)])
 def test_inner_width(width: int, inner: int) -> None:
-    assert layers.inner_width(width, 4.0) == inner
+    assert inner_width(width, 4.0) == inner
 
 
 def test_rms_norm_against_float64() -> None:

@@ -1,0 +1,49 @@
+"""Overrides that do nothing are said, those that do something are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trm_train.cli import main
+from trm_train.config.effect import without_effect
+from trm_train.experiments.registry import find_experiment, load_experiments
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--model.num-heads", "2"], ["--model.num-heads"]),
+        (["--model.num-heads", "2", "--model.mixer", "attention"], []),
+        (["--optim.puzzle-emb-lr", "1", "--model.puzzle-emb-ndim", "0"], ["--optim.puzzle-emb-lr"]),
+        (["--optim.lr", "1", "--optim.freeze-weights"], ["--optim.lr"]),
+        (["--optim.puzzle-emb-lr", "1", "--optim.freeze-weights"], []),
+        (
+            ["--execution.validation-examples", "3", "--execution.validate-every", "0"],
+            ["--execution.validation-examples"],
+        ),
+        (
+            ["--model.halt-exploration-prob", "0.5", "--model.halt-max-steps", "1"],
+            ["--model.halt-exploration-prob"],
+        ),
+        (["--optim.lr", "1"], []),
+    ],
+)
+def test_they_are_said_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], names: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "quickstart", "--root", str(tmp_path), *options])
+    assert ended.value.code == 2  # the dataset is not built
+    said = [line.split()[2] for line in capsys.readouterr().err.splitlines() if ": warning: " in line]
+    assert said == names
+
+
+def test_what_an_experiment_itself_says_is_not_warned_of() -> None:
+    for item in load_experiments().values():
+        assert without_effect(item.make(), item.make()) == []
+    assert json.dumps(
+        without_effect(find_experiment("exp01a").make(), find_experiment("baseline").make())
+    ).count("num-heads")

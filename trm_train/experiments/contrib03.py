@@ -1,0 +1,25 @@
+"""Rematerialised deep recursion: memory for time."""
+
+from __future__ import annotations
+
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.study import Study
+
+STUDY = Study(
+    name="contrib03",
+    guide=Guide(
+        question="How deep may the recursion be, if states are computed again instead of kept?",
+        varies="L cycles, with rematerialisation",
+        fixed="all else of the baseline; where the mathematics is that of another experiment, it is that run",
+        expected="memory that hardly grows with L (`benchmarks/bench_memory.py`); accuracy as in exp02a, then flat",
+        judge_by="memory of the compiled step (`--dry-run`), time of a step, exact accuracy",
+    ),
+)
+
+for cycles, same in ((6, "baseline"), (12, "exp02a_06"), (24, None)):
+    STUDY.add(
+        f"contrib03_L{cycles:02d}",
+        f"L {cycles}",
+        {"model.l_cycles": cycles, "execution.rematerialise": True},
+        alias_of=same,
+    )

@@ -1,0 +1,25 @@
+"""Recursion: updates of the answer."""
+
+from __future__ import annotations
+
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.study import Study
+
+STUDY = Study(
+    name="exp02b",
+    guide=Guide(
+        question="How many updates of the answer does a supervision step need?",
+        varies="H cycles, of which only the last has a gradient",
+        fixed="all else of the baseline, L 6 too",
+        expected="H 1 clearly worse (a gradient without recursion before it), little beyond 3",
+        judge_by="exact accuracy against H, and against FLOPs",
+    ),
+)
+
+for cycles in (1, 2, 3, 4, 5):
+    STUDY.add(
+        f"exp02b_{cycles:02d}",
+        f"H {cycles}",
+        {"model.h_cycles": cycles},
+        alias_of="baseline" if cycles == 3 else None,
+    )

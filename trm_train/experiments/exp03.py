@@ -1,0 +1,25 @@
+"""Depth against recursion: the same effective depth in layers or in cycles."""
+
+from __future__ import annotations
+
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.study import Study
+
+STUDY = Study(
+    name="exp03",
+    guide=Guide(
+        question="Is the same effective depth better spent on layers or on recursion?",
+        varies="layers and L cycles, whose product is 12",
+        fixed="all else of the baseline",
+        expected="two layers best or nearly so; six layers overfit (the paper: 79.5% with four layers, 87.4% with two)",
+        judge_by="exact accuracy against layers, at nearly equal FLOPs",
+    ),
+)
+
+for letter, layers, cycles in (("a", 1, 12), ("b", 2, 6), ("c", 3, 4), ("d", 4, 3), ("e", 6, 2)):
+    STUDY.add(
+        f"exp03{letter}",
+        f"{layers} layer{'s' if layers > 1 else ''}, L {cycles}",
+        {"model.num_layers": layers, "model.l_cycles": cycles},
+        alias_of="baseline" if layers == 2 else None,
+    )

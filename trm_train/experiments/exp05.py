@@ -1,0 +1,26 @@
+"""Deep supervision: supervision steps of an example."""
+
+from __future__ import annotations
+
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.setting import By
+from trm_train.experiments.study import Study
+
+STUDY = Study(
+    name="exp05",
+    guide=Guide(
+        question="How many supervision steps does an example need?",
+        varies="supervision steps at most (`halt_max_steps`), in training and in evaluation",
+        fixed="all else of the baseline; at the scale tiny a quarter of the steps",
+        expected="few steps clearly worse; more than 16 cost evaluation time and help little",
+        judge_by="exact accuracy against steps; the ends should be further apart than their 95% intervals",
+    ),
+)
+
+for letter, steps in zip("abcdef", (4, 8, 12, 16, 24, 32), strict=True):
+    STUDY.add(
+        f"exp05_{letter}",
+        lambda config: f"{config.model.halt_max_steps} steps",
+        {"model.halt_max_steps": By(steps, steps, steps // 4)},
+        alias_of="baseline" if steps == 16 else None,
+    )

@@ -1,0 +1,62 @@
+"""Batch size, at equal rows loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from trm_train.config.run import RunConfig
+from trm_train.experiments.baseline import BATCH
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.setting import Setting
+from trm_train.experiments.study import Study, tidy
+
+STUDY = Study(
+    name="exp06",
+    guide=Guide(
+        question="How large may the batch be before learning suffers?",
+        varies="the global batch",
+        fixed="all else of the baseline, slots times steps too: steps and warm-up shrink as the batch grows, both "
+        "rates grow with its root; the largest two are computed in micro-batches, which changes nothing but memory",
+        expected="the same up to some 12,288, then less: too few optimizer steps",
+        judge_by="exact accuracy against the batch, and wall-clock time on the pod",
+    ),
+)
+
+PIECES = {24_576: 2, 49_152: 4}
+"""Micro-batches of the largest, at the scale full."""
+
+
+def times(factor: float, config: RunConfig, setting: Setting) -> RunConfig:
+    """The baseline with a batch so many times as large."""
+    batch = round(config.data.global_batch_size * factor)
+    steps = round(config.total_steps / factor)
+    root = math.sqrt(factor)
+    rates: Any = {
+        "lr": tidy(config.optim.lr * root),
+        "puzzle_emb_lr": tidy(config.optim.puzzle_emb_lr * root),
+        "lr_warmup_steps": round(config.optim.lr_warmup_steps / factor),
+    }
+    execution = dataclasses.replace(
+        config.execution,
+        validate_every=max(steps // 10, 1),
+        micro_batches=PIECES.get(batch, 1) if setting.scale == "full" else 1,
+    )
+    return dataclasses.replace(
+        config,
+        data=dataclasses.replace(config.data, global_batch_size=batch),
+        optim=dataclasses.replace(config.optim, **rates),
+        total_steps=steps,
+        execution=execution,
+    )
+
+
+for letter, batch in zip("abcdef", (1_536, 3_072, 6_144, 12_288, 24_576, 49_152), strict=True):
+    share = batch / BATCH
+    STUDY.add(
+        f"exp06_{letter}",
+        lambda config, share=share: f"{config.data.global_batch_size:,} slots, {share:g} times the baseline",
+        change=lambda config, setting, share=share: times(share, config, setting),
+        alias_of="baseline" if batch == BATCH else None,
+    )

@@ -1,0 +1,185 @@
+"""The pages of docs/experiments, from what the registry has: `python -m trm_train.experiments.pages FOLDER`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trm_train.experiments.cost import MACHINES, Cost, checkpoint_bytes, cost_of, parameters_of
+from trm_train.experiments.dataset import PlannedDataset, plan_dataset
+from trm_train.experiments.registry import Experiment, experiments_at, groups_of, load_experiments
+from trm_train.experiments.setting import SETTINGS, USUAL_DATA, Setting
+
+TEST_EXAMPLES = 422_786
+"""Rows of the published Sudoku test split, which every run of the study at full scale is tested on once."""
+VALIDATION_EXAMPLES = 1_000
+VALIDATIONS = 10
+STUDY = ("exp", "contrib01", "contrib02")
+"""How the groups of the 67 experiments begin."""
+
+HEAD = "<!-- Written by `make pages` from the registry; a test fails where it is stale. -->\n"
+
+INTRODUCTION = """\
+A group varies one thing of the baseline. `trm-train list`, `describe NAME` and `batch PATTERN ... --dry-run` say the
+same on the command line; `--scale full|laptop|tiny` and `--data published|generated-extreme|generated` choose the size
+and the puzzles. At one scale and data all experiments on Sudoku share one test split. Several names are the same run by
+design (the column `run of` of each page): it runs once, under the name of its target, and is found under all."""
+
+ARITHMETIC = """\
+Operations are counted from the shapes of the configurations (matrix products, two operations a multiplication and
+addition; they agree with the 42.7 GFLOP an example of the published recipe). Hours follow from them:"""
+
+
+def pages() -> dict[str, str]:
+    """Every page by its name."""
+    groups = groups_of(load_experiments().values())
+    found = {f"{group}.md": _group_page(group, items) for group, items in groups.items()}
+    return {"README.md": _overview(groups), **found}
+
+
+def _group_page(group: str, items: Sequence[Experiment]) -> str:
+    lines = [HEAD, f"# {group}", ""]
+    guides = list(dict.fromkeys(item.guide for item in items))
+    for guide in guides:
+        if guide is None:
+            continue
+        named = [item.name for item in items if item.guide is guide]
+        lines += [f"**{guide.question}**", ""]
+        if len(guides) > 1:
+            lines += [f"- Name: {', '.join(named)}"]
+        fields = ("varies", "fixed", "expected", "judge_by", "metrics", "cost")
+        lines += [
+            f"- {field.replace('_', ' ').capitalize()}: {getattr(guide, field)}"
+            for field in fields
+            if getattr(guide, field)
+        ]
+        lines.append("")
+    scales = [setting for setting in SETTINGS if setting.data == USUAL_DATA[setting.scale]]
+    columns = [setting for setting in scales if any(setting in item.settings for item in items)]
+    if not columns:
+        columns = [items[0].setting()]
+    for setting in columns:
+        lines += _table(setting, [item.at(setting) for item in items if setting in item.settings])
+    others = [item.at(None) for item in items if not set(columns) & set(item.settings)]
+    for item in others:
+        lines += _table(item.setting(), [item])
+    first = items[0].name
+    lines += [
+        "```",
+        f"trm-train describe {first}",
+        f"trm-train batch {group} --dry-run",
+        f"trm-train batch {group}" + (" --scale tiny" if SETTINGS[-1] in items[0].settings else ""),
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(setting: Setting, items: Sequence[Experiment]) -> list[str]:
+    lines = [
+        f"`{setting}`",
+        "",
+        "| name | varies | run of | dataset | steps x slots | parameters | training FLOP |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for item in items:
+        config = item.make()
+        planned, cost = _planned(item)
+        lines.append(
+            f"| {item.name} | {item.own(config) or '-'} | {item.alias_of() or item.name} | {item.dataset()} "
+            f"| {config.total_steps:,} x {config.data.global_batch_size:,} "
+            f"| {parameters_of(config.model, planned.input_spec):,} | {cost.training_flops:.2e} |"
+        )
+    return [*lines, ""]
+
+
+def _planned(item: Experiment) -> tuple[PlannedDataset, Cost]:
+    planned = plan_dataset(item.dataset())
+    assert planned is not None, item.dataset()
+    return planned, cost_of(item.make(), planned.input_spec)
+
+
+def _overview(groups: dict[str, list[Experiment]]) -> str:
+    lines = [
+        HEAD,
+        "# Experiments",
+        "",
+        INTRODUCTION,
+        "",
+        "| group | question | experiments | runs of its own |",
+        "|---|---|---|---|",
+    ]
+    for group, items in groups.items():
+        own = sum(item.alias_of() is None for item in items)
+        question = dict.fromkeys(item.summary for item in items)
+        lines.append(f"| [{group}]({group}.md) | {'<br>'.join(question)} | {len(items)} | {own} |")
+    return "\n".join([*lines, "", *_arithmetic()]) + "\n"
+
+
+def _arithmetic() -> list[str]:
+    """What the whole study costs, each run once."""
+    lines = [
+        "## What the study costs",
+        "",
+        ARITHMETIC,
+        "",
+        "| machine | products at most | share reached | which is | source |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {each.name} | {each.peak_flops:.3g} FLOP/s | {100 * each.utilisation:.0f}% "
+            f"| {'measured' if each.measured else 'assumed'} | {each.source} |"
+            for each in MACHINES
+        ),
+        "",
+    ]
+    for setting in (SETTINGS[0], SETTINGS[-1]):
+        lines += _arithmetic_at(setting)
+    return lines
+
+
+def _arithmetic_at(setting: Setting) -> list[str]:
+    named = {
+        name: item.at(setting)
+        for name, item in experiments_at(setting).items()
+        if item.group.startswith(STUDY)
+    }
+    every = [*named.values(), experiments_at(setting)["baseline"].at(setting)]
+    own = [item for item in every if item.alias_of() is None]
+    training = testing = storage = 0.0
+    rows = TEST_EXAMPLES if setting.data == "published" else 1_000
+    validated = VALIDATION_EXAMPLES if setting.data == "published" else 200
+    for item in own:
+        config = item.make()
+        planned, cost = _planned(item)
+        validations = config.total_steps // config.execution.validate_every
+        training += cost.training_flops
+        testing += cost.evaluation_flops * (rows + validations * validated)
+        weights, resume = checkpoint_bytes(config, planned.input_spec)
+        saves = -(-config.total_steps // config.execution.checkpoint_every)
+        storage += weights * saves + resume
+    total = training + testing
+    hours = ", ".join(
+        f"{total / (each.peak_flops * each.utilisation) / 3600:,.1f} h on {each.name}"
+        for each in MACHINES
+        if setting.scale == "tiny" or each.name != "2 CPU cores"
+    )
+    return [
+        f"`{setting}`: {len(named)} experiments, {len(own)} runs with the baseline, one seed:",
+        "",
+        f"- training {training:.2e} FLOP, tests and validations {testing:.2e} FLOP: {hours}, compilation aside",
+        f"- checkpoints {storage / 1e9:,.1f} GB (raw and averaged weights of every save, and a run's state to resume "
+        "from); as much leaves the bucket if all of it is copied home",
+        "",
+    ]
+
+
+def main() -> None:
+    """Write the pages into a folder."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""At which size an experiment runs, and on whose puzzles.
+
+    full     the study as it is published: 9x9 grids, width 512, a pod
+    laptop   9x9 grids, a quarter of the width, hours on two cores
+    tiny     6x6 grids, an eighth of the width, minutes on two cores: the study in miniature
+
+Runs of different settings have different configurations, so they never share a name; their records say the setting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+from trm_train.errors import ConfigError
+
+Scale = Literal["full", "laptop", "tiny"]
+Puzzles = Literal["published", "generated-extreme", "generated"]
+
+SCALES: tuple[Scale, ...] = get_args(Scale)
+PUZZLES: tuple[Puzzles, ...] = get_args(Puzzles)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A size and the puzzles to learn.
+
+    Attributes:
+        scale: How large networks and grids are.
+        data: `published` puzzles, which must be downloaded; or generated ones, random or as hard as Sudoku-Extreme.
+    """
+
+    scale: Scale
+    data: Puzzles
+
+    def __str__(self) -> str:
+        return f"--scale {self.scale} --data {self.data}"
+
+
+USUAL_DATA: dict[Scale, Puzzles] = {"full": "published", "laptop": "generated", "tiny": "generated"}
+"""Where only a scale is named."""
+
+SETTINGS = tuple(
+    Setting(scale, data) for scale in SCALES for data in PUZZLES if scale != "tiny" or data == "generated"
+)
+"""All there are; the first is that of an experiment without a word."""
+
+
+class By(NamedTuple):
+    """A value by scale."""
+
+    full: Any
+    laptop: Any
+    tiny: Any
+
+
+def at(value: Any, scale: Scale) -> Any:
+    """A value at a scale; one that is no `By` is the same at each."""
+    return getattr(value, scale) if isinstance(value, By) else value
+
+
+def parse_setting(scale: str | None, data: str | None) -> Setting | None:
+    """The setting that a user named, in part or whole; None for neither part.
+
+    Raises:
+        ConfigError: There is no such scale, no such puzzles, or not both together.
+    """
+    if scale is None and data is None:
+        return None
+    named = scale if scale is not None else "full"
+    if named not in SCALES:
+        raise ConfigError(f"--scale: one of {', '.join(SCALES)}, got {named!r}")
+    puzzles = data if data is not None else USUAL_DATA[named]
+    if puzzles not in PUZZLES:
+        raise ConfigError(f"--data: one of {', '.join(PUZZLES)}, got {puzzles!r}")
+    setting = Setting(named, puzzles)
+    if setting not in SETTINGS:
+        raise ConfigError(
+            f"{setting}: 6x6 puzzles are neither published nor generated as hard as those; --data generated"
+        )
+    return setting
+
+
+def sudoku(setting: Setting, size: By | int = 1_000, aug: By | int = 1_000) -> str:
+    """Name of the Sudoku dataset of a setting.
+
+    Args:
+        setting: At which scale, whose puzzles.
+        size: Training puzzles; at the scale tiny half of a plain number.
+        aug: Augmentations of each; at the scale tiny a tenth of a plain number.
+    """
+    tiny = setting.scale == "tiny"
+    puzzles = at(size, setting.scale) if isinstance(size, By) else size // 2 if tiny else size
+    each = at(aug, setting.scale) if isinstance(aug, By) else aug // 10 if tiny else aug
+    source = {"published": "extreme"}.get(setting.data, setting.data)
+    return f"sudoku-{'2x3-' if tiny else ''}{source}-{puzzles}-aug-{each}"

@@ -1,0 +1,100 @@
+"""A part of the study: a group of experiments that vary one thing of the baseline, and say only what."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trm_train.config.run import RunConfig
+from trm_train.experiments.baseline import baseline
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.registry import Experiment, add_experiment
+from trm_train.experiments.setting import SCALES, SETTINGS, Scale, Setting, at
+
+Change = Callable[[RunConfig, Setting], RunConfig]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A group of experiments.
+
+    Attributes:
+        name: Of the group, which is the name of its file.
+        guide: What holds for all of them; `varies` says of what each has its own value.
+        base: What they vary, at a setting.
+        settings: Where they can run.
+    """
+
+    name: str
+    guide: Guide
+    base: Callable[[Setting], RunConfig] = baseline
+    settings: tuple[Setting, ...] = SETTINGS
+
+    def add(
+        self,
+        name: str,
+        what: str | Callable[[RunConfig], str],
+        fields: Mapping[str, Any] | None = None,
+        *,
+        change: Change | None = None,
+        alias_of: str | Mapping[Scale | Setting, str] | None = None,
+    ) -> None:
+        """Register an experiment.
+
+        Args:
+            name: What `trm-train run` takes.
+            what: Its own value of what varies, for people, or how to say it of a configuration.
+            fields: What differs from the base, by dotted path; values may be different by scale (`By`).
+            change: What differs where it follows from the base.
+            alias_of: The experiment whose run it is, everywhere or at some scales or settings.
+        """
+
+        def configure(setting: Setting) -> RunConfig:
+            config = override(self.base(setting), fields or {}, setting.scale)
+            return config if change is None else change(config, setting)
+
+        aliases: dict[Scale | Setting, str] = {}
+        if isinstance(alias_of, str):
+            aliases |= dict.fromkeys(SCALES, alias_of)
+        elif alias_of is not None:
+            aliases |= alias_of
+        own = what if callable(what) else lambda _: what
+        add_experiment(Experiment(name, self.name, configure, self.guide, aliases, self.settings, own))
+
+
+def override(config: RunConfig, fields: Mapping[str, Any], scale: Scale) -> RunConfig:
+    """A configuration with fields of its parts replaced, by dotted path."""
+    for path, value in fields.items():
+        part, _, name = path.partition(".")
+        if not name:
+            config = dataclasses.replace(config, **{part: at(value, scale)})
+            continue
+        replaced = dataclasses.replace(getattr(config, part), **{name: at(value, scale)})
+        config = dataclasses.replace(config, **{part: replaced})
+    return config
+
+
+def tidy(value: float) -> float:
+    """A number to six digits, so that what is computed reads like what is written."""
+    return float(f"{value:.6g}")
+
+
+def puzzles(name: Callable[[Setting], str]) -> Change:
+    """Learn another dataset."""
+
+    def change(config: RunConfig, setting: Setting) -> RunConfig:
+        return dataclasses.replace(config, data=dataclasses.replace(config.data, dataset=name(setting)))
+
+    return change
+
+
+def puzzles_of(config: RunConfig) -> int:
+    """Training puzzles, by the name of the dataset."""
+    return int(config.data.only_dataset().split("-")[-3])
+
+
+def augmentations_of(config: RunConfig) -> int:
+    """Augmentations of each puzzle, by the name of the dataset."""
+    return int(config.data.only_dataset().split("-")[-1])

@@ -1,0 +1,109 @@
+"""What a root alone says of its runs, for whoever watches from anywhere: state, progress, speed, accuracy."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_train.errors import ConfigError
+from trm_train.run.observe import Status, read_status
+from trm_train.run.record import RunRecord, read_records
+
+STALLED_S = 300.0
+"""A run that says that it runs, and has not said so for so long, stands still or is dead."""
+
+Condition = Literal["running", "done", "stopped", "stalled", "failed", "new", "unreadable"]
+
+
+@dataclass(frozen=True)
+class RunOverview:
+    """A run as its folder shows it.
+
+    Attributes:
+        run: Its name.
+        folder: Where it lies.
+        record: What it is; None where that cannot be read.
+        status: How it went last; None before the first report.
+        condition: What that means now.
+        problem: Why it failed, or cannot be read.
+    """
+
+    run: str
+    folder: Folder
+    record: RunRecord | None
+    status: Status | None
+    condition: Condition
+    problem: str = ""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time to the last step at the speed of late; None where nothing tells (s)."""
+        if self.record is None or self.status is None or not self.status.examples_per_s:
+            return None
+        left = (self.status.total_steps - self.status.step) * self.record.config.data.global_batch_size
+        return left / self.status.examples_per_s
+
+
+def overview(layout: Layout) -> list[RunOverview]:
+    """All runs under a root, in the order of their folders."""
+    found = read_records(layout)
+    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
+        statuses = list(pool.map(lambda item: read_status(item[0]), found))
+    now = datetime.now(UTC)
+    return [
+        _overview(folder, record, status, now)
+        for (folder, record), status in zip(found, statuses, strict=True)
+    ]
+
+
+def _overview(
+    folder: Folder, record: RunRecord | ConfigError, status: Status | None, now: datetime
+) -> RunOverview:
+    if not isinstance(record, RunRecord):
+        return RunOverview(folder.name, folder, None, status, "unreadable", str(record))
+    problem = "" if status is None else status.reason
+    return RunOverview(
+        record.run, folder, record, status, condition(status, record.total_steps, now), problem
+    )
+
+
+def condition(status: Status | None, total_steps: int, now: datetime) -> Condition:
+    """What a status means at a time."""
+    if status is None:
+        return "new"
+    if status.state == "finished":
+        return "done" if status.step >= total_steps else "stopped"
+    if status.state != "running":
+        return status.state
+    silent = (now - datetime.fromisoformat(status.heartbeat)).total_seconds()
+    return "stalled" if silent > STALLED_S else "running"
+
+
+def choose_runs(found: list[RunOverview], patterns: Sequence[str]) -> list[RunOverview]:
+    """Those that patterns name: runs or experiments, or globs; all without any.
+
+    Raises:
+        ConfigError: A pattern names none.
+    """
+    if not patterns:
+        return found
+    chosen = [
+        one
+        for one in found
+        if any(
+            fnmatch.fnmatchcase(name, pattern)
+            for pattern in patterns
+            for name in (one.run, one.folder.path.split("/")[-2])
+        )
+    ]
+    if not chosen:
+        raise ConfigError(
+            f"no run is called {' or '.join(patterns)}; there are {len(found)}: trm-train status"
+        )
+    return chosen
