@@ -27,7 +27,9 @@ from trm_data.errors import DataError
 from trm_data.show.render import print_result
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
+from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.errors import TrainError
+from trm_train.experiments.setting import parse_setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +41,14 @@ class Run:
     For example:
 
       trm-eval run quickstart
+      trm-eval run exp01a --scale tiny
       trm-eval run quickstart-7b5f7e87-s0 --checkpoint best --split validation --weights raw
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
-    """A run's name or folder, or an experiment that has one run."""
+    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    scale: ScaleOption = None
+    data: DataOption = None
     checkpoint: str = "last"
     """A step, last, or best (highest exact accuracy on the validation split)."""
     split: Annotated[Literal["train", "validation", "test"] | None, arg(help_behavior_hint="")] = None
@@ -72,6 +77,7 @@ class Run:
             )
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         layout = resolve_root(self.root)
+        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
         request = EvalRequest(
             checkpoint=self.checkpoint,
             split=self.split,
@@ -80,7 +86,7 @@ class Run:
             supervision_steps=self.steps,
         )
         with terminal_progress(quiet=self.json) as progress:
-            result = evaluate_run(layout, find_run(layout, self.run), request, progress)
+            result = evaluate_run(layout, run, request, progress)
         if self.json:
             print(json.dumps({"run": result.run, **result.row}, indent=1, default=str))
         else:
@@ -150,7 +156,9 @@ class Show:
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
-    """A run's name or folder, or an experiment that has one run."""
+    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    scale: ScaleOption = None
+    data: DataOption = None
     count: int = 3
     which: Literal["any", "right", "wrong", "guessing"] = "any"
     """guessing: those that need guessing (rating above 0) and are right."""
@@ -167,7 +175,8 @@ class Show:
         if self.count < 1:
             raise EvalError(f"--count {self.count}: at least 1")
         layout = resolve_root(self.root)
-        found = show_predictions(layout, find_run(layout, self.run).name, count=self.count, which=self.which)
+        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        found = show_predictions(layout, run.name, count=self.count, which=self.which)
         if self.json:
             print(json.dumps([asdict(puzzle) for puzzle in found], indent=1))
         else:

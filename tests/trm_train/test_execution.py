@@ -79,7 +79,9 @@ def test_deep_recursion_fits_where_states_are_computed_again() -> None:
     spec = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
 
     def temporaries(l_cycles: int, *, rematerialise: bool) -> int:
-        model = ModelConfig(hidden_size=64, h_cycles=2, l_cycles=l_cycles, forward_dtype="float32", num_layers=2)
+        model = ModelConfig(
+            hidden_size=64, h_cycles=2, l_cycles=l_cycles, forward_dtype="float32", num_layers=2
+        )
         config = RunConfig(
             data=DataConfig(dataset="x", global_batch_size=32),
             model=model,
@@ -141,7 +143,9 @@ def test_the_scale_grows_after_many_good_steps(monkeypatch: pytest.MonkeyPatch) 
 
 STAGED = dataclasses.replace(
     CONFIG,
-    model=dataclasses.replace(MODEL, h_cycles=2, l_cycles=2, curriculum=Curriculum(0.5, ((1, 1), (2, 1), (2, 2)))),
+    model=dataclasses.replace(
+        MODEL, h_cycles=2, l_cycles=2, curriculum=Curriculum(0.5, ((1, 1), (2, 1), (2, 2)))
+    ),
     total_steps=12,
 )
 
@@ -170,8 +174,14 @@ def test_a_stage_is_the_step_of_its_cycles() -> None:
 @pytest.mark.parametrize(
     ("curriculum", "message"),
     [
-        (Curriculum(0.5, ((1, 1), (3, 2))), r"ends at the model's own cycles 2x2, got curriculum\(0.5, 1x1, 3x2\)"),
-        (Curriculum(0.05, ((1, 1), (2, 1), (2, 2))), r"stages of a step at least, but with 12 steps they end at"),
+        (
+            Curriculum(0.5, ((1, 1), (3, 2))),
+            r"ends at the model's own 2x2, got curriculum\(0.5, 1x1, 3x2\)",
+        ),
+        (
+            Curriculum(0.05, ((1, 1), (2, 1), (2, 2))),
+            r"stages of a step at least, but with 12 steps they end at",
+        ),
     ],
 )
 def test_a_curriculum_that_cannot_be(curriculum: Curriculum, message: str) -> None:

@@ -22,6 +22,8 @@ def run_row(record: RunRecord) -> dict[str, Any]:
     """A run's row in `runs`."""
     return {
         "experiment_group": record.group,
+        "scale": record.scale,
+        "data": record.data,
         "identity": record.identity,
         "seed": record.config.seed,
         "dataset": "+".join(record.config.data.names),

@@ -23,6 +23,12 @@ def _schema(columns: list[tuple[str, pa.DataType, str]]) -> pa.Schema:
 RUNS = _schema(
     [
         ("experiment_group", pa.string(), "file the experiment is written in"),
+        ("scale", pa.string(), "full, laptop or tiny; empty where the run is older"),
+        (
+            "data",
+            pa.string(),
+            "whose puzzles: published, generated-extreme or generated; empty where the run is older",
+        ),
         ("identity", pa.string(), "sha256 over the configuration that changes the mathematics, hexadecimal"),
         ("seed", pa.int64(), "seed of the run"),
         ("dataset", pa.string(), "name of the dataset"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trm_data.storage.root import Layout
@@ -81,15 +82,19 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
         What was removed, for people; empty if there was nothing.
     """
     status = read_status(folder)
-    folder.write(FORGETTING, b"")
-    folder.delete(STATUS_FILE)  # which tells of the metrics
-    for part in (CHECKPOINTS, METRICS, LOGS):
-        folder.store.delete_folder(f"{folder.path}/{part}")
-    results = layout.results
-    names = results.names(f"*/experiment={record.experiment}/run={record.run}/*")
-    for name in names:
-        results.delete(name)
+    names = layout.results.names(f"*/experiment={record.experiment}/run={record.run}/*")
+    remove_parts(layout, folder, names)
     folder.delete(FORGETTING)
     evaluations = sum(name.startswith("evals/") for name in names)
     gone = [f"{status.step:,} steps"] if status is not None and status.step else []
     return " and ".join(gone + ([f"{evaluations} evaluations"] if evaluations else []))
+
+
+def remove_parts(layout: Layout, folder: Folder, results: Sequence[str]) -> None:
+    """Remove what a run has done, and those of its results; its record stays. After a kill the run begins anew."""
+    folder.write(FORGETTING, b"")
+    folder.delete(STATUS_FILE)  # which tells of the metrics
+    for part in (CHECKPOINTS, METRICS, LOGS):
+        folder.store.delete_folder(f"{folder.path}/{part}")
+    for name in results:
+        layout.results.delete(name)

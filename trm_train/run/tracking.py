@@ -47,7 +47,7 @@ class WandbTracker:
     def __init__(self, folder: Folder, record: RunRecord) -> None:
         import wandb
 
-        online = bool(os.environ.get("WANDB_API_KEY")) or _logged_in()
+        online = is_online()
         self._run = wandb.init(
             project="trm",
             group=record.experiment,
@@ -73,6 +73,11 @@ class WandbTracker:
 def make_tracker(mode: TrackingMode, folder: Folder, record: RunRecord) -> Tracker:
     """The tracker that was asked for."""
     return NoTracker() if mode == "none" else WandbTracker(folder, record)
+
+
+def is_online() -> bool:
+    """Whether there is a login, so that a run is mirrored as it goes."""
+    return bool(os.environ.get("WANDB_API_KEY")) or _logged_in()
 
 
 def _mode(online: bool) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -177,7 +177,7 @@ class _Step:
             table = sign_sgd(table, row_grads, identifiers, rate, optim.puzzle_emb_weight_decay)
         if isinstance(state.opt_state, Scaled):
             finite = all_finite((grads, row_grads))
-            opt_state = after_step(opt_state, state.opt_state, finite)
+            opt_state = after_step(cast(Scaled, opt_state), state.opt_state, finite)
             before = state.params, state.ema, state.puzzle_table
             params, ema, table = chosen(finite, (params, ema, table), before)
         return dataclasses.replace(
@@ -192,7 +192,7 @@ class _Step:
 
 
 def into_pieces(tree: Any, pieces: int, devices: int) -> Any:
-    """Arrays [B, ...] as [pieces, B / pieces, ...]; every piece has as many slots of each device, so that none moves."""
+    """Arrays [B, ...] as [pieces, B / pieces, ...]; every piece has as many slots of each device: none moves."""
 
     def one(x: Array) -> Array:
         by_device = x.reshape(devices, pieces, -1, *x.shape[1:])

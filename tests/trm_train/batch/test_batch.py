@@ -1,0 +1,226 @@
+"""Batches as a user runs them: real processes, on small networks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import trm_eval
+from trm_data.storage.root import resolve_root
+from trm_train.cli import main
+from trm_train.errors import ConfigError
+from trm_train.experiments.setting import SETTINGS, Setting
+from trm_train.run.record import find_run, read_record
+
+TINY = Setting("tiny", "generated")
+BIN = Path(sys.executable).parent
+SMALL = [
+    *(
+        "--total-steps",
+        "30",
+        "--optim.lr-warmup-steps",
+        "2",
+        "--model.hidden-size",
+        "8",
+        "--model.num-layers",
+        "1",
+    ),
+    *(
+        "--data.global-batch-size",
+        "4",
+        "--execution.validate-every",
+        "0",
+        "--execution.checkpoint-every",
+        "10",
+    ),
+    *("--limit", "20"),
+]
+
+
+def batch(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [BIN / "trm-train", "batch", "--scale", "tiny", "--root", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root on which two runs are done."""
+    folder = tmp_path_factory.mktemp("batch")
+    done = batch(folder, "exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--log-dir", str(folder / "l"))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_runs_are_trained_tested_and_summed_up(root: Path) -> None:
+    rows = json.loads((root / "l" / "summary.json").read_text())
+    assert [(row["experiment"], row["names"], row["state"]) for row in rows] == [
+        ("exp01f", ["exp01f"], "done"),
+        ("baseline", ["exp09a"], "done"),
+    ]
+    for row in rows:
+        assert (row["step"], row["total_steps"], row["count"]) == (30, 30, 20)
+        assert row["exact_low"] <= row["exact_accuracy"] <= row["exact_high"]
+        assert (root / "l" / f"{row['run']}.log").stat().st_size
+        assert row["dataset"] == "sudoku-2x3-generated-500-aug-100"
+    assert pq.read_table(root / "l" / "summary.parquet").to_pylist() == rows
+    assert not list((root / "l").glob("*.out"))
+
+
+def test_what_is_done_is_skipped(root: Path) -> None:
+    begun = time.monotonic()
+    arguments = ("exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--json")
+    again = batch(root, *arguments)
+    assert again.returncode == 0, again.stderr
+    assert [row["state"] for row in json.loads(again.stdout)] == ["done", "done"]
+    assert "training" not in again.stderr
+    assert time.monotonic() - begun < 60
+    plan = json.loads(batch(root, *arguments, "--dry-run").stdout)
+    assert [fact["state"] for fact in plan] == ["done", "done"]
+
+
+def test_a_test_whose_result_is_gone_is_made_again(root: Path) -> None:
+    (gone,) = root.glob("results/evals/experiment=exp01f/run=*/*.parquet")
+    gone.unlink()
+    again = batch(root, "exp01f", *SMALL, "--model.l-cycles", "1")
+    assert again.returncode == 0, again.stderr
+    assert "testing" in again.stderr
+    assert "training" not in again.stderr
+    assert list(root.glob("results/evals/experiment=exp01f/run=*/*.parquet"))
+
+
+def test_aliases_are_found_everywhere(root: Path) -> None:
+    layout = resolve_root(root)
+    for name in ("exp09a", "exp01c", "exp07a", "baseline"):
+        assert read_record(find_run(layout, name, TINY)).experiment == "baseline"
+        assert read_record(find_run(layout, name)).experiment == "baseline"
+    assert read_record(find_run(layout, "exp01f", TINY)).experiment == "exp01f"
+    for name, setting in (("exp07b", TINY), ("exp01c", SETTINGS[0])):
+        with pytest.raises(ConfigError, match=f"no run '{name}'"):
+            find_run(layout, name, setting)
+    query = "SELECT run, scale, data FROM runs ORDER BY run"
+    rows = trm_eval.sql(query, root).to_dicts()
+    assert len(rows) == 2
+    assert {(row["scale"], row["data"]) for row in rows} == {("tiny", "generated")}
+
+
+def test_status_and_list_say_how_they_went(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def ask(*arguments: str) -> list[dict]:
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--json", "--root", str(root)])
+        assert ended.value.code == 0
+        return json.loads(capsys.readouterr().out)
+
+    runs = ask("status")
+    assert [(run["experiment"], run["state"], run["step"]) for run in runs] == [
+        ("baseline", "done", 30),
+        ("exp01f", "done", 30),
+    ]
+    assert ask("status", "exp01*") == [runs[1]]
+    listed = {fact["name"]: fact for fact in ask("list", "exp01", "--scale", "tiny")}
+    assert [listed[name]["runs_done"] for name in ("exp01a", "exp01c", "exp01f")] == [0, 1, 1]
+    assert all(fact["dataset_ready"] for fact in listed.values())
+
+
+def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> None:
+    # At seed 1 nothing is done; a mesh axis that one device cannot fill fails when the run starts.
+    wrong = (*SMALL, "--model.l-cycles", "1", "--seeds", "1", "--execution.model-parallel", "3")
+    done = batch(root, "exp01e", "exp01f", *wrong, "--json")
+    assert done.returncode == 1, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["state"] for row in rows] == ["failed", "waiting"]
+    assert "execution.model_parallel: expected a divisor of 1 devices, got 3" in rows[0]["reason"]
+    done = batch(root, "exp01e", "exp01f", *wrong, "--json", "--continue-on-failure")
+    assert done.returncode == 1
+    assert [row["state"] for row in json.loads(done.stdout)] == ["failed", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["exp99"], "no experiment 'exp99'; did you mean 'exp09e'?"),
+        ([], "name experiments: trm-train batch PATTERN ..."),
+        (["exp01a", "--no-build"], "trm-data build sudoku-2x3-generated-500-aug-100"),
+        (["exp01a", "--seeds", "a"], "--seeds: whole numbers between commas, got 'a'"),
+        (["exp01a", "--jobs", "99"], "at most one run on each"),
+        (["exp01a", "--optim.warp", "9"], "--optim.warp"),
+        (["exp01a", "--warp", "9"], "--warp: no option of trm-train batch"),
+        (["trm_maze"], "trm_maze: does not run at --scale tiny --data generated, but at --scale full"),
+    ],
+)
+def test_bad_input_is_said_at_once(
+    tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["batch", *arguments, "--scale", "tiny", "--root", str(tmp_path)])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "datasets").exists()
+
+
+def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, list[dict], str]:
+    """A batch of one long run that is asked to stop once it trains."""
+    command = [BIN / "trm-train", "batch", "exp01a", "exp01b", "--scale", "tiny", "--root", str(root), *SMALL]
+    command += ["--model.l-cycles", "1", "--total-steps", "100000", "--json", "--log-dir", str(root / "i")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            statuses = list(root.glob("runs/exp01/exp01a/*/status.json"))
+            if statuses and json.loads(statuses[0].read_text())["step"] > 0:
+                break
+            time.sleep(0.2)
+        for _ in range(times):
+            process.send_signal(number)
+            time.sleep(0.05)
+        out, err = process.communicate(timeout=120)
+    return process.returncode, json.loads(out), err
+
+
+def test_ctrl_c_has_the_run_save_and_the_batch_end(root: Path) -> None:
+    code, rows, _ = interrupted(root, signal.SIGINT, 1)
+    assert code == 130
+    assert [row["state"] for row in rows] == ["interrupted", "waiting"]
+    (status,) = root.glob("runs/exp01/exp01a/*/status.json")
+    assert json.loads(status.read_text())["state"] == "stopped"
+    step = json.loads(status.read_text())["step"]
+    assert list(status.parent.glob(f"checkpoints/resume/{step}"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_twice_kills(root: Path) -> None:
+    code, rows, _ = interrupted(root, signal.SIGINT, 2)
+    assert code == 130
+    assert [row["state"] for row in rows] == ["interrupted", "waiting"]
+    running = subprocess.run(
+        ["pgrep", "-f", str(root)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    assert [pid for pid in running if int(pid) != os.getpid()] == []
+
+
+@pytest.mark.slow
+def test_one_of_each_mechanism(root: Path) -> None:
+    names = ("exp06_a", "exp07b", "exp07c", "exp08a", "exp09c", "exp09e", "exp10e", "contrib01_curriculum")
+    names += (
+        "contrib02_adaptive",
+        "contrib03_L24",
+        "exp04a_100",
+        "exp04b_0010",
+        "exp05_f",
+        "exp02b_05",
+        "exp03e",
+    )
+    small = [word for word in SMALL if word != "--total-steps"]
+    small = [word for word in small if word != "30"]
+    done = batch(
+        root, *names, *small, "--total-steps", "40", "--model.hidden-size", "16", "--jobs", "2", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert {row["state"] for row in json.loads(done.stdout)} == {"done"}

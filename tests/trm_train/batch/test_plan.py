@@ -1,0 +1,89 @@
+"""What a batch would do: each run once, whatever number of names it has; devices of its own for each job."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from trm_data.storage.root import resolve_root
+from trm_train.batch import devices
+from trm_train.batch.devices import shares
+from trm_train.batch.plan import missing_datasets, plan_batch
+from trm_train.config.run import RunConfig
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import select_experiments
+from trm_train.experiments.setting import Setting
+
+TINY = Setting("tiny", "generated")
+
+
+def test_aliases_run_once_and_keep_their_names(tmp_path: Path) -> None:
+    items = select_experiments(["exp07", "exp03b", "exp09a"], TINY)
+    runs = plan_batch(items, [0, 1], resolve_root(tmp_path))
+    assert [(run.experiment.name, run.names, run.config.seed) for run in runs] == [
+        ("baseline", ("exp03b", "exp07a", "exp09a"), 0),
+        ("exp07b", ("exp07b",), 0),
+        ("exp07c", ("exp07c",), 0),
+        ("baseline", ("exp03b", "exp07a", "exp09a"), 1),
+        ("exp07b", ("exp07b",), 1),
+        ("exp07c", ("exp07c",), 1),
+    ]
+    assert len({run.run for run in runs}) == 6
+    assert runs[0].folder.path == f"runs/baseline/baseline/{runs[0].run}"
+    assert all(run.cost is not None and run.cost.training_flops > 1e12 for run in runs)
+
+
+def test_the_whole_study_in_miniature_is_54_runs(tmp_path: Path) -> None:
+    items = select_experiments(["exp*", "contrib0[12]*"], TINY)
+    runs = plan_batch(items, [0], resolve_root(tmp_path))
+    assert (len(items), len(runs)) == (67, 54)
+    assert len(missing_datasets(runs, resolve_root(tmp_path))) == 10
+
+
+def test_a_configuration_that_cannot_be_names_the_experiment(tmp_path: Path) -> None:
+    def short(config: RunConfig) -> RunConfig:
+        return dataclasses.replace(config, total_steps=5)
+
+    with pytest.raises(ConfigError, match=r"exp01a: optim\.lr_warmup_steps: below total_steps"):
+        plan_batch(select_experiments(["exp01a"], TINY), [0], resolve_root(tmp_path), short)
+
+
+def test_a_dataset_that_nobody_can_build(tmp_path: Path) -> None:
+    def other(config: RunConfig) -> RunConfig:
+        return dataclasses.replace(config, data=dataclasses.replace(config.data, dataset="mine"))
+
+    runs = plan_batch(select_experiments(["exp01a"], TINY), [0], resolve_root(tmp_path), other)
+    assert runs[0].cost is None
+    with pytest.raises(ConfigError, match="dataset mine is not built and is none of the named ones"):
+        missing_datasets(runs, resolve_root(tmp_path))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in ("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(devices.shutil, "which", lambda _: None)
+    monkeypatch.setattr(devices, "TPU_DEVICES", tmp_path)
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: {4, 0, 2, 6})
+    return tmp_path
+
+
+def test_jobs_share_cores(machine: Path) -> None:
+    assert shares(1) == [{}]
+    assert shares(2) == [{"TRM_CORES": "0,2"}, {"TRM_CORES": "4,6"}]
+    assert shares(3) == [{"TRM_CORES": "0"}, {"TRM_CORES": "2"}, {"TRM_CORES": "4"}]
+    with pytest.raises(ConfigError, match="--jobs 5: there are 4 cores; at most one run on each"):
+        shares(5)
+
+
+def test_jobs_share_accelerators(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for chip in range(4):
+        (machine / f"accel{chip}").touch()
+    two = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,2,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
+    assert shares(2) == [{"TPU_VISIBLE_CHIPS": "0,1", **two}, {"TPU_VISIBLE_CHIPS": "2,3", **two}]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    assert shares(2) == [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]
+    with pytest.raises(ConfigError, match="--jobs 3: there are 2 GPUs"):
+        shares(3)

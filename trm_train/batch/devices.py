@@ -1,0 +1,78 @@
+"""Divides a machine among runs that go at the same time: each has accelerators, or cores, of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from trm_train.errors import ConfigError
+
+TPU_DEVICES = Path("/dev")
+
+
+def shares(jobs: int) -> list[dict[str, str]]:
+    """The environment of each of so many runs at a time.
+
+    With accelerators they see disjoint sets of them; without, disjoint sets of cores, in `TRM_CORES`.
+
+    Raises:
+        ConfigError: There are fewer accelerators, or cores, than jobs.
+    """
+    if jobs == 1:
+        return [{}]
+    gpus, chips = _gpus(), _tpu_chips()
+    if gpus:
+        return [{"CUDA_VISIBLE_DEVICES": ",".join(part)} for part in _divided(gpus, jobs, "GPUs")]
+    if chips:
+        return [
+            {
+                "TPU_VISIBLE_CHIPS": ",".join(part),
+                "TPU_CHIPS_PER_PROCESS_BOUNDS": f"1,{len(part)},1",
+                "TPU_PROCESS_BOUNDS": "1,1,1",
+            }
+            for part in _divided(chips, jobs, "TPU chips")
+        ]
+    cores = [str(core) for core in sorted(os.sched_getaffinity(0))]
+    return [{"TRM_CORES": ",".join(part)} for part in _divided(cores, jobs, "cores")]
+
+
+def accelerators() -> tuple[str, int]:
+    """What kind of accelerators this machine has, and how many, whether or not jax is installed for them."""
+    gpus = _gpus()
+    return ("GPUs", len(gpus)) if gpus else ("TPU chips", len(_tpu_chips()))
+
+
+def take_share() -> None:
+    """Keep this process to the cores that `TRM_CORES` names, if it names any."""
+    cores = os.environ.get("TRM_CORES")
+    if cores:
+        os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+
+
+def _divided(what: list[str], jobs: int, name: str) -> list[list[str]]:
+    if len(what) < jobs:
+        raise ConfigError(f"--jobs {jobs}: there are {len(what)} {name}; at most one run on each")
+    each = len(what) // jobs
+    return [what[job * each : (job + 1) * each] for job in range(jobs)]
+
+
+def _gpus() -> list[str]:
+    """The NVIDIA GPUs that this process may use, by number."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [part for part in visible.split(",") if part]
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=30, check=False)
+    return [str(i) for i, line in enumerate(done.stdout.splitlines()) if line.startswith("GPU ")]
+
+
+def _tpu_chips() -> list[str]:
+    """The TPU chips of this host, by number."""
+    visible = os.environ.get("TPU_VISIBLE_CHIPS")
+    if visible is not None:
+        return [part for part in visible.split(",") if part]
+    return [str(i) for i, _ in enumerate(sorted(TPU_DEVICES.glob("accel[0-9]*")))]

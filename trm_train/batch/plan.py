@@ -1,0 +1,114 @@
+"""Which runs a batch consists of: each once, whatever number of names it has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from trm_data.errors import DataError
+from trm_data.manifest import read_manifest
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_train.config.run import RunConfig, check_config
+from trm_train.errors import ConfigError
+from trm_train.experiments.cost import Cost, cost_of
+from trm_train.experiments.dataset import is_named, plan_dataset
+from trm_train.experiments.registry import Experiment, find_experiment
+from trm_train.run.record import run_folder, run_name
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a batch.
+
+    Attributes:
+        experiment: Whose run it is, at its setting.
+        names: The experiments that were asked for and have this run; aliases among them.
+        config: What it is.
+        run: Its name.
+        folder: Where it lies.
+        cost: What it costs; None where the dataset is neither built nor a named one.
+    """
+
+    experiment: Experiment
+    names: tuple[str, ...]
+    config: RunConfig
+    run: str
+    folder: Folder
+    cost: Cost | None
+
+    @property
+    def dataset(self) -> str:
+        """Name of its dataset."""
+        return self.config.data.only_dataset()
+
+
+def plan_batch(
+    items: Sequence[Experiment],
+    seeds: Sequence[int],
+    layout: Layout,
+    change: Callable[[RunConfig], RunConfig] = lambda config: config,
+) -> list[PlannedRun]:
+    """The runs of some experiments, in their order, seed by seed.
+
+    Args:
+        items: Experiments, each at one setting.
+        seeds: Seeds of each.
+        layout: The root.
+        change: Overrides, the same for all.
+
+    Raises:
+        ConfigError: A configuration cannot be; the message names the experiment.
+    """
+    names: dict[tuple[str, int], list[str]] = {}
+    for seed in seeds:
+        for item in items:
+            names.setdefault((item.alias_of() or item.name, seed), []).append(item.name)
+    setting = {item.alias_of() or item.name: item.setting() for item in items}
+    return [
+        _planned(find_experiment(name).at(setting[name]), seed, tuple(asked), layout, change)
+        for (name, seed), asked in names.items()
+    ]
+
+
+def _planned(
+    item: Experiment,
+    seed: int,
+    names: tuple[str, ...],
+    layout: Layout,
+    change: Callable[[RunConfig], RunConfig],
+) -> PlannedRun:
+    config = change(dataclasses.replace(item.make(), seed=seed))
+    try:
+        check_config(config)
+    except ConfigError as error:
+        raise ConfigError(f"{item.name}: {error}") from error
+    planned = plan_dataset(config.data.only_dataset())
+    return PlannedRun(
+        experiment=item,
+        names=names,
+        config=config,
+        run=run_name(item.name, config),
+        folder=run_folder(layout, item, config),
+        cost=None if planned is None else cost_of(config, planned.input_spec),
+    )
+
+
+def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
+    """The datasets of a batch that are not built.
+
+    Raises:
+        ConfigError: One of them is no named dataset, so that nobody knows how to build it.
+    """
+    missing: list[str] = []
+    for name in dict.fromkeys(run.dataset for run in runs):
+        try:
+            read_manifest(layout, name)
+        except DataError:
+            missing.append(name)
+            if not is_named(name):
+                raise ConfigError(
+                    f"dataset {name} is not built and is none of the named ones (trm-data build named); build it first"
+                ) from None
+    return missing

@@ -1,0 +1,1 @@
+"""The commands of `trm-train`, a dataclass each; heavy imports happen inside them."""

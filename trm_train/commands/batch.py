@@ -1,0 +1,316 @@
+"""`trm-train batch`: many runs by one command."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit, Json, Root
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.commands.common import DataOption, ScaleOption, duration, percent
+from trm_train.config.run import RunConfig
+from trm_train.errors import ConfigError
+from trm_train.experiments.dataset import build_missing
+from trm_train.experiments.registry import select_experiments
+from trm_train.experiments.setting import parse_setting
+
+if TYPE_CHECKING:
+    from trm_train.batch.flow import Job
+    from trm_train.batch.plan import PlannedRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Train and test many experiments: builds what is missing, skips what is done, goes on where it was stopped.
+
+    Each run is a process of its own with a log of its own; its test is `trm-eval run` on the last checkpoint. Ctrl-C
+    has the runs save a checkpoint, the same command goes on. Options of the configuration (--optim.lr 1e-3) are given
+    to every run. A summary of all runs is written beside the logs, as JSON and as Parquet.
+
+    For example:
+
+      trm-train batch exp04a --scale tiny --dry-run
+      trm-train batch 'exp*' 'contrib0[12]*' --scale tiny --data generated --continue-on-failure
+      trm-train batch exp07 exp09 --scale tiny --seeds 0,1,2 --jobs 2
+    """
+
+    patterns: Annotated[Positional[tuple[str, ...]], arg(metavar="PATTERN [PATTERN ...]")]
+    """Experiments: names, groups, beginnings of names, or globs like 'exp0[1-3]*'."""
+    scale: ScaleOption = None
+    data: DataOption = None
+    seeds: Annotated[str, arg(metavar="SEED,...")] = "0"
+    """Seeds of every experiment."""
+    jobs: int = 1
+    """Runs at a time, on disjoint accelerators; without any, on disjoint cores."""
+    continue_on_failure: bool = False
+    """Begin further runs after one has failed; the exit code says 1 all the same."""
+    dry_run: bool = False
+    """Say what would be done: runs, steps, data, cost."""
+    no_build: bool = False
+    """Build no dataset; where one is missing, end with the commands that build them."""
+    limit: int = 0
+    """Rows of every test at most; 0 is all."""
+    log_dir: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    """Folder of logs and summary (default: batches/ on this machine, under the root if that is a folder)."""
+    tracking: Literal["wandb", "none"] = "none"
+    """Mirror metrics to wandb, or not."""
+    root: Root = None
+    json: Json = False
+
+    def carry_out(self, overrides: Sequence[str]) -> int:
+        """Plan, build, run, sum up; returns the exit code.
+
+        Args:
+            overrides: Options of the configuration, for every run.
+        """
+        from trm_train.batch.devices import shares
+        from trm_train.batch.flow import How, carry_out
+        from trm_train.batch.plan import missing_datasets, plan_batch
+        from trm_train.batch.summary import write_summary
+
+        if not self.patterns:
+            raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
+        if self.jobs < 1 or self.limit < 0:
+            raise ConfigError(f"--jobs at least 1, got {self.jobs}; --limit at least 0, got {self.limit}")
+        layout = resolve_root(self.root)
+        items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
+        runs = plan_batch(items, _seeds(self.seeds), layout, _override(overrides))
+        each = shares(self.jobs)
+        missing = missing_datasets(runs, layout)
+        if self.dry_run:
+            _print_plan(runs, missing, layout, self.limit, as_json=self.json)
+            return Exit.DONE
+        if missing and self.no_build:
+            commands = "\n".join(f"  trm-data build {name}" for name in missing)
+            raise ConfigError(f"datasets are missing, and --no-build forbids to build them:\n{commands}")
+        for name in missing:
+            build_missing(name, layout, self.root, quiet=self.json)
+        logs = self._logs(runs, layout)
+        how = How(
+            layout=layout,
+            overrides=overrides,
+            shares=each,
+            logs=logs,
+            tracking=self.tracking,
+            limit=self.limit,
+            go_on=self.continue_on_failure,
+        )
+        with _screen(quiet=self.json) as screen:
+            jobs, signal_number = carry_out(runs, how, screen)
+        rows = write_summary(jobs, logs)
+        if self.json:
+            print(json.dumps(rows, indent=1))
+        else:
+            _print_summary(jobs, logs)
+        if signal_number:
+            return 128 + signal_number
+        return Exit.DONE if all(job.state == "done" for job in jobs) else Exit.FOUND
+
+    def _logs(self, runs: Sequence[PlannedRun], layout: Layout) -> Path:
+        """The folder of logs and summary: the same for the same runs."""
+        if self.log_dir is not None:
+            folder = Path(self.log_dir).expanduser()
+        else:
+            names = "\n".join(run.run for run in runs)
+            folder = Path(layout.machine) / "batches" / hashlib.sha256(names.encode()).hexdigest()[:8]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--seeds: whole numbers between commas, got {text!r}") from None
+    return list(dict.fromkeys(seeds))
+
+
+def _override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
+    """Options of the configuration as a change of one."""
+    from trm_train.commands.run import parse_config
+
+    for word in overrides:
+        name = word.partition("=")[0]
+        if name.startswith("--") and not name.startswith(
+            ("--data.", "--model.", "--optim.", "--execution.", "--total-steps")
+        ):
+            raise ConfigError(
+                f"{name}: no option of trm-train batch (trm-train batch --help), nor of a configuration"
+            )
+    return lambda config: parse_config(config, list(overrides)) if overrides else config
+
+
+def _print_plan(
+    runs: Sequence[PlannedRun], missing: Sequence[str], layout: Layout, limit: int, *, as_json: bool
+) -> None:
+    from trm_data.show.render import print_table
+    from trm_train.batch.flow import Job, is_trained, read_test
+    from trm_train.experiments.cost import MACHINES
+
+    facts: list[dict[str, Any]] = []
+    for run in runs:
+        trained = is_trained(Job(run))
+        setting = run.experiment.setting()
+        facts.append(
+            {
+                "run": run.run,
+                "names": list(run.names),
+                "scale": setting.scale,
+                "data": setting.data,
+                "varies": run.experiment.own(run.config),
+                "steps": run.config.total_steps,
+                "global_batch_size": run.config.data.global_batch_size,
+                "dataset": run.dataset,
+                "dataset_ready": run.dataset not in missing,
+                "state": "done"
+                if trained and read_test(run, layout, limit)
+                else "trained"
+                if trained
+                else "waiting",
+                "training_flops": None if run.cost is None else run.cost.training_flops,
+                "hours": {} if run.cost is None else {each.name: run.cost.hours(each) for each in MACHINES},
+            }
+        )
+    if as_json:
+        print(json.dumps(facts, indent=1))
+        return
+    rows = [
+        (
+            fact["run"],
+            fact["varies"],
+            f"{fact['steps']:,} x {fact['global_batch_size']:,}",
+            fact["dataset"] + ("" if fact["dataset_ready"] else " (to build)"),
+            f"{fact['training_flops']:.1e}" if fact["training_flops"] else "-",
+            fact["state"],
+        )
+        for fact in facts
+    ]
+    print_table(["run", "varies", "steps x slots", "dataset", "FLOP", "state"], rows)
+    left = [fact for fact in facts if fact["state"] == "waiting"]
+    hours = {each.name: sum(fact["hours"].get(each.name, 0.0) for fact in left) for each in MACHINES}
+    asked = sum(len(fact["names"]) for fact in facts)
+    shown = ", ".join(f"{duration(3600 * value)} on {name}" for name, value in hours.items())
+    print(
+        f"{len(facts)} runs for {asked} experiments and seeds, {len(left)} to train; {len(missing)} datasets to build"
+    )
+    print(f"training, computed: {shown} (docs/experiments/README.md says what is assumed)")
+
+
+def _print_summary(jobs: Sequence[Job], logs: Path) -> None:
+    from trm_data.show.render import print_table
+    from trm_train.batch.summary import summary_row
+
+    rows = [summary_row(job) for job in jobs]
+    print_table(
+        ["run", "varies", "state", "steps", "train", "exact", "95%", "of"],
+        [
+            (
+                row["run"],
+                row["varies"],
+                row["state"],
+                row["step"] or 0,
+                duration(row["train_seconds"]),
+                percent(row["exact_accuracy"]),
+                "-"
+                if row["exact_low"] is None
+                else f"{percent(row['exact_low'])} to {percent(row['exact_high'])}",
+                row["count"] or 0,
+            )
+            for row in rows
+        ],
+    )
+    counted = {
+        state: sum(job.state == state for job in jobs)
+        for state in ("done", "failed", "interrupted", "waiting")
+    }
+    print(", ".join(f"{count} {state}" for state, count in counted.items() if count))
+    for job in jobs:
+        if job.state == "failed":
+            print(f"{job.planned.run}: {job.reason} (log: {job.log})")
+    print(f"summary: {logs / 'summary.json'}")
+
+
+class _Lines:
+    """A line for each thing that happens, where there is no terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        """A line."""
+        if not self._quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def show(self, jobs: Sequence[Job]) -> None:
+        """Nothing: lines are enough."""
+
+
+class _Table(_Lines):
+    """A live table of the runs that go, above which lines scroll."""
+
+    SHOW_S = 2.0
+
+    def __init__(self) -> None:
+        super().__init__(quiet=False)
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._shown = 0.0
+
+    def __enter__(self) -> _Table:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def note(self, text: str) -> None:
+        """A line."""
+        self._console.print(text, markup=False, highlight=False)
+
+    def show(self, jobs: Sequence[Job]) -> None:
+        """How far the runs are that go."""
+        from rich.table import Table
+
+        if time.monotonic() - self._shown < self.SHOW_S:
+            return
+        self._shown = time.monotonic()
+        done = sum(job.state == "done" for job in jobs)
+        table = Table("run", "state", "step", "left", "validation", title=f"{done} of {len(jobs)} done")
+        for job in jobs:
+            if job.process is None:
+                continue
+            status = job.status
+            step, left, best = "-", None, None
+            if status is not None:
+                step, best = f"{status.step:,} of {status.total_steps:,}", status.exact_accuracy
+                if status.examples_per_s:
+                    slots = job.planned.config.data.global_batch_size
+                    left = (status.total_steps - status.step) * slots / status.examples_per_s
+            table.add_row(job.planned.run, job.state, step, duration(left), percent(best))
+        self._live.update(table, refresh=True)
+
+
+def _screen(*, quiet: bool) -> _Lines:
+    return (
+        _Table()
+        if not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        else _Lines(quiet=quiet)
+    )

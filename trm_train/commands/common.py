@@ -1,0 +1,53 @@
+"""What several commands of `trm-train` share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+ScaleOption = Annotated[
+    str | None,
+    arg(
+        name="scale",
+        metavar="{full,laptop,tiny}",
+        help="full: the study as published; laptop: 9x9 grids, a quarter of the width; tiny: 6x6 grids, minutes.",
+        help_behavior_hint="",
+    ),
+]
+
+DataOption = Annotated[
+    str | None,
+    arg(
+        name="data",
+        metavar="{published,generated-extreme,generated}",
+        help="Whose puzzles: published, or generated as hard as Sudoku-Extreme, or at random.",
+        help_behavior_hint="",
+    ),
+]
+
+Patterns = Annotated[
+    Positional[tuple[str, ...]],
+    arg(
+        metavar="[PATTERN ...]",
+        help="Experiments: names, groups, beginnings of names, or globs like 'exp0[1-3]*'.",
+    ),
+]
+
+
+def percent(share: float | None) -> str:
+    """A share for people; a dash where there is none."""
+    return "-" if share is None else f"{100 * share:.1f}%"
+
+
+def duration(seconds: float | None) -> str:
+    """A time for people: 12 s, 4 min, 3.5 h, 12 d."""
+    if seconds is None:
+        return "-"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} d"

@@ -1,0 +1,201 @@
+"""`trm-train run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit, Root
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.config.effect import without_effect
+from trm_train.config.overrides import choose_forms, spelled_values, take_option
+from trm_train.config.run import (
+    RunConfig,
+    check_config,
+    check_extension,
+    planned_steps,
+)
+from trm_train.experiments.dataset import build_missing
+from trm_train.experiments.registry import Experiment, find_run_of
+from trm_train.experiments.setting import Puzzles, Scale, parse_setting
+
+if TYPE_CHECKING:
+    from trm_train.run.start import TrainResult
+
+RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
+
+Any field of the configuration can be overridden; the run is then another one, unless the field is one of
+execution. A run that was killed or stopped goes on by the same command. --optim.name and --model.architecture choose
+a form of that part, whose own options --help then shows.
+
+For example:
+
+  trm-train run quickstart
+  trm-train run quickstart --seed 1 --optim.lr 3e-4
+  trm-train run quickstart --optim.name adamw --optim.lr-schedule linear
+  trm-train run quickstart --model.halt-exploration-prob "linear(0.3, 0.05)"
+  trm-train run quickstart --build
+  trm-train run trm_sudoku_mlp --dry-run
+  trm-train run quickstart --resume never --tracking none
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How this start of a run goes, and the experiment's configuration with its overrides."""
+
+    config: Annotated[RunConfig, arg(name="")]
+    scale: Scale = "full"
+    """full: the study as published; laptop: 9x9 grids and a quarter of the width; tiny: 6x6 grids, minutes."""
+    data: Puzzles = "published"
+    """Whose puzzles: published (to be downloaded), or generated as hard as Sudoku-Extreme, or at random."""
+    root: Root = None
+    dry_run: bool = False
+    """Say what would run (configuration, parameters, steps, batch, memory); take no step, need no dataset."""
+    build: bool = False
+    """Build the dataset first if it is not there: trm-data build NAME."""
+    extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
+    """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
+    resume: Literal["auto", "never"] = "auto"
+    """never throws away the run's checkpoints and metrics and starts anew."""
+    archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
+    """Copy the run to this root, a folder or gs://bucket/prefix, when it has finished."""
+    tracking: Literal["wandb", "none"] = "wandb"
+    """Mirror metrics to wandb (offline when there is no login), or not."""
+    json: bool = False
+    """Print the result as JSON for machines, no progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Train an experiment: `trm-train run quickstart`; `trm-train run quickstart --help` lists its options."""
+
+    experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT [OVERRIDES]")]
+
+
+def run_experiment(name: str, overrides: list[str]) -> int:
+    """Train an experiment with overrides; returns the exit code."""
+    scale, overrides = take_option("--scale", overrides)
+    data, overrides = take_option("--data", overrides)
+    setting = parse_setting(scale, data)
+    item = find_run_of(name, setting)
+    config, others = choose_forms(item.make(), overrides)
+    with spelled_values():
+        options = tyro.cli(
+            RunOptions,
+            prog=f"trm-train run {name}",
+            description=RUN_HELP,
+            args=others,
+            default=RunOptions(config=config, scale=item.setting().scale, data=item.setting().data),
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+    check_config(options.config)
+    for line in without_effect(options.config, item.make()):
+        print(f"trm-train: warning: {line}", file=sys.stderr)
+    if options.extend is not None:
+        check_extension(options.config, options.extend)
+    layout = resolve_root(options.root)
+    archive = None if options.archive is None else resolve_root(options.archive)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from trm_train.run.loop import train
+    from trm_train.run.prepare import check_dataset_is_built
+
+    if options.dry_run:
+        return _dry_run(item, options, layout)
+    if options.build:
+        build_missing(options.config.data.only_dataset(), layout, options.root, quiet=options.json)
+    check_dataset_is_built(options.config, layout)
+    from trm_train.console import RunConsole
+
+    with RunConsole(options.config, quiet=options.json) as console:
+        result = train(
+            item,
+            options.config,
+            layout,
+            console,
+            resume=options.resume == "auto",
+            tracking=options.tracking,
+            extend=options.extend,
+        )
+    _print_result(result, as_json=options.json)
+    if archive is not None and result.finished:
+        _archive(result, archive, quiet=options.json)
+    return Exit.DONE if result.finished else 128 + result.signal
+
+
+def parse_config(config: RunConfig, overrides: list[str]) -> RunConfig:
+    """A configuration with overrides as a user types them.
+
+    Raises:
+        ConfigError: A form does not exist, or an option is another form's.
+        SystemExit: Something else cannot be parsed; that has been said.
+    """
+    config, others = choose_forms(config, overrides)
+    with spelled_values():
+        return tyro.cli(
+            _OnlyConfig,
+            prog="trm-train batch",
+            args=others,
+            default=_OnlyConfig(config=config),
+            config=(tyro.conf.FlagCreatePairsOff,),
+        ).config
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OnlyConfig:
+    """Options of a configuration."""
+
+    config: Annotated[RunConfig, arg(name="")]
+
+
+def _archive(result: TrainResult, target: Layout, *, quiet: bool) -> None:
+    """Copy a finished run to another root."""
+    from trm_data.show.progress import terminal_progress
+    from trm_train.run.sync import sync_run
+
+    with terminal_progress(quiet=quiet) as progress:
+        synced = sync_run(result.folder, target, progress)
+    if not quiet:
+        print(
+            f"  archived: {synced.files_copied} files, {synced.bytes_copied / 1e6:.1f} MB, to {target.place}"
+        )
+
+
+def _print_result(result: TrainResult, *, as_json: bool) -> None:
+    if as_json:
+        facts: dict[str, Any] = {
+            "run": result.record.run,
+            "folder": result.folder.place,
+            "step": result.step,
+        }
+        facts |= {"finished": result.finished, "started_at": result.started_at, "seconds": result.seconds}
+        print(json.dumps(facts, indent=1))
+    elif not result.finished and not result.step:
+        print(f"{result.record.run}: stopped before its first step; the same command begins")
+    elif not result.finished:
+        print(
+            f"{result.record.run}: stopped at step {result.step:,} with a checkpoint; the same command goes on"
+        )
+    elif result.started_at == result.step:
+        print(f"{result.record.run}: already finished ({result.step:,} steps); --resume never starts anew")
+    else:
+        starts = " over all starts" if result.started_at else ""
+        print(f"{result.record.run}: finished, {result.step:,} steps in {result.seconds:.1f} s{starts}")
+        print(f"  evaluate it: trm-eval run {result.record.run}")
+
+
+def _dry_run(item: Experiment, options: RunOptions, layout: Layout) -> int:
+    from trm_train.run.plan import plan_run
+
+    plan = plan_run(item, options.config, layout, planned_steps(options.config, options.extend))
+    if options.json:
+        print(json.dumps(asdict(plan), indent=1))
+        return 0
+    print(plan.text())
+    return 0

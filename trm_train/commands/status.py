@@ -1,0 +1,97 @@
+"""`trm-train status`: how the runs of a root go, from the root alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit, Json, Root
+from trm_data.storage.root import resolve_root
+from trm_train.commands.common import duration, percent
+
+if TYPE_CHECKING:
+    from trm_train.run.overview import RunOverview
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """List runs with state, progress, speed and accuracy, as their folders show them; works on a bucket too.
+
+    States: running, done, stopped (asked to, with a checkpoint), failed, stalled (says that it runs, and has not been
+    heard of for five minutes), new (no report yet), unreadable.
+
+    For example:
+
+      trm-train status
+      trm-train status 'exp01*' --root gs://bucket/trm --watch
+    """
+
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    """Names of runs or experiments, or globs; all if none is named."""
+    watch: bool = False
+    """Show them again every five seconds, until Ctrl-C."""
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Print a line each."""
+        from trm_train.run.overview import choose_runs, overview
+
+        layout = resolve_root(self.root)
+        while True:
+            found = choose_runs(overview(layout), self.runs)
+            if self.json:
+                print(json.dumps([_facts(one) for one in found], indent=1))
+            elif found:
+                _print(found)
+            else:
+                print(f"no runs under {layout.runs.place}")
+            if not self.watch:
+                return Exit.DONE
+            time.sleep(5.0)
+
+
+def _facts(one: RunOverview) -> dict[str, Any]:
+    record, status = one.record, one.status
+    facts: dict[str, Any] = {"run": one.run, "state": one.condition, "problem": one.problem}
+    if record is not None:
+        facts |= {"experiment": record.experiment, "scale": record.scale, "data": record.data}
+    if status is not None:
+        facts |= {name: value for name, value in asdict(status).items() if name not in ("state", "reason")}
+        facts["seconds_left"] = one.seconds_left if one.condition == "running" else None
+    return facts
+
+
+def _print(found: Sequence[RunOverview]) -> None:
+    from trm_data.show.render import print_table
+
+    now = datetime.now(UTC)
+    rows: list[tuple[object, ...]] = []
+    for one in found:
+        status = one.status
+        if status is None:
+            rows.append((one.run, one.condition, "-", "-", "-", "-", "-", "-"))
+            continue
+        ago = (now - datetime.fromisoformat(status.heartbeat)).total_seconds()
+        rows.append(
+            (
+                one.run,
+                one.condition,
+                f"{status.step:,} of {status.total_steps:,}",
+                f"{status.examples_per_s:,.0f}/s",
+                duration(one.seconds_left) if one.condition == "running" else "-",
+                "-" if status.loss is None else f"{status.loss:.4f}",
+                percent(status.exact_accuracy),
+                f"{duration(max(ago, 0.0))} ago, {status.host}",
+            )
+        )
+    print_table(["run", "state", "step", "examples", "left", "loss", "validation", "heard of"], rows)
+    for one in found:
+        if one.problem:
+            print(f"{one.run}: {one.problem}")

@@ -1,0 +1,53 @@
+"""`trm-train sync`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit
+from trm_data.storage.root import resolve_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync:
+    """Copy runs from one root to another; what is there already is skipped, an interrupted copy goes on.
+
+    Every file is checked where it arrives. A run that is further at the target is not overwritten.
+
+    For example:
+
+      trm-train sync ./trm gs://bucket/trm
+      trm-train sync gs://bucket/trm ./trm quickstart
+    """
+
+    source: Annotated[Positional[str], arg(metavar="SRC")]
+    """Root to copy from: a folder or gs://bucket/prefix."""
+    target: Annotated[Positional[str], arg(metavar="DST")]
+    """Root to copy to."""
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    """Names of runs, or experiments that have one run; all if none is named."""
+    json: bool = False
+    """Print JSON for machines."""
+
+    def run(self) -> int:
+        """Copy them."""
+        from trm_data.show.progress import terminal_progress
+        from trm_train.run.sync import sync_runs
+
+        with terminal_progress(quiet=self.json) as progress:
+            done = sync_runs(resolve_root(self.source), resolve_root(self.target), list(self.runs), progress)
+        if self.json:
+            print(json.dumps([asdict(one) for one in done], indent=1))
+            return Exit.DONE
+        for one in done:
+            print(
+                f"{one.run}: {one.files_copied} files, {one.bytes_copied / 1e6:.1f} MB copied, {one.files_kept} were "
+                f"there, {one.seconds:.1f} s"
+            )
+        if not done:
+            print(f"no runs under {self.source}")
+        return Exit.DONE
