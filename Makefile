@@ -7,7 +7,7 @@ export UV_COMPILE_BYTECODE := 1
 # A file's tests share what they have built, so a file stays with one worker.
 PARALLEL ?= -n logical --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow reliability lint format bench clean
+.PHONY: help setup demo test test-slow reliability pages lint format bench clean
 help:
 	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
 	@echo "make test       the tests"
@@ -40,6 +40,10 @@ HARNESS := tests/harness tests/determinism/test_killed_build.py tests/trust/test
 reliability: setup
 	TRM_RELIABILITY=docs/reliability.json $(BIN)/pytest -q $(HARNESS) --ignore tests/harness/test_page.py
 	$(BIN)/python tests/harness/figures.py
+
+# docs/experiments, from the registry.
+pages: setup
+	$(BIN)/python -m trm_train.experiments.pages docs/experiments
 
 lint: setup
 	$(UV) lock --check --quiet
