@@ -62,7 +62,7 @@ class PredictionWriter:
         folder = table_folder(self._layout, "evals", self._record.experiment, self._record.run)
         found: list[str] = []
         for path in folder.currents(folder.names(f"{self.evaluation}.*")):
-            with suppress(pa.ArrowException, OSError, KeyError, TypeError):
+            with suppress(pa.ArrowException, UnicodeDecodeError, OSError, KeyError, TypeError):
                 for row in pq.ParquetFile(path).read().to_pylist():
                     found += part_names_of(row["parts"], row.get("part_digests"))
         return found

@@ -287,7 +287,7 @@ def _first_record(shard: Path) -> bytes:
 
 
 EXPECTED = (DataError, TrainError, EvalError)
-METRICS_EXPECTED = (*EXPECTED, pa.ArrowException, KeyError, OSError)
+METRICS_EXPECTED = (*EXPECTED, pa.ArrowException, UnicodeDecodeError, KeyError, OSError)
 """Whoever reads a metric part has compared its digest, and takes these for damage."""
 
 

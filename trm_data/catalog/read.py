@@ -122,7 +122,7 @@ def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[st
 
     try:
         column = pq.read_table(folder.open(file), columns=["dataset"])["dataset"]
-    except (pa.ArrowException, KeyError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:
         raise CorruptDatasetError(f"{folder.where(file.file)}: cannot be read ({error})") from error
     return sorted(str(found) for found in column.unique().to_pylist() if found != name)
 
@@ -204,7 +204,7 @@ def _table(
             columns = [name for name in columns if name in pq.read_schema(path).names]
         read = pq.read_table(path, columns=columns)
         return read.filter(pc.field("split") == split)
-    except (pa.ArrowInvalid, OSError, KeyError) as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
 
 

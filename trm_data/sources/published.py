@@ -245,7 +245,7 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
         for path in (path for path in paths if path.name.startswith(f"{split}-")):
             try:
                 parts.append(_parquet_rows(path, pq.read_table(path), facts))
-            except (pa.ArrowException, OSError, KeyError) as error:
+            except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
                 raise SourceError(f"{path}: is no Parquet file of an export ({error})") from error
             files.append(SourceFile(path.name, file_sha256(path), len(parts[-1])))
         if parts:

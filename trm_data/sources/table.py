@@ -93,7 +93,7 @@ def _read_parquet(source: LocalSource) -> tuple[TableRows, list[Reject]]:
         if missing:
             raise SourceError(f"{source.shown}: has no column {missing[0]!r}; found {', '.join(names)}")
         columns = pq.read_table(source.path, columns=list(COLUMNS)).to_pydict()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         raise SourceError(f"{source.shown}: is no Parquet file ({error})") from error
     return _from_lists(source.shown, columns["inputs"], columns["labels"], None)
 

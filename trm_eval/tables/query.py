@@ -257,7 +257,7 @@ def _named_predictions(layout: Layout, evals: pads.Dataset | pa.Table) -> tuple[
     columns = ["experiment", "run", "parts", "part_digests"]
     try:
         rows = evals.to_table(columns) if isinstance(evals, pads.Dataset) else evals.select(columns)
-    except pa.ArrowInvalid as error:  # of format 1, which has no digest
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:  # of format 1, which has no digest
         raise CorruptFileError(
             f"{layout.results.where('evals')}: a file cannot be read ({error}); put back a whole copy"
         ) from error

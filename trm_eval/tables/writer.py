@@ -51,7 +51,7 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
         )
         fitting = rows.select(schema.names).cast(schema)
         return write_digested(folder, file, lambda path: pq.write_table(fitting, path, compression="zstd"))
-    except (OSError, KeyError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (OSError, KeyError, UnicodeDecodeError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ResultError(
             f"{folder.where(file)}.parquet: could not be written ({error}); free some space, or see what it says, "
             "and evaluate again"

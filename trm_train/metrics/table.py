@@ -177,7 +177,7 @@ def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Tab
     for path in part_files(run, last, partial=partial):
         try:
             tables.append(of_today(pq.read_table(path)))
-        except (pa.ArrowException, KeyError) as error:  # of format 1, which has no digest
+        except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:  # of format 1, which has no digest
             raise CorruptFileError(f"{path}: cannot be read ({error}); put back a whole copy") from error
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 

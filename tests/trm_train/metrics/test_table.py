@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from trm_data.errors import CorruptFileError
 from trm_data.storage.digested import stem_of
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
@@ -80,3 +81,18 @@ def test_parts_of_the_first_format_are_read_under_the_names_of_today(folder: Fol
     pq.write_table(written.rename_columns([old.get(name, name) for name in written.column_names]), path)
     assert "exact_accuracy" in pq.read_table(path).column_names
     assert read_metrics(folder).equals(written)
+
+
+def test_names_of_columns_that_are_no_text_are_named(folder: Folder) -> None:
+    """Only in parts of the first format, which have no digest; pyarrow raises no error of its own there."""
+    table = MetricTable(folder)
+    write(table, range(1, 3))
+    (name,) = part_names(folder)
+    path = Path(folder.uri("metrics/000000001-000000002.parquet"))
+    Path(folder.uri(f"metrics/{name}")).rename(path)
+    pq.write_table(pq.read_table(path), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"exact_count", b"\xf4xact_count"))
+    with pytest.raises(
+        CorruptFileError, match=r"000000001-000000002\.parquet: cannot be read .*put back a whole copy"
+    ):
+        read_metrics(folder)
