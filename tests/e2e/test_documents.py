@@ -1,0 +1,81 @@
+"""Every command that README and docs show exists, with every option they show; every link leads somewhere."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+from trm_data.kinds.registry import kind_names
+
+DOCUMENTS = sorted(
+    path
+    for path in [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *(PROJECT / "docs").rglob("*.md")]
+    if "decisions" not in path.parts
+)
+COMMAND = re.compile(r"(?:^|[\s`(;])(trm-(?:data|train|eval) [^`\n#;|]*)")
+
+
+def commands(text: str) -> list[str]:
+    """Lines of code blocks and code in sentences that call one of the programs."""
+    return [match.strip() for match in COMMAND.findall(text)]
+
+
+@functools.cache
+def help_of(*words: str) -> str:
+    """What a command says of itself, without frames."""
+    program = words[0].replace("-", "_")
+    code = f"import sys; sys.argv[0] = {words[0]!r}; from {program}.cli import main; main(sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words[1:], "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
+
+
+def known_options(words: list[str]) -> str:
+    """The help that has the options of a command: of its kind or form, where it has some."""
+    if words[:2] == ["trm-train", "run"] and len(words) > 2:
+        chosen = {"--optim.name", "--model.architecture", "--data.form"}
+        forms = [
+            word for before, word in zip(words, [*words[1:], ""], strict=True) if {before, word} & chosen
+        ]
+        return help_of("trm-train", "run", "quickstart", *forms)
+    if words[:2] == ["trm-data", "build"] and len(words) > 2:
+        kinds = [words[2]] if words[2] in kind_names() else ["sudoku", "own"]
+        return "".join(help_of("trm-data", "build", *rest) for rest in ([], *([kind] for kind in kinds)))
+    return help_of(*words[:2])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_commands_and_their_options_exist(path: Path) -> None:
+    for line in commands(path.read_text()):
+        try:
+            words = shlex.split(line.rstrip(",.:)"))
+        except ValueError:  # a quotation that goes on in the next line
+            continue
+        if len(words) < 2 or not re.fullmatch(r"[a-z]+", words[1]):
+            continue
+        assert re.search(rf"\b{words[1]}\b", help_of(words[0])), line
+        options = {
+            word.partition("=")[0] for word in words[2:] if re.fullmatch(r"--[a-z][a-z.-]*(=.*)?", word)
+        }
+        known = known_options(words)
+        for option in options:
+            assert option in known, f"{path.name}: {line}: {option}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_links_lead_to_files(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text()):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
