@@ -13,6 +13,7 @@ from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
 from trm_train.run.observe import LOGS, STATUS_FILE, read_status
 from trm_train.run.record import RunRecord, find_record
+from trm_train.run.tracking import ID_FILE
 from trm_train.state import TrainState
 
 FORGETTING = "forgetting"
@@ -93,7 +94,8 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
 def remove_parts(layout: Layout, folder: Folder, results: Sequence[str]) -> None:
     """Remove what a run has done, and those of its results; its record stays. After a kill the run begins anew."""
     folder.write(FORGETTING, b"")
-    folder.delete(STATUS_FILE)  # which tells of the metrics
+    for name in (STATUS_FILE, ID_FILE):  # the first tells of the metrics
+        folder.delete(name)
     for part in (CHECKPOINTS, METRICS, LOGS):
         folder.store.delete_folder(f"{folder.path}/{part}")
     for name in results:

@@ -1,18 +1,23 @@
 """Mirrors metrics to Weights & Biases. Our own metric table is the truth; this is a window on it.
 
-Without a login the run is kept offline in this machine's folder of the run (`wandb sync` uploads it later). wandb
-cannot resume an offline run, so a resumed one is a new wandb run of the same group.
+A run has an id of its own there, drawn at its first start and kept in its folder: the same run goes on after a restart,
+on any machine, and neither a run of the same name under another root nor one that begins anew (`--resume never`) is
+taken for it. Without a login the run is kept offline in this machine's folder of the run; `wandb sync` uploads it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
 from typing import Any, Literal, Protocol
 
 from trm_data.storage.store import Folder
 from trm_train.run.record import RunRecord
 
 TrackingMode = Literal["wandb", "none"]
+ID_FILE = "tracking-id"
+ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class Tracker(Protocol):
@@ -52,7 +57,7 @@ class WandbTracker:
             project="trm",
             group=record.experiment,
             name=record.run,
-            id=record.run if online else None,
+            id=tracking_id(folder, record.run),
             resume="allow" if online else None,
             config=_flat(record),
             dir=folder.working("wandb").parent,
@@ -68,6 +73,16 @@ class WandbTracker:
     def finish(self) -> None:
         """Flush and close."""
         self._run.finish()
+
+
+def tracking_id(folder: Folder, run: str) -> str:
+    """The id of a run, which is drawn where it has none yet."""
+    stored = folder.read(ID_FILE)
+    found = "" if stored is None else stored.decode("utf-8", "replace").strip()
+    if not ID.fullmatch(found):
+        found = f"{run}-{secrets.token_hex(4)}"
+        folder.write(ID_FILE, f"{found}\n".encode())
+    return found
 
 
 def make_tracker(mode: TrackingMode, folder: Folder, record: RunRecord) -> Tracker:
