@@ -122,7 +122,15 @@ def test_training(small_layout: Layout, tmp_path: Path, kills: int) -> None:
     draws, killed, resumed = random.Random(kills), 0, 0
     for number in range(kills):
         layout = resolve_root(root(number))
-        struck = kill_after(TRAIN, draws.uniform(0.1, 0.98) * seconds, root(number))
+        # Every second one when so many checkpoints of either kind are whole, and the next is being written.
+        whole = draws.randint(1, 4) if number % 2 or kills == 1 else 99
+        folder = root(number)
+        struck = kill_after(
+            TRAIN,
+            (5.0 if whole < 99 else draws.uniform(0.1, 0.98)) * seconds,
+            folder,
+            sign=lambda folder=folder, whole=whole: len(list(folder.rglob("commit_success.txt"))) >= whole,
+        )
         killed += struck
         resumed += struck and any(weights_steps(folder) for folder in list_runs(layout))
         result = run(layout)
