@@ -52,7 +52,7 @@ def test_the_gradient_of_micro_batches_is_that_of_the_batch(mixer: str, no_act_c
         config = dataclasses.replace(carried_out(micro_batches=pieces), model=model)
         parts, several, same = detail_of(config, 1)
         assert relative(once.grads, several.grads) < 1e-6
-        assert relative(once.row_grads, several.row_grads) < 1e-6
+        assert relative(once.row_grads, several.row_grads) < 3e-6  # of a slot each, so not summed over slots
         assert np.allclose(once.logits, several.logits, atol=1e-6)
         assert np.array_equal(whole.carry.current["labels"], parts.carry.current["labels"])
         assert np.array_equal(whole.carry.halted, parts.carry.halted)
@@ -125,10 +125,12 @@ def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch:
     first, last, history = train(HALF, 1)
     assert last.opt_state.skipped == 1
     assert last.opt_state.scale == 2.0**39
+    moments, before = last.opt_state.inner, first.opt_state.inner
     assert not changed(
-        (first.params, first.ema, first.puzzle_table, first.opt_state.inner),
-        (last.params, last.ema, last.puzzle_table, last.opt_state.inner),
+        (first.params, first.ema, first.puzzle_table, before.m, before.v),
+        (last.params, last.ema, last.puzzle_table, moments.m, moments.v),
     )
+    assert moments.count == 1  # rates follow the steps of the run
     assert last.step == 1
     assert np.isfinite(history[0]["lm_loss"])
     assert np.array_equal(last.carry.steps, np.ones(BATCH))

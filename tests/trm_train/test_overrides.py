@@ -141,7 +141,7 @@ def test_other_spellings_are_errors(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--optim.name", "sgd"), "optim.name: one of adam_atan2, adamw, got 'sgd'"),
+        (("--optim.name", "sgd"), "optim.name: one of adam_atan2, adamw, lion, muon, got 'sgd'"),
         (("--model.architecture", "cnn"), "model.architecture: one of trm, got 'cnn'"),
         (("--optim.epsilon", "1"), "optim.name adam_atan2 has no such option; --optim.name adamw has"),
         (("--optim.lrr", "1"), "Unrecognized options: --optim.lrr"),

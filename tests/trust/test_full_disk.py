@@ -17,7 +17,7 @@ from trm_data.sync import sync_datasets
 BIN = Path(sys.executable).parent
 RUN = (
     "run quickstart --tracking none --data.dataset small --data.global-batch-size 4 --model.hidden-size 64 "
-    "--model.num-heads 2 --model.num-layers 1 --optim.lr-warmup-steps 2 --optim.lr-min-ratio 1 "
+    "--model.num-layers 1 --optim.lr-warmup-steps 2 --optim.lr-min-ratio 1 "
     "--execution.checkpoint-every 5 --execution.validate-every 0 --execution.log-every 100 --total-steps"
 )
 SMALL = 'mount -t tmpfs -o size=4m tmpfs "$0" && cp -r "$0"/../datasets "$0" && exec "$@"'

@@ -62,11 +62,14 @@ def _gpus() -> list[str]:
     """The NVIDIA GPUs that this process may use, by number."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return [part for part in visible.split(",") if part]
+        return [part for part in visible.split(",") if part and not part.startswith("-")]
     program = shutil.which("nvidia-smi")
-    if program is None:
+    if program is None or os.environ.get("JAX_PLATFORMS") == "cpu":
         return []
-    done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=30, check=False)
+    try:
+        done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
     return [str(i) for i, line in enumerate(done.stdout.splitlines()) if line.startswith("GPU ")]
 
 

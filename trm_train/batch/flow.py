@@ -17,19 +17,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from trm_data.command import Exit
+from trm_data.errors import DataError
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.root import Layout
 from trm_train.batch.plan import PlannedRun
 from trm_train.run.observe import Status, read_status
+from trm_train.run.resume import TESTED
 
-TESTED = "tested.json"
 LOOK_S = 0.5
+END_S = 60.0
+"""For a process to save a checkpoint, where the batch itself fails."""
 TRAIN = "from trm_train.batch.devices import take_share; take_share(); from trm_train.cli import main; main()"
 TEST = "from trm_train.batch.devices import take_share; take_share(); from trm_eval.cli import main; main()"
 """Programs of the same installation; evaluation is named and never imported."""
@@ -44,26 +47,38 @@ class Job:
     Attributes:
         planned: The run.
         state: How far it is.
-        skipped: It was done before this batch began.
         test: Row of its test in `evals`.
         reason: Why it failed.
         log: What it prints.
+        process: What goes on.
+        told: That it was asked to stop.
+        share: Which part of the machine it has.
+        log_from: Byte of the log where the last start begins.
     """
 
     planned: PlannedRun
     state: State = "waiting"
-    skipped: bool = False
     test: dict[str, Any] | None = None
     reason: str = ""
     log: Path | None = None
     process: subprocess.Popen[bytes] | None = None
+    told: bool = False
     share: int = 0
-    started: float = field(default_factory=time.monotonic)
+    log_from: int = 0
 
     @property
     def status(self) -> Status | None:
-        """How its training goes, by its own report."""
-        return read_status(self.planned.folder)
+        """How its training goes, by its own report; None also where that cannot be read now."""
+        try:
+            return read_status(self.planned.folder)
+        except (DataError, OSError):
+            return None
+
+    @property
+    def output(self) -> Path:
+        """What the process prints for machines."""
+        assert self.log is not None
+        return self.log.with_suffix(f".{os.getpid()}.out")
 
 
 class Screen(Protocol):
@@ -101,34 +116,46 @@ class How:
     go_on: bool
 
 
-def carry_out(runs: Sequence[PlannedRun], how: How, screen: Screen) -> tuple[list[Job], int]:
-    """Train and test all runs that are not done.
-
-    Returns:
-        The runs and how they ended, and the number of the signal that interrupted them, 0 without one.
-    """
+def make_jobs(runs: Sequence[PlannedRun], layout: Layout, limit: int) -> list[Job]:
+    """The runs of a batch, those that are done marked so."""
     jobs = [Job(run) for run in runs]
     for job in jobs:
-        job.test = read_test(job.planned, how.layout, how.limit)
+        job.test = read_test(job.planned, layout, limit)
         if is_trained(job) and job.test is not None:
-            job.state, job.skipped = "done", True
+            job.state = "done"
+    return jobs
+
+
+def carry_out(jobs: Sequence[Job], how: How, screen: Screen) -> int:
+    """Train and test all runs that are not done; the jobs say how they ended.
+
+    Returns:
+        The number of the signal that interrupted them, 0 without one.
+    """
     with _signals() as asked:
-        while True:
-            going = [job for job in jobs if job.process is not None]
-            for job in going:
-                _look(job, how, screen)
-            _stop_if_asked(asked, going, screen)
-            failed = any(job.state == "failed" for job in jobs)
-            free = set(range(len(how.shares))) - {job.share for job in jobs if job.process is not None}
-            waiting = [job for job in jobs if job.state == "waiting"]
-            if waiting and free and not asked and (how.go_on or not failed):
-                _begin(waiting[0], min(free), how, screen)
-            elif not any(job.process is not None for job in jobs):
-                break
-            screen.show(jobs)
-            time.sleep(LOOK_S)
-    screen.show(jobs)
-    return jobs, asked[0] if asked else 0
+        try:
+            while _step(jobs, how, screen, asked):
+                screen.show(jobs)
+                time.sleep(LOOK_S)
+        finally:
+            _end_children(jobs)
+    return asked[0] if asked else 0
+
+
+def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: list[int]) -> bool:
+    """See how the processes do and begin what can begin; whether there is more to do."""
+    for job in jobs:
+        if job.process is not None:
+            _look(job, how, screen, asked)
+    going = [job for job in jobs if job.process is not None]
+    _stop_if_asked(asked, going, screen)
+    failed = any(job.state == "failed" for job in jobs)
+    waiting = [job for job in jobs if job.state == "waiting"]
+    free = set(range(len(how.shares))) - {job.share for job in going}
+    if waiting and free and not asked and (how.go_on or not failed):
+        _begin(waiting[0], min(free), how, screen)
+        return True
+    return bool(going)
 
 
 def is_trained(job: Job) -> bool:
@@ -156,18 +183,20 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
     """Start what a run lacks: its training, or else its test."""
     run = job.planned
     job.log = how.logs / f"{run.run}.log"
-    job.share = share
+    job.share, job.told = share, False
     place = ["--root", how.layout.place]
     if is_trained(job):
         job.state = "testing"
         program = [TEST, "run", run.run, "--json", "--limit", str(how.limit), *place]
+        program += ["--checkpoint", str(run.config.total_steps)]  # also of a run that was extended
     else:
         job.state = "training"
         setting = run.experiment.setting()
-        program = [TRAIN, "run", run.experiment.name, "--scale", setting.scale, "--data", setting.data]
+        program = [TRAIN, "run", run.names[0], "--scale", setting.scale, "--data", setting.data]
         program += ["--seed", str(run.config.seed), "--tracking", how.tracking, *place, *how.overrides]
     screen.note(f"{run.run}: {job.state}")
-    with job.log.open("ab") as log, _output(job).open("wb") as output:
+    with job.log.open("ab") as log, job.output.open("wb") as output:
+        job.log_from = log.tell()
         # Of a session of their own: a signal reaches them through this process, which says what it does.
         job.process = subprocess.Popen(
             [sys.executable, "-c", *program],
@@ -179,54 +208,72 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
         )
 
 
-def _look(job: Job, how: How, screen: Screen) -> None:
+def _look(job: Job, how: How, screen: Screen, asked: list[int]) -> None:
     """See whether what was started has ended, and what follows."""
     assert job.process is not None
     code = job.process.poll()
     if code is None:
         return
     job.process = None
-    run, output = job.planned, _output(job)
-    printed = output.read_bytes()
-    output.unlink()
-    if code in (Exit.INTERRUPTED, Exit.TERMINATED) or code < 0:
+    printed = job.output.read_bytes()
+    job.output.unlink()
+    if code in (Exit.INTERRUPTED, Exit.TERMINATED) or (code < 0 and asked):
         job.state = "interrupted"
-        return
-    if code != Exit.DONE:
-        job.state, job.reason = "failed", _last_line(job, code)
-        screen.note(f"{run.run}: failed: {job.reason}")
-        return
-    if job.state == "training":
+    elif code != Exit.DONE:
+        _fail(job, _reason(job, code), screen)
+    elif job.state == "training" and asked:
+        job.state = "interrupted"  # before its test
+    elif job.state == "training" and not is_trained(job):
+        _fail(job, "its training ended, and its status does not say that it has finished", screen)
+    elif job.state == "training":
         _begin(job, job.share, how, screen)
+    else:
+        _note_test(job, printed, how, screen)
+
+
+def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
+    """Keep the row of a test beside the run, which is done with it."""
+    run = job.planned
+    try:
+        row = json.loads(printed)
+        row["row_limit"] = how.limit  # all rows are asked for as 0, whatever their number
+        exact = row["exact_count"] / max(row["count"], 1)
+        run.folder.write(TESTED, json_bytes(with_digest(row)))
+    except (ValueError, TypeError, KeyError, DataError, OSError) as error:
+        _fail(job, f"its test could not be noted: {error}", screen)
         return
-    row = json.loads(printed)
-    row["row_limit"] = how.limit  # all rows are asked for as 0, whatever their number
-    run.folder.write(TESTED, json_bytes(with_digest(row)))
     job.test, job.state = row, "done"
-    exact = row["exact_count"] / max(row["count"], 1)
     screen.note(f"{run.run}: done, {100 * exact:.1f}% exact of {row['count']:,}")
 
 
-def _output(job: Job) -> Path:
-    assert job.log is not None
-    return job.log.with_suffix(".out")
+def _fail(job: Job, reason: str, screen: Screen) -> None:
+    job.state, job.reason = "failed", reason
+    screen.note(f"{job.planned.run}: failed: {reason}")
 
 
-def _last_line(job: Job, code: int) -> str:
-    """What a process said last, which is why it ended."""
+def _reason(job: Job, code: int) -> str:
+    """Why a process ended: what it said last, since it was started."""
     assert job.log is not None
+    if code < 0:
+        return (
+            f"killed by signal {-code}{' (out of memory?)' if code == -signal.SIGKILL else ''}; see {job.log}"
+        )
     with job.log.open("rb") as log:
-        log.seek(max(job.log.stat().st_size - 10_000, 0))
+        log.seek(max(job.log.stat().st_size - 10_000, job.log_from))
         lines = [line for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    said = next((line for line in reversed(lines) if line.startswith(("trm-train: ", "trm-eval: "))), "")
-    return (said or (lines[-1] if lines else "")).strip() or f"exit code {code}; see {job.log}"
+    said = [
+        line for line in lines if line.startswith(("trm-train: ", "trm-eval: ")) and ": warning: " not in line
+    ]
+    if said and not any(line.startswith("Traceback") for line in lines):
+        return said[-1].strip()
+    return f"{lines[-1].strip() if lines else f'exit code {code}'}; see {job.log}"
 
 
 @contextmanager
 def _signals() -> Generator[list[int]]:
     """The signals that ask to stop, in the order in which they come."""
     asked: list[int] = []
-    handled = (signal.SIGINT, signal.SIGTERM)
+    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, lambda number, _: asked.append(number)) for number in handled]
     try:
         yield asked
@@ -236,16 +283,23 @@ def _signals() -> Generator[list[int]]:
 
 
 def _stop_if_asked(asked: list[int], going: Sequence[Job], screen: Screen) -> None:
-    """Hand a signal on once; after a second one kill."""
-    if not asked:
-        return
-    for job in going:
-        process = job.process
-        if process is None:
-            continue
+    """Hand a signal on once to each process; after a second one kill."""
+    for job in going if asked else ():
+        assert job.process is not None
         if len(asked) > 1:
-            process.kill()
-        elif job.reason != "asked to stop":
-            job.reason = "asked to stop"
-            process.send_signal(asked[0])
+            job.process.kill()
+        elif not job.told:
+            job.told = True
+            job.process.send_signal(signal.SIGTERM if asked[0] == signal.SIGHUP else asked[0])
             screen.note(f"{job.planned.run}: saves a checkpoint and stops; once more kills it")
+
+
+def _end_children(jobs: Sequence[Job]) -> None:
+    """Leave no process behind, whatever ends the batch."""
+    left = [job.process for job in jobs if job.process is not None]
+    for process in left:
+        process.terminate()
+    for process in left:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_S)
+        process.kill()

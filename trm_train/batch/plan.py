@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trm_data.errors import DataError
+from trm_data.errors import DatasetNotFoundError
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
@@ -14,7 +14,7 @@ from trm_train.config.run import RunConfig, check_config
 from trm_train.errors import ConfigError
 from trm_train.experiments.cost import Cost, cost_of
 from trm_train.experiments.dataset import is_named, plan_dataset
-from trm_train.experiments.registry import Experiment, find_experiment
+from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.run.record import run_folder, run_name
 
 
@@ -67,7 +67,7 @@ def plan_batch(
             names.setdefault((item.alias_of() or item.name, seed), []).append(item.name)
     setting = {item.alias_of() or item.name: item.setting() for item in items}
     return [
-        _planned(find_experiment(name).at(setting[name]), seed, tuple(asked), layout, change)
+        _planned(find_run_of(asked[0], setting[name]), seed, tuple(asked), layout, change)
         for (name, seed), asked in names.items()
     ]
 
@@ -105,7 +105,7 @@ def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
     for name in dict.fromkeys(run.dataset for run in runs):
         try:
             read_manifest(layout, name)
-        except DataError:
+        except DatasetNotFoundError:
             missing.append(name)
             if not is_named(name):
                 raise ConfigError(

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Json, Root
+from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_data.storage.turn import locked
 from trm_train.commands.common import DataOption, ScaleOption, duration, percent
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
@@ -73,7 +76,7 @@ class Batch:
             overrides: Options of the configuration, for every run.
         """
         from trm_train.batch.devices import shares
-        from trm_train.batch.flow import How, carry_out
+        from trm_train.batch.flow import How, carry_out, make_jobs
         from trm_train.batch.plan import missing_datasets, plan_batch
         from trm_train.batch.summary import write_summary
 
@@ -85,15 +88,14 @@ class Batch:
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         runs = plan_batch(items, _seeds(self.seeds), layout, _override(overrides))
         each = shares(self.jobs)
-        missing = missing_datasets(runs, layout)
+        jobs = make_jobs(runs, layout, self.limit)
+        missing = missing_datasets([job.planned for job in jobs if job.state != "done"], layout)
         if self.dry_run:
-            _print_plan(runs, missing, layout, self.limit, as_json=self.json)
+            _print_plan(jobs, missing, as_json=self.json)
             return Exit.DONE
         if missing and self.no_build:
             commands = "\n".join(f"  trm-data build {name}" for name in missing)
             raise ConfigError(f"datasets are missing, and --no-build forbids to build them:\n{commands}")
-        for name in missing:
-            build_missing(name, layout, self.root, quiet=self.json)
         logs = self._logs(runs, layout)
         how = How(
             layout=layout,
@@ -104,9 +106,17 @@ class Batch:
             limit=self.limit,
             go_on=self.continue_on_failure,
         )
-        with _screen(quiet=self.json) as screen:
-            jobs, signal_number = carry_out(runs, how, screen)
-        rows = write_summary(jobs, logs)
+        here = Folder(LocalStore(logs.parent), logs.name)
+        with locked(
+            here, f"{logs}: another batch writes its logs there; wait for it, or choose another --log-dir"
+        ):
+            for name in missing:
+                build_missing(name, layout, self.root, quiet=self.json)
+            try:
+                with _screen(quiet=self.json) as screen:
+                    signal_number = carry_out(jobs, how, screen)
+            finally:
+                rows = write_summary(jobs, logs)
         if self.json:
             print(json.dumps(rows, indent=1))
         else:
@@ -149,16 +159,14 @@ def _override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
     return lambda config: parse_config(config, list(overrides)) if overrides else config
 
 
-def _print_plan(
-    runs: Sequence[PlannedRun], missing: Sequence[str], layout: Layout, limit: int, *, as_json: bool
-) -> None:
+def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool) -> None:
     from trm_data.show.render import print_table
-    from trm_train.batch.flow import Job, is_trained, read_test
+    from trm_train.batch.flow import is_trained
     from trm_train.experiments.cost import MACHINES
 
     facts: list[dict[str, Any]] = []
-    for run in runs:
-        trained = is_trained(Job(run))
+    for job in jobs:
+        run = job.planned
         setting = run.experiment.setting()
         facts.append(
             {
@@ -171,11 +179,7 @@ def _print_plan(
                 "global_batch_size": run.config.data.global_batch_size,
                 "dataset": run.dataset,
                 "dataset_ready": run.dataset not in missing,
-                "state": "done"
-                if trained and read_test(run, layout, limit)
-                else "trained"
-                if trained
-                else "waiting",
+                "state": "trained" if job.state == "waiting" and is_trained(job) else job.state,
                 "training_flops": None if run.cost is None else run.cost.training_flops,
                 "hours": {} if run.cost is None else {each.name: run.cost.hours(each) for each in MACHINES},
             }

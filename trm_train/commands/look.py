@@ -136,7 +136,7 @@ def _cost(item: Experiment) -> dict[str, Any]:
 
 def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]:
     """What is known of each experiment under a root, by its name."""
-    from trm_data.errors import DataError
+    from trm_data.errors import DatasetNotFoundError
     from trm_data.manifest import read_manifest
     from trm_train.run.overview import overview
 
@@ -145,7 +145,7 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
         try:
             read_manifest(layout, dataset)
             ready[dataset] = True
-        except DataError:
+        except DatasetNotFoundError:
             ready[dataset] = False
     runs = overview(layout)
     facts: dict[str, dict[str, Any]] = {}

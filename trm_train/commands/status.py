@@ -45,7 +45,7 @@ class Status:
 
         layout = resolve_root(self.root)
         while True:
-            found = choose_runs(overview(layout), self.runs)
+            found = choose_runs(overview(layout), self.runs, aliases=True)
             if self.json:
                 print(json.dumps([_facts(one) for one in found], indent=1))
             elif found:

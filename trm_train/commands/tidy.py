@@ -9,8 +9,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, say_what_is_left_out
 from trm_data.commands.common import megabytes
+from trm_data.errors import DataError
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
 
@@ -47,7 +48,7 @@ class Prune:
     def run(self) -> int:
         """Plan, ask, remove."""
         from trm_train.run.overview import choose_runs, overview
-        from trm_train.run.prune import Policy, plan_pruning, prune_run
+        from trm_train.run.prune import Policy, Pruned, plan_pruning, prune_run
 
         policy = Policy(
             last=self.keep_last, best=not self.no_best, every=self.keep_every, resume=not self.no_resume
@@ -55,7 +56,13 @@ class Prune:
         policy.check()
         layout = resolve_root(self.root)
         runs = [one.folder for one in choose_runs(overview(layout), self.runs) if one.record is not None]
-        planned = [(run, plan_pruning(run, policy)) for run in runs]
+        planned: list[tuple[Folder, Pruned]] = []
+        problems: list[str] = []
+        for run in runs:
+            try:
+                planned.append((run, plan_pruning(run, policy)))
+            except DataError as error:
+                problems.append(str(error))
         work = [(run, plan) for run, plan in planned if plan.removed or plan.resume_removed]
         if not self.json:
             for _, plan in work:
@@ -68,15 +75,20 @@ class Prune:
                 print(json.dumps([asdict(plan) for _, plan in planned], indent=1))
             else:
                 print(f"would free {megabytes(size_bytes)}" if work else "nothing to remove")
-            return Exit.DONE
+            return say_what_is_left_out("trm-train", problems, skip=False)
         if not self.yes and not _agreed("prune", f"remove that ({megabytes(size_bytes)})"):
             return Exit.FOUND if sys.stdin.isatty() else Exit.ERROR
-        done = [prune_run(run, policy) for run, _ in work]
+        done: list[Pruned] = []
+        for run, _ in work:
+            try:
+                done.append(prune_run(run, policy))
+            except DataError as error:  # one that is being trained, among others
+                problems.append(str(error))
         if self.json:
             print(json.dumps([asdict(plan) for plan in done], indent=1))
         else:
             print(f"{megabytes(sum(plan.size_bytes for plan in done))} freed")
-        return Exit.DONE
+        return say_what_is_left_out("trm-train", problems, skip=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +115,14 @@ class Remove:
         if not self.runs:
             raise ConfigError("name runs: trm-train rm RUN ... (trm-train status lists them)")
         layout = resolve_root(self.root)
-        found: dict[str, Folder] = {run.name: run for run in (find_run(layout, name) for name in self.runs)}
+        found: dict[str, Folder] = {}
+        for name in self.runs:
+            run = find_run(layout, name)
+            if name not in (run.name, run.path.split("/")[-2]) and "/" not in name:
+                raise ConfigError(
+                    f"{name} has no run of its own; to remove that of others too: rm {run.name}"
+                )
+            found[run.name] = run
         sizes = {name: size_of_run(layout, run) for name, run in found.items()}
         shown = ", ".join(f"{name} ({megabytes(size)})" for name, size in sizes.items())
         if not self.yes and not _agreed("rm", f"remove {shown} with results, under {layout.place}"):

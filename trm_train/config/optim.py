@@ -131,7 +131,7 @@ class LionConfig(OptimizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MuonConfig(OptimizerConfig):
-    """Muon for matrices, AdamW for the other parameters of the network, sign-SGD for the puzzle embedding.
+    """Muon for matrices, embeddings of tokens too, NAdamW for the other parameters, sign-SGD for the puzzle embedding.
 
     An orthogonalised step is scaled to the size of an Adam step (0.2 times the root of the longer side), so that the
     rates of AdamW and AdamATan2 are a sensible beginning. Source: Keller Jordan's Muon; arXiv 2502.16982 for the scale.
@@ -144,7 +144,7 @@ class MuonConfig(OptimizerConfig):
     ns_steps: int = 5
     """Newton-Schulz iterations that orthogonalise a step."""
     beta1: float = 0.9
-    """Of the other parameters, as in AdamW."""
+    """Of the other parameters, as in AdamW with Nesterov's look ahead."""
     beta2: float = 0.95
     weight_decay: float = 1.0
 

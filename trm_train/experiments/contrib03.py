@@ -11,7 +11,7 @@ STUDY = Study(
         question="How deep may the recursion be, if states are computed again instead of kept?",
         varies="L cycles, with rematerialisation",
         fixed="all else of the baseline; where the mathematics is that of another experiment, it is that run",
-        expected="memory that hardly grows with L (`benchmarks/bench_memory.py`); accuracy as in exp02a, then flat",
+        expected="memory that hardly grows with L (`--dry-run` says it); accuracy as in exp02a, then flat",
         judge_by="memory of the compiled step (`--dry-run`), time of a step, exact accuracy",
     ),
 )

@@ -7,6 +7,7 @@ them. A training step of one example:
     forward    h_cycles * (l_cycles + 1) levels, and the output head
     backward   twice the forward of the last cycle, l_cycles + 1 levels, and of the output head
     again      the forward of the last cycle once more, where states are computed again
+    further    a forward pass without output head, for the continue loss
 
 Source of the counts: the shapes in `model/`; they agree with the 42.7 GFLOP of the published Sudoku recipe.
 """
@@ -136,8 +137,9 @@ def level_flops(model: ModelConfig, spec: InputSpec) -> float:
 
 def _training_flops(model: object, spec: InputSpec, *, again: bool) -> float:
     network = _network(model)
-    last_cycle = (network.l_cycles + 1) * level_flops(network, spec)
-    return _forward_flops(network, spec) + (3 if again else 2) * last_cycle + 2 * _head_flops(network, spec)
+    last_cycle, head = (network.l_cycles + 1) * level_flops(network, spec), _head_flops(network, spec)
+    further = 0.0 if network.no_act_continue else _forward_flops(network, spec) - head
+    return _forward_flops(network, spec) + (3 if again else 2) * last_cycle + 2 * head + further
 
 
 def _forward_flops(model: object, spec: InputSpec) -> float:

@@ -167,12 +167,21 @@ def find_experiment(name: str) -> Experiment:
 def find_run_of(name: str, setting: Setting | None = None) -> Experiment:
     """The experiment whose run that is: the one of that name, or what it is an alias of; at that setting.
 
+    How it is carried out (`execution`) is as the one of that name says.
+
     Raises:
         ConfigError: There is none, or not at that setting.
     """
     found = find_experiment(name).at(setting)
     target = found.alias_of()
-    return found if target is None else find_experiment(target).at(found.setting())
+    if target is None:
+        return found
+    of = find_experiment(target).at(found.setting())
+
+    def configure(setting: Setting) -> RunConfig:
+        return replace(of.configure(setting), execution=found.configure(setting).execution)
+
+    return replace(of, configure=configure)
 
 
 def select_experiments(patterns: Sequence[str], setting: Setting | None = None) -> list[Experiment]:

@@ -9,6 +9,7 @@ Source: the TRM paper and its published code.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from flax import nnx
@@ -66,15 +67,27 @@ def recurse(
         start = (lax.stop_gradient(z_h), lax.stop_gradient(z_l))
         (z_h, z_l), _ = lax.scan(body, start, length=h_cycles - 1)
         z_h, z_l = lax.stop_gradient(z_h), lax.stop_gradient(z_l)
-    return cycle(_recomputing(level) if recomputes else level, z_h, z_l, e, l_cycles)
+    if recomputes:
+        return _recomputing_cycle(level, z_h, z_l, e, l_cycles)
+    return cycle(level, z_h, z_l, e, l_cycles)
 
 
-def _recomputing(level: nnx.Module) -> LevelFunction:
-    """The same function, of which differentiation keeps only the arguments."""
+def _recomputing_cycle(
+    level: nnx.Module, z_h: State, z_l: State, e: State, l_cycles: int
+) -> tuple[State, State]:
+    """`cycle`, of which differentiation keeps only the states between levels.
+
+    A loop and not a sequence: of a sequence compilers may find (measured: XLA on CPU) that what is computed again was
+    computed before, and keep it all the same.
+    """
     definition, parameters = nnx.split(level)
 
     @jax.checkpoint
-    def apply(parameters: nnx.State, z: State, injection: State) -> State:
+    def apply(parameters: Any, z: State, injection: State) -> State:
         return nnx.merge(definition, parameters)(z, injection)
 
-    return lambda z, injection: apply(parameters, z, injection)
+    def body(z_l: State, _: None) -> tuple[State, None]:
+        return apply(parameters, z_l, z_h + e), None
+
+    z_l, _ = lax.scan(body, z_l, length=l_cycles)
+    return apply(parameters, z_h, z_l), z_l

@@ -83,5 +83,10 @@ def after_step(opt_state: Scaled, before: Scaled, finite: Bool[Array, ""]) -> Sc
         scale=jnp.clip(before.scale * factor, 1.0, LARGEST_SCALE),
         good_steps=jnp.where(grows, 0, good),
         skipped=before.skipped + jnp.where(finite, 0, 1),
-        inner=chosen(finite, opt_state.inner, before.inner),
+        inner=jax.tree.map(
+            # Counts go on, so that rates follow the steps of the run; moments stay.
+            lambda new, old: new if jnp.issubdtype(new.dtype, jnp.integer) else jnp.where(finite, new, old),
+            opt_state.inner,
+            before.inner,
+        ),
     )

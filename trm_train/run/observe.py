@@ -33,6 +33,8 @@ from trm_train.step.compile import CompiledStep
 FLUSH_S = 60.0
 FIRST_FLUSH_S = 5.0
 """The first report after the first step comes so early, each later one after twice the time, up to `FLUSH_S`."""
+VAIN_SKIPS = 20
+"""So many steps of float16 that overflow in a row, at the smallest loss scale, end a run."""
 STATUS_FILE = "status.json"
 LOGS = "logs"
 
@@ -135,6 +137,8 @@ class Observer:
         self._flush_after = min(FIRST_FLUSH_S, FLUSH_S)
         self._loss: float | None = None
         self._best = self._table.best
+        self._skipped: int | None = None
+        self._skipped_in_vain = 0
         self._speed = 0.0
         self._window: dict[str, float] = {}
         self._window_steps = 0
@@ -162,6 +166,7 @@ class Observer:
             NotFiniteError: The loss is no number any more.
         """
         values = {name: value.item() for name, value in metrics.items()}
+        self._watch_scale(step, values.pop("loss_scale", None), values.pop("skipped", 0))
         slots = self._config.data.global_batch_size
         # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
         if step == 1:
@@ -189,6 +194,26 @@ class Observer:
             self._flush_after = min(2 * self._flush_after, FLUSH_S)
             self._writing = self._writer.submit(self._prepared("running"))
 
+    def _watch_scale(self, step: int, scale: float | None, skipped: int) -> None:
+        """Say that a step of float16 was skipped.
+
+        Raises:
+            NotFiniteError: Steps are skipped one after the other, at the smallest scale there is.
+        """
+        if scale is None:
+            return
+        if self._skipped is not None and skipped > self._skipped:
+            text = f"step {step:>6,}  overflow: skipped, loss scale {scale:g} ({skipped:,} so far)"
+            self._note(self._console.note(text))
+            self._skipped_in_vain = self._skipped_in_vain + 1 if scale <= 1.0 else 0
+        elif self._skipped is not None:
+            self._skipped_in_vain = 0
+        self._skipped = skipped
+        if self._skipped_in_vain >= VAIN_SKIPS:
+            raise NotFiniteError(
+                f"step {step:,}: float16 overflows at any loss scale, for {VAIN_SKIPS} steps"
+            )
+
     def validated(self, step: int, sums: dict[str, float]) -> None:
         """Note what the validation split gave: sums over its rows."""
         count = int(sums["count"])
@@ -206,7 +231,11 @@ class Observer:
     def end(self, state: State) -> None:
         """Write how it ended, unless that is known and nothing has come since."""
         there = read_status(self._folder)
-        if self._step > self._flushed_step or there is None or there.state != state:
+        if (
+            self._step > self._flushed_step
+            or there is None
+            or (there.state, there.step) != (state, self._step)
+        ):
             self.flush(state)
 
     def flush(self, state: State, reason: str = "") -> None:

@@ -12,8 +12,9 @@ from typing import Literal
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
+from trm_train.experiments.registry import load_experiments
 from trm_train.run.observe import Status, read_status
-from trm_train.run.record import RunRecord, read_records
+from trm_train.run.record import RunRecord, read_records, setting_of
 
 STALLED_S = 300.0
 """A run that says that it runs, and has not said so for so long, stands still or is dead."""
@@ -85,8 +86,15 @@ def condition(status: Status | None, total_steps: int, now: datetime) -> Conditi
     return "stalled" if silent > STALLED_S else "running"
 
 
-def choose_runs(found: list[RunOverview], patterns: Sequence[str]) -> list[RunOverview]:
+def choose_runs(
+    found: list[RunOverview], patterns: Sequence[str], *, aliases: bool = False
+) -> list[RunOverview]:
     """Those that patterns name: runs or experiments, or globs; all without any.
+
+    Args:
+        found: All.
+        patterns: Names or globs.
+        aliases: Experiments whose run it is at its setting name it too.
 
     Raises:
         ConfigError: A pattern names none.
@@ -96,14 +104,20 @@ def choose_runs(found: list[RunOverview], patterns: Sequence[str]) -> list[RunOv
     chosen = [
         one
         for one in found
-        if any(
-            fnmatch.fnmatchcase(name, pattern)
-            for pattern in patterns
-            for name in (one.run, one.folder.path.split("/")[-2])
-        )
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in _names(one, aliases))
     ]
     if not chosen:
         raise ConfigError(
             f"no run is called {' or '.join(patterns)}; there are {len(found)}: trm-train status"
         )
     return chosen
+
+
+def _names(one: RunOverview, aliases: bool) -> list[str]:
+    """What a run is called."""
+    names = [one.run, one.folder.path.split("/")[-2]]
+    setting = None if one.record is None or not aliases else setting_of(one.record)
+    if setting is not None:
+        there = (item for item in load_experiments().values() if setting in item.settings)
+        names += [item.name for item in there if item.alias_of(setting) == names[1]]
+    return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from trm_data.storage.root import Layout
@@ -11,9 +12,12 @@ from trm_train.checkpoint.manager import COMMITTED, weights_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import read_metrics
-from trm_train.run.observe import read_status
+from trm_train.run.observe import read_status, written_steps
 from trm_train.run.record import CONFIG_FILE
 from trm_train.run.resume import remove_parts
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
+"""Of a run, and of the folders that it lies in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +71,14 @@ def plan_pruning(run: Folder, policy: Policy) -> Pruned:
     """What a policy removes of a run.
 
     Raises:
-        CorruptFileError: The metrics that tell the best checkpoint are damaged.
+        CorruptFileError: The metrics that tell the best checkpoint are damaged, or a part of them is gone.
     """
     steps = weights_steps(run)
     kept = set(steps[-policy.last :])
     if policy.every:
         kept |= {step for step in steps if step % policy.every == 0}
     if policy.best:
-        rows = read_metrics(run, partial=True).to_pylist()
+        rows = read_metrics(run, written_steps(run)).to_pylist()
         validated = [
             row for row in rows if row["split"] == "validation" and row["step"] in steps and row["count"]
         ]
@@ -139,4 +143,14 @@ def remove_run(layout: Layout, run: Folder) -> None:
 
 
 def _results_of(run: Folder) -> str:
-    return f"*/experiment={run.path.split('/')[-2]}/run={run.name}/*"
+    """Pattern of the files that results of a run lie in.
+
+    Raises:
+        ConfigError: The folder is none of a run under this root.
+    """
+    parts = run.path.split("/")
+    if len(parts) != 4 or parts[0] != "runs" or not all(NAME.fullmatch(part) for part in parts):
+        raise ConfigError(
+            f"{run}: is no run of this root; name one that `trm-train status` lists, with its --root"
+        )
+    return f"*/experiment={parts[2]}/run={parts[3]}/*"

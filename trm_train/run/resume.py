@@ -8,7 +8,7 @@ from dataclasses import replace
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
-from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints
+from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, weights_steps
 from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
 from trm_train.run.observe import LOGS, STATUS_FILE, read_status
@@ -16,6 +16,8 @@ from trm_train.run.record import RunRecord, find_record
 from trm_train.run.tracking import ID_FILE
 from trm_train.state import TrainState
 
+TESTED = "tested.json"
+"""In a run's folder: the row of the test that a batch has made of it."""
 FORGETTING = "forgetting"
 """In a run's folder while it is being forgotten."""
 
@@ -46,7 +48,7 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
 
 
 def restore(
-    checkpoints: Checkpoints, state: TrainState, record: RunRecord
+    folder: Folder, checkpoints: Checkpoints, state: TrainState, record: RunRecord
 ) -> tuple[TrainState, int, list[str]]:
     """The state to go on from, its step, and a line for each newer checkpoint that was damaged.
 
@@ -55,6 +57,12 @@ def restore(
         BucketError: The bucket cannot be reached.
     """
     if checkpoints.latest_step() is None:
+        status = read_status(folder)
+        if status is not None and status.state == "finished" and weights_steps(folder):
+            raise CheckpointError(
+                f"{record.run}: has finished, and what it could go on from was pruned; evaluate it, or start anew with "
+                "--resume never"
+            )
         return state, 0, []
     found = checkpoints.restore(state)
     check_same_run(record, found.meta, f"{checkpoints.folder}")
@@ -94,7 +102,7 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
 def remove_parts(layout: Layout, folder: Folder, results: Sequence[str]) -> None:
     """Remove what a run has done, and those of its results; its record stays. After a kill the run begins anew."""
     folder.write(FORGETTING, b"")
-    for name in (STATUS_FILE, ID_FILE):  # the first tells of the metrics
+    for name in (STATUS_FILE, ID_FILE, TESTED):  # the first tells of the metrics
         folder.delete(name)
     for part in (CHECKPOINTS, METRICS, LOGS):
         folder.store.delete_folder(f"{folder.path}/{part}")

@@ -119,7 +119,7 @@ def start_run(
     compiled, state, model = compile_train_step(config, record.input_spec, mesh)
     checkpoints = Checkpoints(folder, config.execution.keep_weights)
     stack.callback(checkpoints.close)
-    state, start, damaged = restore(checkpoints, state, record)
+    state, start, damaged = restore(folder, checkpoints, state, record)
     for problem in damaged:
         console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
     tracker = make_tracker(tracking, folder, record)

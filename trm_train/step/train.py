@@ -93,6 +93,8 @@ class _Step:
         q_halt = outputs.q_logits[:, 0]
         metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
         new_state = self.update(state, new_carry, grads, row_grads)
+        if isinstance(new_state.opt_state, Scaled):
+            metrics |= {"loss_scale": new_state.opt_state.scale, "skipped": new_state.opt_state.skipped}
         if not self.with_detail:
             return new_state, metrics
         detail = Detail(outputs.logits, q_halt, losses.predictions, losses.total(), grads, row_grads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -14,9 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import trm_eval
+from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
+from trm_data.storage.store import Folder
+from trm_data.storage.turn import locked
+from trm_train.batch import flow
+from trm_train.batch.flow import How, Job, carry_out
+from trm_train.batch.plan import plan_batch
 from trm_train.cli import main
 from trm_train.errors import ConfigError
+from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting
 from trm_train.run.record import find_run, read_record
 
@@ -123,7 +131,8 @@ def test_status_and_list_say_how_they_went(root: Path, capsys: pytest.CaptureFix
         ("baseline", "done", 30),
         ("exp01f", "done", 30),
     ]
-    assert ask("status", "exp01*") == [runs[1]]
+    assert ask("status", "exp01f") == [runs[1]]
+    assert ask("status", "exp07a", "exp01c") == [runs[0]]
     listed = {fact["name"]: fact for fact in ask("list", "exp01", "--scale", "tiny")}
     assert [listed[name]["runs_done"] for name in ("exp01a", "exp01c", "exp01f")] == [0, 1, 1]
     assert all(fact["dataset_ready"] for fact in listed.values())
@@ -224,3 +233,106 @@ def test_one_of_each_mechanism(root: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert {row["state"] for row in json.loads(done.stdout)} == {"done"}
+
+
+TINY_RUN = (*SMALL, "--model.l-cycles", "1")
+
+
+def planned_job(root: Path, tmp_path: Path, **changes) -> tuple[Job, How, list[str]]:
+    """A job whose process is one of ours, so that it can end as it likes."""
+    layout = resolve_root(root)
+    (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], layout)
+    said: list[str] = []
+    how = How(layout=layout, overrides=(), shares=[{}], logs=tmp_path, tracking="none", limit=20, go_on=True)
+    return Job(run), dataclasses.replace(how, **changes), said
+
+
+class Notes:
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+    def show(self, jobs: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9 (out of memory?)"),
+        ("import sys; sys.exit('trm-train: the loss is nan')", "trm-train: the loss is nan"),
+        (
+            "import sys; print('trm-train: warning: idle', file=sys.stderr); raise ValueError('too big')",
+            "ValueError: too big",
+        ),
+        ("import sys; sys.exit(2)", "exit code 2"),
+        ("print('done')", "its status does not say that it has finished"),
+    ],
+)
+def test_why_a_run_failed_is_what_its_last_start_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, reason: str
+) -> None:
+    job, how, _ = planned_job(tmp_path / "root", tmp_path)
+    (tmp_path / f"{job.planned.run}.log").write_text("trm-train: what an earlier start said\n")
+    monkeypatch.setattr(flow, "TRAIN", program)
+    notes = Notes()
+    assert carry_out([job], how, notes) == 0
+    assert job.state == "failed"
+    assert reason in job.reason
+    assert reason in notes.said[-1]
+    assert not list(tmp_path.glob("*.out"))
+
+
+def test_whatever_ends_a_batch_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Notes):
+        def show(self, jobs: object) -> None:
+            raise BrokenPipeError
+
+    job, how, _ = planned_job(tmp_path / "root", tmp_path)
+    monkeypatch.setattr(flow, "TRAIN", "import time; time.sleep(600)")
+    with pytest.raises(BrokenPipeError):
+        carry_out([job], how, Broken())
+    assert job.process is not None
+    assert job.process.wait(10) is not None
+
+
+def test_two_batches_do_not_share_their_logs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = root / "l"
+    with (
+        locked(Folder(LocalStore(logs.parent), logs.name), "busy"),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main(["batch", "exp01f", "--scale", "tiny", *TINY_RUN, "--root", str(root), "--log-dir", str(logs)])
+    assert ended.value.code == 2
+    assert "another batch writes its logs there" in capsys.readouterr().err
+
+
+def test_done_runs_need_no_dataset(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    datasets = root / "datasets"
+    datasets.rename(root / "away")
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["batch", "exp01f", "--scale", "tiny", *TINY_RUN, "--root", str(root), "--no-build"])
+        assert ended.value.code == 0
+    finally:
+        (root / "away").rename(datasets)
+    assert "1 done" in capsys.readouterr().out
+
+
+def test_an_alias_is_carried_out_as_it_says(tmp_path: Path) -> None:
+    (run,) = plan_batch(select_experiments(["contrib03_L12"], TINY), [0], resolve_root(tmp_path))
+    (other,) = plan_batch(select_experiments(["exp02a_06"], TINY), [0], resolve_root(tmp_path))
+    assert run.run == other.run
+    assert (run.config.execution.rematerialise, other.config.execution.rematerialise) == (True, False)
+
+
+def test_rm_takes_no_alias(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["rm", "exp07a", "--yes", "--root", str(root)])
+    assert ended.value.code == 2
+    assert "exp07a has no run of its own" in capsys.readouterr().err
+    assert list(root.glob("runs/baseline/baseline/*/config.json"))

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
+from tests.trm_train.test_loop import run as run_again
 from trm_data.errors import BusyError
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_data.storage.turn import locked
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.cli import main
-from trm_train.errors import ConfigError
+from trm_train.errors import CheckpointError, ConfigError
 from trm_train.metrics.table import read_metrics
 from trm_train.run.prune import Policy, plan_pruning, prune_run, remove_run, size_of_run
 from trm_train.run.record import find_run, list_runs
@@ -24,7 +25,7 @@ from trm_train.run.record import find_run, list_runs
 @pytest.fixture
 def copied(evaluated: Evaluated, tmp_path: Path) -> tuple[Layout, Folder]:
     """A root with an evaluated run of its own."""
-    for part in ("runs", "results"):
+    for part in ("runs", "results", "datasets"):
         shutil.copytree(Path(evaluated.layout.place) / part, tmp_path / part)
     layout = resolve_root(tmp_path)
     return layout, find_run(layout, evaluated.record.run)
@@ -117,3 +118,38 @@ def test_a_removed_run_leaves_nothing(
     assert not Path(run.place).exists()
     assert layout.results.names(f"*/experiment=*/run={run.name}/*") == []
     assert command(capsys, "rm", run.name, "--root", layout.place)[0] == 2
+
+
+def test_a_finished_run_without_what_it_goes_on_from_keeps_its_metrics(copied: tuple[Layout, Folder]) -> None:
+    layout, run = copied
+    prune_run(run, Policy(resume=False))
+    before = read_metrics(run)
+    steps = weights_steps(run)
+    status = run.read("status.json")
+    with pytest.raises(CheckpointError, match="has finished, and what it could go on from was pruned"):
+        run_again(layout)
+    assert read_metrics(run).equals(before)
+    assert weights_steps(run) == steps
+    assert run.read("status.json") == status
+
+
+def test_the_best_is_not_pruned_where_metrics_are_gone(
+    copied: tuple[Layout, Folder], capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout, run = copied
+    steps = weights_steps(run)
+    part = next(Path(run.uri("metrics")).glob("000000001-*.parquet"))
+    part.unlink()
+    code, _, err = command(capsys, "prune", "--yes", "--root", layout.place)
+    assert code == 1
+    assert "left out" in err
+    assert "a part is gone" in err
+    assert weights_steps(run) == steps
+
+
+def test_what_is_no_run_of_this_root_is_not_removed(copied: tuple[Layout, Folder], tmp_path: Path) -> None:
+    _, run = copied
+    elsewhere = resolve_root(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="is no run of this root"):
+        remove_run(elsewhere, find_run(elsewhere, run.place))
+    assert weights_steps(run)
