@@ -43,12 +43,21 @@ def carried_out(**execution: Any) -> RunConfig:
     return dataclasses.replace(CONFIG, execution=ExecutionConfig(**execution))
 
 
-@pytest.mark.parametrize("mixer", ["mlp_t", "attention"])
-@pytest.mark.parametrize("no_act_continue", [True, False])
-def test_the_gradient_of_micro_batches_is_that_of_the_batch(mixer: str, no_act_continue: bool) -> None:
+@pytest.mark.parametrize(
+    ("mixer", "no_act_continue", "each"),
+    [
+        ("mlp_t", True, (2, 8)),
+        ("attention", False, (4,)),
+        pytest.param("mlp_t", False, (2, 4, 8), marks=pytest.mark.slow),
+        pytest.param("attention", True, (2, 4, 8), marks=pytest.mark.slow),
+    ],
+)
+def test_the_gradient_of_micro_batches_is_that_of_the_batch(
+    mixer: str, no_act_continue: bool, each: tuple[int, ...]
+) -> None:
     model = dataclasses.replace(MODEL, mixer=mixer, no_act_continue=no_act_continue)
     whole, once, metrics = detail_of(dataclasses.replace(CONFIG, model=model), 1)
-    for pieces in (2, 4, 8):
+    for pieces in each:
         config = dataclasses.replace(carried_out(micro_batches=pieces), model=model)
         parts, several, same = detail_of(config, 1)
         assert relative(once.grads, several.grads) < 1e-6
@@ -80,7 +89,7 @@ def test_deep_recursion_fits_where_states_are_computed_again() -> None:
 
     def temporaries(l_cycles: int, *, rematerialise: bool) -> int:
         model = ModelConfig(
-            hidden_size=64, h_cycles=2, l_cycles=l_cycles, forward_dtype="float32", num_layers=2
+            hidden_size=32, h_cycles=2, l_cycles=l_cycles, forward_dtype="float32", num_layers=2
         )
         config = RunConfig(
             data=DataConfig(dataset="x", global_batch_size=32),
@@ -94,7 +103,6 @@ def test_deep_recursion_fits_where_states_are_computed_again() -> None:
 
     shallow, deep = temporaries(6, rematerialise=False), temporaries(24, rematerialise=True)
     assert deep < 1.3 * shallow
-    assert temporaries(24, rematerialise=False) > 2 * shallow
 
 
 HALF = dataclasses.replace(CONFIG, model=dataclasses.replace(MODEL, forward_dtype="float16"))
