@@ -5,11 +5,15 @@ JAX is set up through its environment variables, so that tests which do not use 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import os
 import signal
 import socket
+import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +83,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((i for i, name in enumerate(FIRST) if name in item.nodeid), len(FIRST))
 
     items.sort(key=place)
+
+
+def run_here(main: Callable[[list[str]], None], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command in this process, which has imported everything already; how it ends is as of a process."""
+    out, err = io.StringIO(), io.StringIO()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main(list(arguments))
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1 if ended.code else 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def as_users_run_it() -> dict[str, str]:

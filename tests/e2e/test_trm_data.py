@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import run_here
+from trm_data.cli import main
 from trm_data.storage.root import resolve_root
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
@@ -29,6 +31,8 @@ SMALL = [
 
 
 def trm_data(*arguments: str, root: Path, **options) -> subprocess.CompletedProcess[str]:
+    if not options:
+        return run_here(main, *arguments, "--root", str(root))
     return subprocess.run(
         [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=120, **options
     )

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import run_here
 from trm_data.catalog.schema import TABLES
+from trm_data.cli import main
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 MAZE = (
@@ -41,6 +43,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(root: Path, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    if not options:
+        return run_here(main, *arguments, "--root", str(root))
     return subprocess.run(
         [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=120, **options
     )
