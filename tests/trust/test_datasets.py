@@ -17,7 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import trm_data
+import trm_data.cli
 import trm_eval
+import trm_eval.cli
+import trm_train.cli
+from tests.conftest import run_here
 from trm_data.build.flow import build_dataset
 from trm_data.card import CARD, card_bytes, card_problem, dataset_card
 from trm_data.catalog.query import query_catalog
@@ -50,8 +54,8 @@ def first_sidecar(layout: Layout) -> Path:
 
 
 def run(program: str, *arguments: str, root: Path) -> subprocess.CompletedProcess[str]:
-    command = [BIN / program, *arguments, "--root", str(root)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    mains = {"trm-data": trm_data.cli.main, "trm-eval": trm_eval.cli.main, "trm-train": trm_train.cli.main}
+    return run_here(mains[program], *arguments, "--root", str(root))
 
 
 # Sidecars: a rebuild believes them, so they are covered by a digest and compared with what is asked for.
