@@ -29,10 +29,20 @@ named AS (
         coalesce(exact_count, exact_accuracy) AS exact_count,
         coalesce(q_halt_right_count, q_halt_accuracy) AS q_halt_right_count,
         coalesce(steps_sum, steps) AS steps_sum,
+        steps_squared_sum,
         coalesce(lm_loss_sum, lm_loss) AS lm_loss_sum,
         coalesce(q_halt_loss_sum, q_halt_loss) AS q_halt_loss_sum,
         lr,
-        seconds
+        seconds,
+        grad_norm,
+        update_norm,
+        loss_scale,
+        skipped_count,
+        step_s,
+        data_wait_s,
+        model_flops,
+        peak_flops_per_s,
+        device_memory_bytes
     FROM rows_of
 )
 SELECT
@@ -42,7 +52,11 @@ SELECT
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
     steps_sum / nullif(count, 0) AS mean_steps,
     lm_loss_sum / nullif(global_batch_size, 0) AS lm_loss,
-    q_halt_loss_sum / nullif(global_batch_size, 0) AS q_halt_loss
+    sqrt(greatest(steps_squared_sum / nullif(count, 0) - mean_steps ** 2, 0)) AS steps_std,
+    q_halt_loss_sum / nullif(global_batch_size, 0) AS q_halt_loss,
+    global_batch_size / nullif(step_s, 0) AS examples_per_s,
+    data_wait_s / nullif(step_s, 0) AS data_wait,
+    model_flops / nullif(step_s * peak_flops_per_s, 0) AS mfu
 FROM named;
 
 -- Every evaluation there is, older ones of the same request too.

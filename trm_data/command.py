@@ -28,6 +28,8 @@ class Exit(IntEnum):
     """Training stopped because its loss is no number any more."""
     BUCKET = 4
     """A bucket cannot be reached, or refuses."""
+    STALLED = 5
+    """Training stood still, or was slower than the user asks for."""
     INTERRUPTED = 130
     """Ctrl-C; what was going on goes on by the same command."""
     BROKEN_PIPE = 141

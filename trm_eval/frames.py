@@ -9,7 +9,7 @@ from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import part_names_of, table_folder
-from trm_train.metrics.table import SCHEMA, SUM_OF, part_files
+from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF, part_files
 from trm_train.run.observe import written_steps
 from trm_train.run.record import find_run, read_record
 
@@ -65,6 +65,14 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
         empty = pl.from_arrow(SCHEMA.empty_table())
         assert isinstance(empty, pl.DataFrame)
         return empty.lazy()
-    return pl.concat(
-        [pl.scan_parquet(str(path)).rename(SUM_OF, strict=False).select(SCHEMA.names) for path in paths]
-    )
+    return pl.concat([_of_today(pl.scan_parquet(str(path))) for path in paths])
+
+
+def _of_today(part: pl.LazyFrame) -> pl.LazyFrame:
+    """A metric part under the names of today; columns that came later are null."""
+    named = part.rename(SUM_OF, strict=False)
+    there = named.collect_schema().names()
+    kinds = pl.from_arrow(SCHEMA.empty_table())
+    assert isinstance(kinds, pl.DataFrame)
+    late = [pl.lit(None, kinds.schema[name]).alias(name) for name in ADDED if name not in there]
+    return named.with_columns(late).select(SCHEMA.names)

@@ -17,7 +17,7 @@ from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunC
 from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics.table import CLOCKED, read_metrics
 from trm_train.run.loop import train
 from trm_train.run.record import CONFIG_FILE, read_record
 from trm_train.run.start import TrainResult
@@ -53,7 +53,7 @@ def fingerprints(result: TrainResult) -> dict[str, int]:
 
 def train_rows(result: TrainResult) -> list[dict]:
     rows = [row for row in read_metrics(result.folder).to_pylist() if row["split"] == "train"]
-    return [{**row, "seconds": None} for row in rows]
+    return [{name: value for name, value in row.items() if name not in CLOCKED} for row in rows]
 
 
 @pytest.fixture

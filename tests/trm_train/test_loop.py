@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from trm_data.build.flow import build_dataset
+from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import Checkpoints, fingerprints, weights_steps
@@ -23,7 +24,7 @@ from trm_train.console import RunConsole
 from trm_train.errors import CheckpointError
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import make_mesh
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics.table import CLOCKED, read_metrics
 from trm_train.run.loop import train
 from trm_train.run.observe import read_status
 from trm_train.run.record import list_runs, read_record
@@ -78,7 +79,7 @@ def undisturbed(layout: Layout) -> TrainResult:
 
 
 def metrics_without_clock(folder: Folder) -> list[dict]:
-    return [{**row, "seconds": None} for row in read_metrics(folder).to_pylist()]
+    return read_metrics(folder).drop_columns(list(CLOCKED)).to_pylist()
 
 
 def test_a_run_leaves_what_it_should(undisturbed: TrainResult) -> None:
@@ -185,7 +186,7 @@ def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) ->
     assert not result.finished
     assert 7 <= result.step <= 9
     assert weights_steps(result.folder)[-1] == result.step
-    assert result.signal == signal.SIGTERM
+    assert result.exit_code == Exit.TERMINATED
     status = read_status(result.folder)
     assert status is not None
     assert (status.state, status.step, status.total_steps) == ("stopped", result.step, 100_000)

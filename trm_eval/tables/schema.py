@@ -127,6 +127,10 @@ VIEW_COMMENTS = {
     "q_halt_accuracy": "share of count whose halting logit fits their rightness (0 to 1)",
     "cell_accuracy": "share of labelled cells that are right (0 to 1)",
     "mean_steps": "supervision steps spent, mean over count (steps)",
+    "steps_std": "standard deviation of the supervision steps spent, over count (steps)",
+    "examples_per_s": "slots per second of this step (examples/s)",
+    "data_wait": "share of the step spent waiting for a batch (0 to 1)",
+    "mfu": "share of what the devices can do at most; NULL where that is not known (0 to 1)",
     "lm_loss": "mean cross-entropy over cells, mean over slots or rows (nats)",
     "q_halt_loss": "halting cross-entropy, mean over slots (nats)",
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root
+from trm_data.command import Root
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.config.effect import without_effect
 from trm_train.config.overrides import choose_forms, spelled_values, take_option
@@ -126,7 +126,7 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     _print_result(result, as_json=options.json)
     if archive is not None and result.finished:
         _archive(result, archive, quiet=options.json)
-    return Exit.DONE if result.finished else 128 + result.signal
+    return result.exit_code
 
 
 def parse_config(config: RunConfig, overrides: list[str]) -> RunConfig:

@@ -31,6 +31,14 @@ class ExecutionConfig:
     rematerialise: bool = False
     """Compute what is inside a level again in the backward pass instead of keeping it: less memory, more time."""
 
+    stall_s: float = 600.0
+    """Seconds without a step, after the first, until a run is said to stand still; after twice as long it ends with
+    exit code 5. 0 never. It is never less than 20 times the longest step."""
+    min_examples_per_s: float = 0.0
+    """A run that is slower for three minutes saves a checkpoint and ends with exit code 5; 0 never."""
+    device_tflops: float = 0.0
+    """What one device can do at most, for the share of it that is used; 0 takes what is known of its kind."""
+
     def check(self) -> None:
         """Refuse intervals and counts that cannot be.
 
@@ -47,6 +55,9 @@ class ExecutionConfig:
         )
         check_not_negative(
             {
+                "execution.device_tflops": self.device_tflops,
+                "execution.min_examples_per_s": self.min_examples_per_s,
+                "execution.stall_s": self.stall_s,
                 "execution.keep_weights": self.keep_weights,
                 "execution.validate_every": self.validate_every,
                 "execution.validation_examples": self.validation_examples,

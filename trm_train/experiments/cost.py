@@ -40,9 +40,33 @@ class Machine:
     source: str
 
 
+PEAK_FLOPS = {
+    "TPU v4": 275e12,
+    "TPU v5 lite": 197e12,
+    "TPU v5p": 459e12,
+    "TPU v5": 459e12,
+    "TPU v6 lite": 918e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+}
+"""Matrix products per second in bfloat16, dense, of one device, by what its kind contains; the first that fits.
+
+Source: Google's and NVIDIA's data sheets.
+"""
+
 MACHINES = (
-    Machine("v4-64", 32 * 275e12, 0.4, False, "32 chips of 275 TFLOP/s in bfloat16 (Google's figures)"),
-    Machine("H200", 989e12, 0.4, False, "989 TFLOP/s in bfloat16 without sparsity (NVIDIA's figures)"),
+    Machine(
+        "v4-64",
+        32 * PEAK_FLOPS["TPU v4"],
+        0.4,
+        False,
+        "32 chips of 275 TFLOP/s in bfloat16 (Google's figures)",
+    ),
+    Machine(
+        "H200", PEAK_FLOPS["H200"], 0.4, False, "989 TFLOP/s in bfloat16 without sparsity (NVIDIA's figures)"
+    ),
     Machine(
         "2 CPU cores",
         1.69e11,
@@ -95,6 +119,21 @@ def cost_of(config: RunConfig, spec: InputSpec) -> Cost:
         evaluation_flops=_network(model).halt_max_steps * _forward_flops(model, spec),
         training_flops=training,
     )
+
+
+def flops_by_stage(config: RunConfig, spec: InputSpec) -> list[tuple[int, float]]:
+    """The last step of each stage of training, and the operations of a step of it for a global batch.
+
+    What is computed again to save memory does not count: it is no part of the model.
+
+    Raises:
+        ConfigError: Nothing is known of the network.
+    """
+    examples = config.data.global_batch_size
+    return [
+        (end, examples * _training_flops(stage, spec, again=False))
+        for end, stage in config.model.stages(config.total_steps)
+    ]
 
 
 def parameters_of(model: object, spec: InputSpec) -> int:

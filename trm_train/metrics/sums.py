@@ -1,7 +1,7 @@
 """Metrics as sums and counts over slots; whoever reports them divides, once, at the end.
 
-`count`, `accuracy`, `exact_accuracy`, `q_halt_accuracy` and `steps` sum over the counted slots: those that
-halted at this step and have labels. The loss sums are over all slots (in evaluation: all rows that are no
+`count`, `accuracy`, `exact_accuracy`, `q_halt_accuracy`, `steps` and `steps_squared` sum over the counted slots: those
+that halted at this step and have labels. The loss sums are over all slots (in evaluation: all rows that are no
 padding); training divides them by the global batch, evaluation by `count`.
 Source: the TRM paper and its published code.
 """
@@ -38,7 +38,7 @@ def metric_sums(
         weight: Rows that are real, None for all; the others add to nothing.
 
     Returns:
-        `count`, `exact_accuracy`, `q_halt_accuracy`, `steps` as int32 and `accuracy`, `lm_loss`,
+        `count`, `exact_accuracy`, `q_halt_accuracy`, `steps`, `steps_squared` as int32 and `accuracy`, `lm_loss`,
         `q_halt_loss` as float32 scalars.
     """
     real = jnp.ones_like(counted) if weight is None else weight
@@ -54,6 +54,7 @@ def metric_sums(
         "exact_accuracy": number(counted & losses.right),
         "q_halt_accuracy": number(counted & ((q_halt >= 0) == losses.right)),
         "steps": jnp.sum(jnp.where(counted, steps, 0), dtype=jnp.int32),
+        "steps_squared": jnp.sum(jnp.where(counted, steps**2, 0), dtype=jnp.int32),
         "lm_loss": jnp.sum(jnp.where(real, losses.lm, 0.0)),
         "q_halt_loss": jnp.sum(jnp.where(real, losses.q_halt, 0.0)),
     }

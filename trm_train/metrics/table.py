@@ -35,6 +35,7 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ("exact_count", pa.int64(), "of count, those with every cell right (examples)"),
     ("q_halt_right_count", pa.int64(), "of count, those whose halting logit fits their rightness (examples)"),
     ("steps_sum", pa.int64(), "sum over count of supervision steps spent (steps)"),
+    ("steps_squared_sum", pa.int64(), "sum over count of the square of supervision steps spent (steps^2)"),
     ("lm_loss_sum", pa.float64(), "sum over all slots of the mean cross-entropy over cells (nats)"),
     ("q_halt_loss_sum", pa.float64(), "sum over all slots of the halting cross-entropy (nats)"),
     ("lr", pa.float64(), "learning rate of the network at this step"),
@@ -42,6 +43,27 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
         "seconds",
         pa.float64(),
         "wall-clock time of training over all starts of the run, compilation aside (s)",
+    ),
+    ("grad_norm", pa.float64(), "Euclidean norm of the gradient of the parameters, before clipping"),
+    ("update_norm", pa.float64(), "Euclidean norm of the change of the parameters; 0 where it was skipped"),
+    ("loss_scale", pa.float64(), "what the next loss is multiplied by; NULL but for float16"),
+    (
+        "skipped_count",
+        pa.int64(),
+        "steps so far that overflowed and taught nothing; NULL but for float16 (steps)",
+    ),
+    ("step_s", pa.float64(), "wall-clock time of this step, validation and checkpoints aside (s)"),
+    ("data_wait_s", pa.float64(), "of step_s, time spent waiting for a batch (s)"),
+    ("model_flops", pa.float64(), "floating-point operations of this step, counted from the shapes (FLOP)"),
+    (
+        "peak_flops_per_s",
+        pa.float64(),
+        "what the devices can do at most; NULL where nothing is known of them (FLOP/s)",
+    ),
+    (
+        "device_memory_bytes",
+        pa.int64(),
+        "most that a device has held since this start; NULL where it does not say, as on CPU (B)",
     ),
 ]
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in _COLUMNS])
@@ -51,10 +73,30 @@ SUM_OF = {
     "exact_accuracy": "exact_count",
     "q_halt_accuracy": "q_halt_right_count",
     "steps": "steps_sum",
+    "steps_squared": "steps_squared_sum",
     "lm_loss": "lm_loss_sum",
     "q_halt_loss": "q_halt_loss_sum",
+    "skipped": "skipped_count",
 }
 """Column of each metric, which on the devices and in format 1 goes by the name of its rate."""
+
+ADDED = (
+    "steps_squared_sum",
+    "grad_norm",
+    "update_norm",
+    "loss_scale",
+    "skipped_count",
+    "step_s",
+    "data_wait_s",
+    "model_flops",
+    "peak_flops_per_s",
+    "device_memory_bytes",
+)
+"""Columns that parts may lack, those of runs of before; they are NULL there."""
+
+
+CLOCKED = ("seconds", "step_s", "data_wait_s", "device_memory_bytes")
+"""Columns that are of the machine and the moment; all others are equal whenever the same run is trained."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +226,11 @@ def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Tab
 
 def of_today(table: pa.Table) -> pa.Table:
     """A part under the names of today, whichever format it has."""
-    return table.rename_columns([SUM_OF.get(name, name) for name in table.column_names]).select(SCHEMA.names)
+    named = table.rename_columns([SUM_OF.get(name, name) for name in table.column_names])
+    for name in ADDED:
+        if name not in named.column_names:
+            named = named.append_column(SCHEMA.field(name), pa.nulls(len(named), SCHEMA.field(name).type))
+    return named.select(SCHEMA.names)
 
 
 def _last_step(part: str) -> int:

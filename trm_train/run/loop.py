@@ -5,18 +5,18 @@ The device never waits for the host: step t is dispatched, then the metrics of s
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import jax
 
-from trm_data.errors import DataError
+from trm_data.command import Exit
 from trm_data.storage.root import Layout
-from trm_train.checkpoint.manager import CheckpointMeta, is_full
+from trm_train.checkpoint.manager import CheckpointMeta
 from trm_train.config.run import RunConfig
-from trm_train.errors import NotFiniteError, TrainError
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.run.failure import explained
 from trm_train.run.observe import Console
 from trm_train.run.start import Started, TrainResult, start_run
 from trm_train.run.stop import StopRequest, stop_signals
@@ -63,18 +63,15 @@ def train(
                 step = _run_steps(run, stop)
                 run.checkpoints.wait()
             except Exception as error:
-                _fail(run, error)
-                if is_full(error) and not isinstance(error, TrainError):
-                    good = run.checkpoints.latest_step()
-                    goes_on = f"goes on from step {good:,}" if good else "begins anew"
-                    raise TrainError(
-                        f"{run.folder}: no space left for metrics and logs; free some, and the same command {goes_on}"
-                    ) from error
-                raise
+                better = explained(run, error)
+                if better is error:
+                    raise
+                raise better from error
         finished = step >= run.record.total_steps
         run.observer.end("finished" if finished else "stopped")
         seconds = run.observer.seconds
-    return TrainResult(run.folder, run.record, step, finished, run.start, seconds, stop.signal)
+    code = Exit.DONE if finished else stop.exit_code
+    return TrainResult(run.folder, run.record, step, finished, run.start, seconds, code)
 
 
 def _run_steps(run: Started, stop: StopRequest) -> int:
@@ -86,7 +83,9 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
     if step < total:
         run.observer.begin()
     while step < total and not stop.requested:
-        batch = put_batch(next(run.loader), placed)
+        with run.observer.pace.waiting():
+            rows = next(run.loader)
+        batch = put_batch(rows, placed)
         state, metrics = run.step.at(step + 1)(state, batch)
         step += 1
         if pending is not None:
@@ -98,11 +97,13 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
         if save_due or validate_due:
             _note_step(run, *pending)
             pending = None
-        if validate_due:
-            _validate(run, state, step)
-        if save_due:
-            _save(run, state, step)
-            saved = step
+        with run.observer.pace.aside():
+            if validate_due:
+                _validate(run, state, step)
+            if save_due:
+                _save(run, state, step)
+                saved = step
+        stop.too_slow = run.observer.too_slow
     if pending is not None:
         _note_step(run, *pending)
     if step > saved:
@@ -111,24 +112,16 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
 
 
 def _note_step(run: Started, step: int, metrics: Any) -> None:
-    """Fetch a step's metrics and note them.
-
-    Raises:
-        NotFiniteError: Where the loss is no number any more; it says which checkpoint is good.
-    """
-    try:
-        run.observer.step(step, jax.device_get(metrics))
-    except NotFiniteError as error:
-        good = run.checkpoints.latest_step()
-        way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"
-        raise NotFiniteError(f"{run.record.run}: {error}; {way}; try a lower --optim.lr") from error
+    """Fetch a step's metrics and note them."""
+    run.observer.step(step, jax.device_get(metrics))
 
 
 def _validate(run: Started, state: TrainState, step: int) -> None:
     """Evaluate the EMA weights on the validation split and note the result."""
     assert run.validation is not None
     limit = run.config.execution.validation_examples
-    sums = validate(run.evaluate, eval_weights(state), run.validation, run.mesh, limit=limit)
+    weights, beat = eval_weights(state), run.observer.watchdog.beat
+    sums = validate(run.evaluate, weights, run.validation, run.mesh, limit=limit, beat=beat)
     run.observer.validated(step, sums)
 
 
@@ -143,9 +136,4 @@ def _save(run: Started, state: TrainState, step: int) -> None:
         tracking_id=run.tracking_id,
     )
     run.checkpoints.save(state, meta)
-
-
-def _fail(run: Started, error: Exception) -> None:
-    """Leave word of an error in the run's folder, where that is still possible."""
-    with suppress(DataError, OSError):
-        run.observer.flush("failed", str(error))
+    run.observer.watchdog.beat()

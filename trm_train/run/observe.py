@@ -17,17 +17,22 @@ import math
 import os
 import socket
 import time
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, get_args
 
+from trm_data.command import Exit
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
+from trm_train.mesh.devices import held_bytes
 from trm_train.metrics.table import MetricTable
+from trm_train.run.pace import Pace, SlowAlert
 from trm_train.run.record import RunRecord
 from trm_train.run.tracking import Tracker
+from trm_train.run.watchdog import Watchdog
 from trm_train.step.compile import CompiledStep
 
 FLUSH_S = 60.0
@@ -35,6 +40,8 @@ FIRST_FLUSH_S = 5.0
 """The first report after the first step comes so early, each later one after twice the time, up to `FLUSH_S`."""
 VAIN_SKIPS = 20
 """So many steps of float16 that overflow in a row, at the smallest loss scale, end a run."""
+LAST_LOSSES = 8
+"""So many losses are said with the one that is no number."""
 STATUS_FILE = "status.json"
 LOGS = "logs"
 
@@ -112,6 +119,11 @@ class Observer:
         console: Shows progress.
         tracker: Mirrors metrics.
         turn: The right to write the folder.
+        pace: The clock of its steps.
+
+    Attributes:
+        pace: The same.
+        watchdog: Says when it stands still, and ends it.
     """
 
     def __init__(
@@ -124,11 +136,12 @@ class Observer:
         console: Console,
         tracker: Tracker,
         turn: Turn,
+        pace: Pace,
     ) -> None:
         self._folder, self._turn = folder, turn
         self._table = MetricTable(folder, start)
         self._console, self._tracker = console, tracker
-        self._config = record.config
+        self._record, self._config = record, record.config
         self._total, self._step, self._rates = record.total_steps, start, rates
         self._compile_s = compiled.seconds
         self._started_at = _now()
@@ -142,6 +155,12 @@ class Observer:
         self._speed = 0.0
         self._window: dict[str, float] = {}
         self._window_steps = 0
+        self._losses: deque[float] = deque(maxlen=LAST_LOSSES)
+        self._memory = held_bytes()
+        self.pace = pace
+        execution = record.config.execution
+        self._slow = SlowAlert(execution.min_examples_per_s)
+        self.watchdog = Watchdog(execution.stall_s, self._stands_still, self._ends_still)
         self._log: list[str] = []
         self._parts = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="observe")
@@ -151,6 +170,7 @@ class Observer:
     def begin(self) -> None:
         """The first step is about to be taken."""
         self._begun = self._flushed = time.perf_counter()
+        self.pace.begin()
         self._note(self._begin())
         self.flush("running")
 
@@ -165,27 +185,27 @@ class Observer:
         Raises:
             NotFiniteError: The loss is no number any more.
         """
+        self.watchdog.beat()
         values = {name: value.item() for name, value in metrics.items()}
-        self._watch_scale(step, values.pop("loss_scale", None), values.pop("skipped", 0))
+        self._watch_scale(step, values.get("loss_scale"), values.get("skipped", 0))
         slots = self._config.data.global_batch_size
         # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
         if step == 1:
             self._table.rows_loaded += slots
         rows_loaded = self._table.rows_loaded
         row = {"step": step, "split": "train", "rows_loaded": rows_loaded, "global_batch_size": slots}
-        self._table.add(row | {"lr": float(self._rates[step - 1]), "seconds": self.seconds} | values)
+        row |= {"lr": float(self._rates[step - 1]), "seconds": self.seconds}
+        self._table.add(row | values | self.pace.step(step) | {"device_memory_bytes": self._memory})
         self._table.rows_loaded += int(values["count"])
         self._step, self._loss = step, values["lm_loss"] / slots
+        self._losses.append(self._loss)
         if not math.isfinite(values["lm_loss"]):
-            raise NotFiniteError(f"step {step:,}: the loss is {values['lm_loss']}")
+            self._not_finite(f"the loss is {values['lm_loss']}")
         for name, value in values.items():
             self._window[name] = self._window.get(name, 0.0) + value
         self._window_steps += 1
         if step % self._config.execution.log_every == 0 or step == self._total:
-            shown = means(self._window, self._window_steps * slots)
-            self._note(self._console.window(step, rows_loaded, self._window_steps, shown))
-            self._tracker.log(step, {f"train/{name}": value for name, value in shown.items()})
-            self._window, self._window_steps = {}, 0
+            self._report_window(step, rows_loaded)
         else:
             self._console.step(step)
         due = time.perf_counter() - self._flushed >= self._flush_after
@@ -193,6 +213,60 @@ class Observer:
             self._ended()
             self._flush_after = min(2 * self._flush_after, FLUSH_S)
             self._writing = self._writer.submit(self._prepared("running"))
+            if text := self._slow.stretch(self._speed):
+                self._alert("slow", f"step {step:>6,}  {text}")
+
+    @property
+    def too_slow(self) -> bool:
+        """Whether it is slower than the user asks for, and has long been."""
+        return self._slow.in_vain
+
+    def _report_window(self, step: int, rows_loaded: int) -> None:
+        """Tell console and tracker how the steps since the last window went."""
+        steps, slots = self._window_steps, self._config.data.global_batch_size
+        shown = means(self._window, steps * slots)
+        self._memory = held_bytes()
+        self._note(self._console.window(step, rows_loaded, steps, shown))
+        rates = self.pace.window(slots)
+        rates |= {name: self._window[name] / steps for name in ("grad_norm", "update_norm")}
+        if self._memory is not None:
+            rates["device_memory_bytes"] = float(self._memory)
+        self._tracker.log(step, {f"train/{name}": value for name, value in {**shown, **rates}.items()})
+        self._window, self._window_steps = {}, 0
+
+    def _not_finite(self, what: str) -> None:
+        """End a run whose loss is no number any more.
+
+        Raises:
+            NotFiniteError: Always; with the losses of the last steps.
+        """
+        first, losses = self._step - len(self._losses) + 1, ", ".join(f"{loss:.4g}" for loss in self._losses)
+        text = f"step {self._step:,}: {what} (loss of steps {first:,} to {self._step:,}: {losses})"
+        self._tracker.alert("no number", text)
+        raise NotFiniteError(text)
+
+    def _stands_still(self, seconds: float) -> None:
+        """Say that a run stands still; the watchdog's thread does."""
+        self._alert(
+            "stands still",
+            f"step {self._step:>6,}  no step for {seconds:,.0f} s: a device, the network or the disk stands still; "
+            f"the run ends after {seconds:,.0f} s more",
+        )
+
+    def _ends_still(self, seconds: float) -> None:
+        """End a run that stands still; the watchdog's thread does."""
+        text = (
+            f"{self._record.run}: stood still for {seconds:,.0f} s after step {self._step:,}, ended; the same "
+            "command goes on from the last checkpoint; --execution.stall-s 0 waits for ever"
+        )
+        self._tracker.alert("ended", text)
+        self._console.note(f"trm-train: error: {text}")
+        os._exit(Exit.STALLED)
+
+    def _alert(self, title: str, text: str) -> None:
+        """Say something in the log, on the console and to the tracker."""
+        self._note(self._console.note(text))
+        self._tracker.alert(title, text)
 
     def _watch_scale(self, step: int, scale: float | None, skipped: int) -> None:
         """Say that a step of float16 was skipped.
@@ -210,16 +284,14 @@ class Observer:
             self._skipped_in_vain = 0
         self._skipped = skipped
         if self._skipped_in_vain >= VAIN_SKIPS:
-            raise NotFiniteError(
-                f"step {step:,}: float16 overflows at any loss scale, for {VAIN_SKIPS} steps"
-            )
+            self._not_finite(f"float16 overflows at any loss scale, for {VAIN_SKIPS} steps")
 
     def validated(self, step: int, sums: dict[str, float]) -> None:
         """Note what the validation split gave: sums over its rows."""
         count = int(sums["count"])
         row = {"step": step, "split": "validation", "rows_loaded": self._table.rows_loaded}
         row |= {"global_batch_size": count, "seconds": self.seconds, **sums}
-        for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps"):
+        for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps", "steps_squared"):
             row[name] = int(sums[name])
         self._table.add(row)
         shown = means(sums, count)
@@ -244,7 +316,8 @@ class Observer:
         self._prepared(state, reason)()
 
     def close(self) -> None:
-        """End the thread; what it was writing is written."""
+        """End the threads; what was being written is written."""
+        self.watchdog.close()
         self._writer.shutdown(wait=True)
 
     def _ended(self) -> None:
@@ -293,7 +366,7 @@ class Observer:
         return write
 
     def _note(self, lines: list[str]) -> None:
-        self._log += [f"{_now()} {line}\n" for line in lines]
+        self._log.extend(f"{_now()} {line}\n" for line in lines)  # the watchdog's thread notes too
 
 
 def read_status(folder: Folder) -> Status | None:
@@ -343,6 +416,8 @@ def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
     shown = {"count": float(count)}
     for name in ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps"):
         shown[name] = sums[name] / count if count else float("nan")
+    spread = sums["steps_squared"] / count - shown["steps"] ** 2 if count else float("nan")
+    shown["steps_std"] = math.sqrt(max(spread, 0.0)) if count else spread
     for name in ("lm_loss", "q_halt_loss"):
         shown[name] = sums[name] / max(loss_rows, 1)
     return shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -16,10 +17,14 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import Checkpoints
-from trm_train.config.run import RunConfig
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.errors import ConfigError
+from trm_train.experiments.cost import flops_by_stage
 from trm_train.experiments.registry import Experiment
+from trm_train.mesh.devices import peak_flops_per_s
 from trm_train.optim.build import make_schedule
 from trm_train.run.observe import Console, Observer
+from trm_train.run.pace import Pace
 from trm_train.run.prepare import prepare
 from trm_train.run.record import RunRecord, extend_record, write_record
 from trm_train.run.resume import continue_record, forget, is_being_forgotten, restore
@@ -76,7 +81,7 @@ class TrainResult:
         finished: False if it was asked to stop before its last step.
         started_at: Step it went on from.
         seconds: Training time over all starts, compilation aside.
-        signal: Number of the signal that asked it to stop; 0 where none did.
+        exit_code: How the process ends: 0, or what says why it was asked to stop.
     """
 
     folder: Folder
@@ -85,7 +90,7 @@ class TrainResult:
     finished: bool
     started_at: int
     seconds: float
-    signal: int = 0
+    exit_code: int = 0
 
 
 def start_run(
@@ -125,7 +130,9 @@ def start_run(
     tracker = make_tracker(tracking, folder, record)
     stack.callback(tracker.finish)
     rates = config.optim.lr * _rate_factors(config, record.total_steps)
-    observer = Observer(folder, record, start, rates, compiled, console, tracker, turn)
+    peak = peak_flops_per_s(mesh, config.execution.device_tflops)
+    pace = Pace(_flops_at(config, record.input_spec), peak)
+    observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace)
     stack.callback(observer.close)
     return Started(
         config=config,
@@ -159,6 +166,15 @@ def _batches(dataset: Dataset, config: RunConfig, start: int) -> BatchLoader:
 def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
     """The factor of the learning rates at every step, from step 1."""
     return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, steps + 1, dtype=jnp.int32)))
+
+
+def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | None]:
+    """Floating-point operations of a step, counted from 1; None of a network that cannot be counted."""
+    try:
+        stages = flops_by_stage(config, spec)
+    except ConfigError:
+        return lambda _: None
+    return lambda step: next((flops for end, flops in stages if step <= end), stages[-1][1])
 
 
 def _open_validation(config: RunConfig, layout: Layout, dataset: Dataset) -> Dataset | None:

@@ -1,4 +1,7 @@
-"""How a run is asked to stop: SIGTERM (a pre-emption) and Ctrl-C end it after the step that is under way."""
+"""How a run is asked to stop: SIGTERM (a pre-emption) and Ctrl-C end it after the step that is under way.
+
+So does a run that is slower than the user asks for.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from trm_data.command import Exit
+
 
 @dataclass
 class StopRequest:
-    """Whether the process was asked to stop.
+    """Whether the run was asked to stop.
 
     Attributes:
         signal: Number of the signal that asked; 0 while none has.
+        too_slow: It is slower than the user asks for.
     """
 
     signal: int = 0
+    too_slow: bool = False
 
     @property
     def requested(self) -> bool:
-        """Some signal has asked."""
-        return self.signal != 0
+        """Something has asked."""
+        return self.signal != 0 or self.too_slow
+
+    @property
+    def exit_code(self) -> int:
+        """How a process ends that was asked so."""
+        return 128 + self.signal if self.signal else Exit.STALLED if self.too_slow else Exit.DONE
 
 
 @contextmanager

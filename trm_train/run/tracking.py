@@ -29,6 +29,10 @@ class Tracker(Protocol):
         """Metrics of a step, already divided."""
         ...
 
+    def alert(self, title: str, text: str) -> None:
+        """Something that whoever is responsible should know soon."""
+        ...
+
     def finish(self) -> None:
         """No more will come."""
         ...
@@ -42,6 +46,9 @@ class NoTracker:
     def log(self, step: int, metrics: dict[str, float]) -> None:
         """Keep none of it."""
 
+    def alert(self, title: str, text: str) -> None:
+        """Tell nobody: the log has it."""
+
     def finish(self) -> None:
         """Keep none of it."""
 
@@ -54,8 +61,9 @@ class WandbTracker:
 
         online = is_online()
         self._run = wandb.init(
-            project="trm",
+            project=os.environ.get("WANDB_PROJECT") or f"trm-{record.group}",
             group=record.experiment,
+            tags=[tag for tag in (record.scale, record.data) if tag],
             name=record.run,
             id=tracking_id(folder, record.run),
             resume="allow" if online else None,
@@ -69,6 +77,10 @@ class WandbTracker:
     def log(self, step: int, metrics: dict[str, float]) -> None:
         """Metrics of a step."""
         self._run.log(metrics, step=step)
+
+    def alert(self, title: str, text: str) -> None:
+        """Send it as wandb sends alerts: by mail or chat, as the user has set there."""
+        self._run.alert(title=title, text=text)
 
     def finish(self) -> None:
         """Flush and close."""

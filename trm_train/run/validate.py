@@ -78,11 +78,18 @@ def evaluate_split(
 
 
 def validate(
-    evaluate: Evaluate, weights: Any, dataset: Dataset, mesh: Mesh, *, limit: int = 0
+    evaluate: Evaluate,
+    weights: Any,
+    dataset: Dataset,
+    mesh: Mesh,
+    *,
+    limit: int = 0,
+    beat: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
-    """Metric sums over a split, by name, as `trm_train.metrics.sums` defines them."""
+    """Metric sums over a split, by name, as `trm_train.metrics.sums` defines them; `beat` hears of every batch."""
     sums: dict[str, float] = {}
     for evaluated in evaluate_split(evaluate, weights, dataset, mesh, limit=limit):
+        beat()
         for name, value in evaluated.outputs.metrics.items():
             sums[name] = sums.get(name, 0.0) + float(value)
     return sums

@@ -92,7 +92,8 @@ class _Step:
         new_carry = self.advance(state, network, carry, outputs)
         q_halt = outputs.q_logits[:, 0]
         metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
-        new_state = self.update(state, new_carry, grads, row_grads)
+        new_state, norms = self.update(state, new_carry, grads, row_grads)
+        metrics |= norms
         if isinstance(new_state.opt_state, Scaled):
             metrics |= {"loss_scale": new_state.opt_state.scale, "skipped": new_state.opt_state.skipped}
         if not self.with_detail:
@@ -165,12 +166,16 @@ class _Step:
             current=carry.current,
         )
 
-    def update(self, state: TrainState, carry: Carry, grads: Any, row_grads: Array | None) -> TrainState:
-        """Both optimizers, then the average."""
+    def update(
+        self, state: TrainState, carry: Carry, grads: Any, row_grads: Array | None
+    ) -> tuple[TrainState, Metrics]:
+        """Both optimizers, then the average; with the norms of the gradient and of the change of the parameters."""
+        norms = {"grad_norm": optax.global_norm(grads), "update_norm": jnp.float32(0.0)}
         step, optim = state.step + 1, self.config.optim
         params, opt_state, ema, table = state.params, state.opt_state, state.ema, state.puzzle_table
         if not optim.freeze_weights:
             changes, opt_state = self.optimizer.update(grads, opt_state, params)
+            norms["update_norm"] = optax.global_norm(changes)
             params = optax.apply_updates(params, changes)
             ema = update_ema(ema, params, optim.ema_rate)
         if table is not None and row_grads is not None:
@@ -182,7 +187,8 @@ class _Step:
             opt_state = after_step(cast(Scaled, opt_state), state.opt_state, finite)
             before = state.params, state.ema, state.puzzle_table
             params, ema, table = chosen(finite, (params, ema, table), before)
-        return dataclasses.replace(
+            norms["update_norm"] = jnp.where(finite, norms["update_norm"], 0.0)
+        new_state = dataclasses.replace(
             state,
             params=params,
             opt_state=opt_state,
@@ -191,6 +197,7 @@ class _Step:
             carry=carry,
             step=step,
         )
+        return new_state, norms
 
 
 def into_pieces(tree: Any, pieces: int, devices: int) -> Any:

@@ -18,8 +18,9 @@ from trm_data.storage.store import Folder
 from trm_train.console import RunConsole
 from trm_train.errors import NotFiniteError
 from trm_train.metrics.table import read_metrics
-from trm_train.run import observe
+from trm_train.run import observe, pace
 from trm_train.run.observe import LOGS, STATUS_FILE, Observer, read_status
+from trm_train.run.pace import Pace, SlowAlert
 from trm_train.run.record import make_record
 
 METRICS = {
@@ -28,6 +29,9 @@ METRICS = {
     "exact_accuracy": np.int64(1),
     "q_halt_accuracy": np.int64(1),
     "steps": np.int64(4),
+    "steps_squared": np.int64(10),
+    "grad_norm": np.float64(3.0),
+    "update_norm": np.float64(0.5),
     "lm_loss": np.float64(8.0),
     "q_halt_loss": np.float64(4.0),
 }
@@ -46,7 +50,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(observe, "time", clock)
+    for module in (observe, pace):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 
@@ -55,14 +60,38 @@ def folder(tmp_path: Path) -> Folder:
     return resolve_root(tmp_path).runs.within("run")
 
 
+class Told:
+    """A tracker that keeps what it is told."""
+
+    id = ""
+
+    def __init__(self) -> None:
+        self.logged: list[dict[str, float]] = []
+        self.alerts: list[tuple[str, str]] = []
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        self.logged.append({"step": step, **metrics})
+
+    def alert(self, title: str, text: str) -> None:
+        self.alerts.append((title, text))
+
+    def finish(self) -> None:
+        pass
+
+
 @pytest.fixture
-def observer(small_layout: Layout, folder: Folder, clock: Clock) -> Observer:
+def tracker() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) -> Observer:
     record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
     compiled: Any = SimpleNamespace(seconds=3.0, num_parameters=1)
-    tracker: Any = SimpleNamespace(log=lambda *_: None)
     console = RunConsole(TINY, quiet=True)
     rates = np.full(1000, 1e-3)
-    return Observer(folder, record, 0, rates, compiled, console, tracker, OwnTurn())
+    pace = Pace(lambda _: 4e6, 1e7)
+    return Observer(folder, record, 0, rates, compiled, console, tracker, OwnTurn(), pace)
 
 
 def test_reports_come_soon_and_then_less_often(observer: Observer, folder: Folder, clock: Clock) -> None:
@@ -85,17 +114,69 @@ def test_reports_come_soon_and_then_less_often(observer: Observer, folder: Folde
     assert folder.names(f"{LOGS}/*")
 
 
-def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
-    observer: Observer, folder: Folder
+def test_rows_say_how_long_a_step_took_and_what_it_used(
+    observer: Observer, folder: Folder, clock: Clock, tracker: Told
+) -> None:
+    """8 slots a step, 4 MFLOP a step, 10 MFLOP/s at most."""
+    observer.begin()
+    for step in range(1, 6):
+        with observer.pace.waiting():
+            clock.now += 0.5
+        clock.now += 1.5
+        observer.step(step, METRICS)
+        with observer.pace.aside():
+            clock.now += 30.0
+    observer.flush("running")
+    observer.close()
+    rows = read_metrics(folder).to_pylist()
+    assert [(row["step_s"], row["data_wait_s"]) for row in rows] == [(2.0, 0.5)] * 5
+    assert {(row["model_flops"], row["peak_flops_per_s"]) for row in rows} == {(4e6, 1e7)}
+    assert {(row["grad_norm"], row["update_norm"], row["loss_scale"]) for row in rows} == {(3.0, 0.5, None)}
+    (shown,) = tracker.logged
+    expected = {"step_s": 2.0, "examples_per_s": 4.0, "data_wait": 0.25, "mfu": 0.2}
+    expected |= {"grad_norm": 3.0, "update_norm": 0.5, "steps": 2.0, "steps_std": 1.0}
+    assert {name: shown[f"train/{name}"] for name in expected} == pytest.approx(expected)
+
+
+def test_a_run_that_grows_slow_says_so_once_until_it_is_fast_again(
+    observer: Observer, folder: Folder, clock: Clock, tracker: Told
 ) -> None:
     observer.begin()
-    with pytest.raises(NotFiniteError, match="step 1: the loss is nan"):
-        observer.step(1, {**METRICS, "lm_loss": np.float64("nan")})
+    for step, seconds_a_step in enumerate((60.0,) * 7 + (150.0,) * 3 + (60.0,) * 2 + (150.0,), start=1):
+        clock.now += seconds_a_step
+        observer.step(step, METRICS)
+        observer._ended()
+    observer.flush("running")
+    observer.close()
+    assert [(title, text.split(": ")[0]) for title, text in tracker.alerts] == [
+        ("slow", "step      8  slow"),
+        ("slow", "step     13  slow"),
+    ]
+    logs = b"".join(folder.read(name) or b"" for name in folder.names(f"{LOGS}/*"))
+    assert logs.count(b"less than half of the 0.1 before") == 2
+
+
+def test_below_what_the_user_asks_for_three_stretches_end_a_run() -> None:
+    alert = SlowAlert(wanted=10.0)
+    for speed, ends in ((9.0, False), (9.0, False), (11.0, False), (9.0, False), (9.0, False), (9.0, True)):
+        alert.stretch(speed)
+        assert alert.in_vain == ends
+    assert not SlowAlert().in_vain
+
+
+def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
+    observer: Observer, folder: Folder, tracker: Told
+) -> None:
+    observer.begin()
+    observer.step(1, METRICS)
+    with pytest.raises(NotFiniteError, match=r"step 2: the loss is nan \(loss of steps 1 to 2: 1, nan\)"):
+        observer.step(2, {**METRICS, "lm_loss": np.float64("nan")})
+    assert [title for title, _ in tracker.alerts] == ["no number"]
     observer.flush("failed", "why")
     observer.close()
     status = read_status(folder)
     assert status is not None
-    assert (status.state, status.reason, status.step, status.loss) == ("failed", "why", 1, None)
+    assert (status.state, status.reason, status.step, status.loss) == ("failed", "why", 2, None)
     assert json.loads(folder.read(STATUS_FILE) or b"")["compile_s"] == 3.0
 
 

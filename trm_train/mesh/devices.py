@@ -1,0 +1,35 @@
+"""What is known of the devices: what they can do at most, and what they have held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from trm_train.experiments.cost import PEAK_FLOPS
+
+
+def peak_flops_per_s(mesh: Mesh, device_tflops: float = 0.0) -> float | None:
+    """What all devices of a mesh can do at most (FLOP/s); None where nothing is known of one of them.
+
+    Args:
+        mesh: From `make_mesh`.
+        device_tflops: Of one device, where the user knows better (TFLOP/s); 0 takes what is known of its kind.
+    """
+    if device_tflops:
+        return device_tflops * 1e12 * mesh.size
+    peaks = [_peak_of(device) for device in mesh.devices.flat]
+    known = [peak for peak in peaks if peak is not None]
+    return sum(known) if len(known) == len(peaks) else None
+
+
+def held_bytes() -> int | None:
+    """The most that one of this host's devices has held since the process began; None where none says."""
+    stats = [device.memory_stats() or {} for device in jax.local_devices()]
+    return max((held["peak_bytes_in_use"] for held in stats if "peak_bytes_in_use" in held), default=None)
+
+
+def _peak_of(device: Any) -> float | None:
+    kind = device.device_kind.lower()
+    return next((peak for name, peak in PEAK_FLOPS.items() if name.lower() in kind), None)

@@ -1,0 +1,26 @@
+"""What a run leaves behind when it fails: word in its folder, and an error that says how to go on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from trm_data.errors import DataError
+from trm_train.checkpoint.manager import is_full
+from trm_train.errors import NotFiniteError, TrainError
+from trm_train.run.start import Started
+
+
+def explained(run: Started, error: Exception) -> Exception:
+    """Leave word of an error in the run's folder, where that is still possible; returns what to raise."""
+    good = run.checkpoints.latest_step()
+    if isinstance(error, NotFiniteError):
+        way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"
+        error = NotFiniteError(f"{run.record.run}: {error}; {way}; try a lower --optim.lr")
+    elif is_full(error) and not isinstance(error, TrainError):
+        goes_on = f"goes on from step {good:,}" if good else "begins anew"
+        error = TrainError(
+            f"{run.folder}: no space left for metrics and logs; free some, and the same command {goes_on}"
+        )
+    with suppress(DataError, OSError):
+        run.observer.flush("failed", str(error))
+    return error

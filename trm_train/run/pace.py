@@ -1,0 +1,115 @@
+"""How fast a run goes: the time of every step, what of it was spent waiting for a batch, and when it has grown slow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+SLOW_SHARE = 0.5
+"""A stretch that is slower than this share of the ones before is said."""
+KNOWN_STRETCHES = 5
+"""So many stretches are needed to know how fast a run goes."""
+VAIN_STRETCHES = 3
+"""So many stretches below what the user asks for end a run."""
+
+
+class Pace:
+    """The clock of a run's steps.
+
+    The host is one step ahead of the device: a step's time is that between two steps whose metrics have arrived.
+
+    Args:
+        flops_at: Floating-point operations of a step, counted from 1; None where they are not known.
+        peak: What the devices can do at most (FLOP/s), None where it is not known.
+    """
+
+    def __init__(self, flops_at: Callable[[int], float | None], peak: float | None) -> None:
+        self._flops_at, self._peak = flops_at, peak
+        self._marked = time.perf_counter()
+        self._aside = self._waited = 0.0
+        self._sums = {"step_s": 0.0, "data_wait_s": 0.0, "model_flops": 0.0}
+        self._steps = 0
+
+    def begin(self) -> None:
+        """The first step is about to be taken."""
+        self._marked = time.perf_counter()
+
+    @contextmanager
+    def waiting(self) -> Generator[None, None, None]:
+        """What goes on inside is waiting for a batch."""
+        begun = time.perf_counter()
+        yield
+        self._waited += time.perf_counter() - begun
+
+    @contextmanager
+    def aside(self) -> Generator[None, None, None]:
+        """What goes on inside is no part of any step: validation, a checkpoint."""
+        begun = time.perf_counter()
+        yield
+        self._aside += time.perf_counter() - begun
+
+    def step(self, step: int) -> dict[str, Any]:
+        """A step is done; returns its columns of the metric table."""
+        now = time.perf_counter()
+        taken = max(now - self._marked - self._aside, 0.0)
+        columns = {
+            "step_s": taken,
+            "data_wait_s": self._waited,
+            "model_flops": self._flops_at(step),
+            "peak_flops_per_s": self._peak,
+        }
+        self._marked, self._aside, self._waited = now, 0.0, 0.0
+        for name in self._sums:
+            self._sums[name] += columns[name] or 0.0
+        self._steps += 1
+        return columns
+
+    def window(self, slots: int) -> dict[str, float]:
+        """Rates over the steps since the last window, of so many slots each; what is not known is left out."""
+        seconds = max(self._sums["step_s"], 1e-9)
+        rates = {
+            "step_s": seconds / max(self._steps, 1),
+            "examples_per_s": self._steps * slots / seconds,
+            "data_wait": self._sums["data_wait_s"] / seconds,
+        }
+        if self._peak and self._sums["model_flops"]:
+            rates["mfu"] = self._sums["model_flops"] / seconds / self._peak
+        self._sums, self._steps = dict.fromkeys(self._sums, 0.0), 0
+        return rates
+
+
+class SlowAlert:
+    """Says when a run has grown slow, once until it is fast again.
+
+    Args:
+        wanted: Examples per second that the user asks for; 0 asks for none.
+    """
+
+    def __init__(self, wanted: float = 0.0) -> None:
+        self._wanted = wanted
+        self._speeds: list[float] = []
+        self._said = False
+        self._below = 0
+
+    def stretch(self, speed: float) -> str | None:
+        """A stretch of about a minute has gone so fast (examples/s); what a person should know, if anything."""
+        before = median(self._speeds) if len(self._speeds) >= KNOWN_STRETCHES else None
+        slow = before is not None and speed < SLOW_SHARE * before
+        self._below = self._below + 1 if speed < self._wanted else 0
+        if not slow:
+            self._speeds = [*self._speeds[-99:], speed]
+        said, self._said = self._said, slow
+        if slow and not said:
+            return (
+                f"slow: {speed:,.1f} examples/s, less than half of the {before:,.1f} before; "
+                "see what else runs on this machine, or whether data come slowly"
+            )
+        return None
+
+    @property
+    def in_vain(self) -> bool:
+        """Whether it has long been slower than the user asks for."""
+        return self._below >= VAIN_STRETCHES
