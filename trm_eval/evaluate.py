@@ -22,8 +22,8 @@ from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import replace_table, table_folder
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
-from trm_train.run.observe import written_steps
 from trm_train.run.record import RunRecord, read_record
+from trm_train.run.status import written_steps
 from trm_train.step.compile import use_compilation_cache
 
 

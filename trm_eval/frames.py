@@ -10,8 +10,8 @@ from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF, part_files
-from trm_train.run.observe import written_steps
 from trm_train.run.record import find_run, read_record
+from trm_train.run.status import written_steps
 
 EVALS_OF = "SELECT experiment, parts, part_digests FROM evals WHERE run = ? ORDER BY created_at"
 

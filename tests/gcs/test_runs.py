@@ -30,9 +30,9 @@ from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.errors import ConfigError
-from trm_train.run.observe import read_status
 from trm_train.run.record import find_run, list_runs, run_folder
 from trm_train.run.start import TrainResult
+from trm_train.run.status import read_status
 from trm_train.run.sync import sync_runs
 
 Machine = Callable[[str], Layout]

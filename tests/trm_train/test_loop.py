@@ -26,9 +26,9 @@ from trm_train.experiments.registry import Experiment
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import CLOCKED, read_metrics
 from trm_train.run.loop import train
-from trm_train.run.observe import read_status
 from trm_train.run.record import list_runs, read_record
 from trm_train.run.start import TrainResult
+from trm_train.run.status import read_status
 from trm_train.state import init_state
 
 TINY = RunConfig(

@@ -14,8 +14,8 @@ from trm_data.storage.store import Folder
 from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import config_to_json
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
-from trm_train.run.observe import read_status, written_steps
 from trm_train.run.record import RunRecord, read_records
+from trm_train.run.status import read_status, written_steps
 
 
 def run_row(record: RunRecord) -> dict[str, Any]:

@@ -19,18 +19,19 @@ import socket
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 from trm_data.command import Exit
-from trm_data.storage.atomic import json_bytes, parse_json, with_digest
+from trm_data.storage.atomic import json_bytes, with_digest
 from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
 from trm_train.mesh.devices import held_bytes
 from trm_train.metrics.table import MetricTable
 from trm_train.run.pace import Pace, SlowAlert
 from trm_train.run.record import RunRecord
+from trm_train.run.status import STATUS_FILE, State, Status, read_status
 from trm_train.run.tracking import Tracker
 from trm_train.run.watchdog import Watchdog
 from trm_train.step.compile import CompiledStep
@@ -42,45 +43,7 @@ VAIN_SKIPS = 20
 """So many steps of float16 that overflow in a row, at the smallest loss scale, end a run."""
 LAST_LOSSES = 8
 """So many losses are said with the one that is no number."""
-STATUS_FILE = "status.json"
 LOGS = "logs"
-
-State = Literal["running", "finished", "stopped", "failed"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Status:
-    """A run's `status.json`: how it goes, for whoever watches from elsewhere.
-
-    Attributes:
-        state: What it does; one that runs and whose heartbeat is old is dead.
-        step: Optimizer steps whose metrics are written.
-        total_steps: Steps planned.
-        examples_per_s: Slots per second between the last two heartbeats with steps between them.
-        loss: Mean cross-entropy over slots and cells of the last step (nats); None before the first.
-        heartbeat: When this was written (UTC).
-        seconds: Training time over all starts, compilation aside (s).
-        compile_s: Time to compile at this start (s).
-        host: Machine.
-        process: Its process.
-        started_at: When this start began (UTC).
-        reason: Why it failed.
-        exact_accuracy: Best of the validations so far (0 to 1); None before the first.
-    """
-
-    state: State
-    step: int
-    total_steps: int
-    examples_per_s: float
-    loss: float | None
-    heartbeat: str
-    seconds: float
-    compile_s: float
-    host: str
-    process: int
-    started_at: str
-    reason: str = ""
-    exact_accuracy: float | None = None
 
 
 class Console(Protocol):
@@ -187,7 +150,6 @@ class Observer:
         """
         self.watchdog.beat()
         values = {name: value.item() for name, value in metrics.items()}
-        self._watch_scale(step, values.get("loss_scale"), values.get("skipped", 0))
         slots = self._config.data.global_batch_size
         # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
         if step == 1:
@@ -195,12 +157,15 @@ class Observer:
         rows_loaded = self._table.rows_loaded
         row = {"step": step, "split": "train", "rows_loaded": rows_loaded, "global_batch_size": slots}
         row |= {"lr": float(self._rates[step - 1]), "seconds": self.seconds}
-        self._table.add(row | values | self.pace.step(step) | {"device_memory_bytes": self._memory})
+        paced = self.pace.step(step)
+        self._table.add(row | values | paced | {"device_memory_bytes": self._memory})
         self._table.rows_loaded += int(values["count"])
-        self._step, self._loss = step, values["lm_loss"] / slots
-        self._losses.append(self._loss)
+        loss = values["lm_loss"] / slots
+        self._step, self._loss = step, loss
+        self._losses.append(loss)
         if not math.isfinite(values["lm_loss"]):
             self._not_finite(f"the loss is {values['lm_loss']}")
+        self._watch_scale(step, values.get("loss_scale"), values.get("skipped", 0))
         for name, value in values.items():
             self._window[name] = self._window.get(name, 0.0) + value
         self._window_steps += 1
@@ -213,8 +178,8 @@ class Observer:
             self._ended()
             self._flush_after = min(2 * self._flush_after, FLUSH_S)
             self._writing = self._writer.submit(self._prepared("running"))
-            if text := self._slow.stretch(self._speed):
-                self._alert("slow", f"step {step:>6,}  {text}")
+        if text := self._slow.step(slots, paced["step_s"]):
+            self._alert("slow", f"step {step:>6,}  {text}")
 
     @property
     def too_slow(self) -> bool:
@@ -367,47 +332,6 @@ class Observer:
 
     def _note(self, lines: list[str]) -> None:
         self._log.extend(f"{_now()} {line}\n" for line in lines)  # the watchdog's thread notes too
-
-
-def read_status(folder: Folder) -> Status | None:
-    """The status of a run; None where there is none, or none that was written so and that this version can read."""
-    content = folder.read(STATUS_FILE)
-    if content is None:
-        return None
-    try:
-        value = parse_json(content)
-        if "digest" in value and with_digest(value) != value:
-            return None
-        value.pop("digest", None)
-        status = Status(**value)
-        if datetime.fromisoformat(status.heartbeat).tzinfo is None:
-            return None
-    except (ValueError, TypeError, AttributeError):
-        return None
-    return status if _is_plain(status) else None
-
-
-def written_steps(folder: Folder) -> int:
-    """The step up to which a run that has ended says that its metrics are written; 0 where it may be going on."""
-    status = read_status(folder)
-    return status.step if status is not None and status.state != "running" else 0
-
-
-def _is_plain(status: Status) -> bool:
-    """Whether every value is of the kind that a table takes."""
-    whole = (status.step, status.total_steps, status.process)
-    numbers = (
-        status.examples_per_s,
-        status.seconds,
-        status.compile_s,
-        0.0 if status.loss is None else status.loss,
-        0.0 if status.exact_accuracy is None else status.exact_accuracy,
-    )
-    return (
-        status.state in get_args(State)
-        and all(type(value) is int for value in whole)
-        and all(type(value) in (int, float) for value in numbers)
-    )
 
 
 def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:

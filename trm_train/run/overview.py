@@ -13,8 +13,8 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import load_experiments
-from trm_train.run.observe import Status, read_status
 from trm_train.run.record import RunRecord, read_records, setting_of
+from trm_train.run.status import Status, read_status
 
 STALLED_S = 300.0
 """A run that says that it runs, and has not said so for so long, stands still or is dead."""

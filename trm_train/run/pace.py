@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
+STRETCH_S = 60.0
+"""Speeds are compared over so much training at least."""
 SLOW_SHARE = 0.5
 """A stretch that is slower than this share of the ones before is said."""
 KNOWN_STRETCHES = 5
@@ -93,9 +95,19 @@ class SlowAlert:
         self._speeds: list[float] = []
         self._said = False
         self._below = 0
+        self._examples, self._seconds = 0, 0.0
 
-    def stretch(self, speed: float) -> str | None:
-        """A stretch of about a minute has gone so fast (examples/s); what a person should know, if anything."""
+    def step(self, examples: int, seconds: float) -> str | None:
+        """A step of so many examples is done; returns what a person should know, if anything."""
+        self._examples += examples
+        self._seconds += seconds
+        if self._seconds < STRETCH_S:
+            return None
+        speed = self._examples / self._seconds
+        self._examples, self._seconds = 0, 0.0
+        return self._stretch(speed)
+
+    def _stretch(self, speed: float) -> str | None:
         before = median(self._speeds) if len(self._speeds) >= KNOWN_STRETCHES else None
         slow = before is not None and speed < SLOW_SHARE * before
         self._below = self._below + 1 if speed < self._wanted else 0

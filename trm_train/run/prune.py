@@ -12,9 +12,9 @@ from trm_train.checkpoint.manager import COMMITTED, weights_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import read_metrics
-from trm_train.run.observe import read_status, written_steps
 from trm_train.run.record import CONFIG_FILE
 from trm_train.run.resume import remove_parts
+from trm_train.run.status import read_status, written_steps
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
 """Of a run, and of the folders that it lies in."""

@@ -11,8 +11,9 @@ from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, weights_steps
 from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
-from trm_train.run.observe import LOGS, STATUS_FILE, read_status
+from trm_train.run.observe import LOGS
 from trm_train.run.record import RunRecord, find_record
+from trm_train.run.status import STATUS_FILE, read_status
 from trm_train.run.tracking import ID_FILE
 from trm_train.state import TrainState
 

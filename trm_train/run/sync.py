@@ -23,8 +23,8 @@ from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS
 from trm_train.metrics.table import missing_steps, part_names
-from trm_train.run.observe import STATUS_FILE, written_steps
 from trm_train.run.record import CONFIG_FILE, find_record, find_run, list_runs, read_record
+from trm_train.run.status import STATUS_FILE, written_steps
 
 LAST = (rf"{CHECKPOINTS}/.*{COMMITTED}", r"status\.json", CONFIG_FILE.replace(".", r"\."))
 

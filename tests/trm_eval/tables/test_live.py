@@ -12,8 +12,8 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.tables.live import live_parts, live_runs
 from trm_eval.tables.query import query_results
-from trm_train.run.observe import STATUS_FILE, read_status
 from trm_train.run.record import CONFIG_FILE
+from trm_train.run.status import STATUS_FILE, read_status
 from trm_train.run.sync import sync_runs
 
 

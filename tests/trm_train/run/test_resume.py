@@ -10,9 +10,9 @@ from tests.trm_train.test_loop import final_state, run
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_train.checkpoint.manager import COPYING, saved_steps
-from trm_train.run.observe import STATUS_FILE, read_status
 from trm_train.run.resume import FORGETTING
 from trm_train.run.start import TrainResult
+from trm_train.run.status import STATUS_FILE, read_status
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,90 @@
+"""A run's `status.json`: how it goes, for whoever watches from elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from trm_data.storage.atomic import parse_json, with_digest
+from trm_data.storage.store import Folder
+
+STATUS_FILE = "status.json"
+
+State = Literal["running", "finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """A run's `status.json`: how it goes, for whoever watches from elsewhere.
+
+    Attributes:
+        state: What it does; one that runs and whose heartbeat is old is dead.
+        step: Optimizer steps whose metrics are written.
+        total_steps: Steps planned.
+        examples_per_s: Slots per second between the last two heartbeats with steps between them.
+        loss: Mean cross-entropy over slots and cells of the last step (nats); None before the first.
+        heartbeat: When this was written (UTC).
+        seconds: Training time over all starts, compilation aside (s).
+        compile_s: Time to compile at this start (s).
+        host: Machine.
+        process: Its process.
+        started_at: When this start began (UTC).
+        reason: Why it failed.
+        exact_accuracy: Best of the validations so far (0 to 1); None before the first.
+    """
+
+    state: State
+    step: int
+    total_steps: int
+    examples_per_s: float
+    loss: float | None
+    heartbeat: str
+    seconds: float
+    compile_s: float
+    host: str
+    process: int
+    started_at: str
+    reason: str = ""
+    exact_accuracy: float | None = None
+
+
+def read_status(folder: Folder) -> Status | None:
+    """The status of a run; None where there is none, or none that was written so and that this version can read."""
+    content = folder.read(STATUS_FILE)
+    if content is None:
+        return None
+    try:
+        value = parse_json(content)
+        if "digest" in value and with_digest(value) != value:
+            return None
+        value.pop("digest", None)
+        status = Status(**value)
+        if datetime.fromisoformat(status.heartbeat).tzinfo is None:
+            return None
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return status if _is_plain(status) else None
+
+
+def written_steps(folder: Folder) -> int:
+    """The step up to which a run that has ended says that its metrics are written; 0 where it may be going on."""
+    status = read_status(folder)
+    return status.step if status is not None and status.state != "running" else 0
+
+
+def _is_plain(status: Status) -> bool:
+    """Whether every value is of the kind that a table takes."""
+    whole = (status.step, status.total_steps, status.process)
+    numbers = (
+        status.examples_per_s,
+        status.seconds,
+        status.compile_s,
+        0.0 if status.loss is None else status.loss,
+        0.0 if status.exact_accuracy is None else status.exact_accuracy,
+    )
+    return (
+        status.state in get_args(State)
+        and all(type(value) is int for value in whole)
+        and all(type(value) in (int, float) for value in numbers)
+    )
