@@ -13,13 +13,14 @@ from tyro.conf import subcommand
 
 from trm_data.command import PARSING, answer_version, errors_end
 from trm_data.errors import DataError
-from trm_train.commands.batch import Batch
+from trm_train.commands.batch import Batch, patterns_first
 from trm_train.commands.doctor import Doctor
 from trm_train.commands.look import Describe, List
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.sync import Sync
 from trm_train.commands.tidy import Prune, Remove
+from trm_train.config.overrides import split_overrides
 from trm_train.errors import ConfigError, TrainError
 
 Command = (
@@ -46,7 +47,11 @@ def main(arguments: list[str] | None = None) -> None:
                     "name the experiment first: trm-train run EXPERIMENT [options] (trm-train list)"
                 )
             sys.exit(run_experiment(given[1], given[2:]))
-        command, others = tyro.cli(
+        overrides: list[str] = []
+        if given[:1] == ["batch"]:
+            overrides, others = split_overrides(given[1:])
+            given = ["batch", *patterns_first(others)]
+        command, unknown = tyro.cli(
             Command,
             prog="trm-train",
             description="Train tiny recursive models.",
@@ -54,11 +59,12 @@ def main(arguments: list[str] | None = None) -> None:
             config=PARSING,
             return_unknown_args=True,
         )
-        if isinstance(command, Batch):
-            sys.exit(command.carry_out(others))
-        if others:
+        if unknown:
+            nor = ", nor of a configuration" if isinstance(command, Batch) else ""
             raise ConfigError(
-                f"{' '.join(others)}: no option of trm-train {given[0]} (trm-train {given[0]} --help)"
+                f"{' '.join(unknown)}: no option of trm-train {given[0]} (trm-train {given[0]} --help){nor}"
             )
+        if isinstance(command, Batch):
+            sys.exit(command.carry_out(overrides))
         assert not isinstance(command, Run)
         sys.exit(command.run())

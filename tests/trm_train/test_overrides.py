@@ -16,7 +16,7 @@ from trm_train.commands.run import RunOptions
 from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.model import ModelConfig
 from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
-from trm_train.config.overrides import choose_forms, spelled_values
+from trm_train.config.overrides import choose_forms, spelled_values, split_overrides
 from trm_train.config.run import (
     RunConfig,
     config_from_json,
@@ -54,6 +54,23 @@ OF_TODAY = [
     ("--seed", "3"),
     ("--execution.log-every", "5"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("given", "overrides", "others"),
+    [
+        (["a", "--optim.lr", "1e-3", "b"], ["--optim.lr", "1e-3"], ["a", "b"]),
+        (["--execution.rematerialise", "b"], ["--execution.rematerialise"], ["b"]),
+        (["--model.no-act-continue", "b"], ["--model.no-act-continue"], ["b"]),
+        (["--execution.no-rematerialise", "b"], ["--execution.no-rematerialise"], ["b"]),
+        (["--total-steps=9", "b", "--data", "generated"], ["--total-steps=9"], ["b", "--data", "generated"]),
+        (["--data.dataset", "x", "--model.mixer"], ["--data.dataset", "x", "--model.mixer"], []),
+    ],
+)
+def test_options_of_a_configuration_are_told_from_others(
+    given: list[str], overrides: list[str], others: list[str]
+) -> None:
+    assert split_overrides(given) == (overrides, others)
 
 
 def test_overrides_of_today_in_any_order() -> None:

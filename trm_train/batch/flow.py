@@ -20,6 +20,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, Literal, Protocol
 
 from trm_data.command import Exit
@@ -33,6 +34,10 @@ from trm_train.run.status import Status, read_status
 LOOK_S = 0.5
 END_S = 60.0
 """For a process to save a checkpoint, where the batch itself fails."""
+FULL = "no space left"
+"""Words of every error about a full disk."""
+LEAST_FREE = 100_000
+"""A disk with fewer bytes free is full."""
 TRAIN = "from trm_train.batch.devices import take_share; take_share(); from trm_train.cli import main; main()"
 TEST = "from trm_train.batch.devices import take_share; take_share(); from trm_eval.cli import main; main()"
 """Programs of the same installation; evaluation is named and never imported."""
@@ -150,12 +155,18 @@ def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: list[int]) -> bo
     going = [job for job in jobs if job.process is not None]
     _stop_if_asked(asked, going, screen)
     failed = any(job.state == "failed" for job in jobs)
+    full = any(is_full(job) for job in jobs)  # the others would fail by it too
     waiting = [job for job in jobs if job.state == "waiting"]
     free = set(range(len(how.shares))) - {job.share for job in going}
-    if waiting and free and not asked and (how.go_on or not failed):
+    if waiting and free and not asked and not full and (how.go_on or not failed):
         _begin(waiting[0], min(free), how, screen)
         return True
     return bool(going)
+
+
+def is_full(job: Job) -> bool:
+    """Whether it failed for want of disk space."""
+    return job.state == "failed" and FULL in job.reason.lower()
 
 
 def is_trained(job: Job) -> bool:
@@ -249,6 +260,8 @@ def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
 def _fail(job: Job, reason: str, screen: Screen) -> None:
     job.state, job.reason = "failed", reason
     screen.note(f"{job.planned.run}: failed: {reason}")
+    if is_full(job):
+        screen.note("no further run is begun; free some space, and the same command goes on")
 
 
 def _reason(job: Job, code: int) -> str:
@@ -266,6 +279,8 @@ def _reason(job: Job, code: int) -> str:
     ]
     if said and not any(line.startswith("Traceback") for line in lines):
         return said[-1].strip()
+    if not lines and disk_usage(job.log.parent).free < LEAST_FREE:
+        return f"exit code {code}; {job.log.parent}: {FULL} for its log"
     return f"{lines[-1].strip() if lines else f'exit code {code}'}; see {job.log}"
 
 

@@ -107,14 +107,16 @@ def summary_row(job: Job) -> dict[str, Any]:
     return row
 
 
-def write_summary(jobs: Sequence[Job], folder: Path) -> list[dict[str, Any]]:
-    """Write the rows of a batch, each file whole or not at all; returns them."""
-    rows = [summary_row(job) for job in jobs]
+def write_summary(rows: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Write the rows of a batch, each file whole or not at all.
+
+    Raises:
+        OSError: They cannot be written.
+    """
     table = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), table, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), table, compression="zstd")
     write_bytes(folder / PARQUET_FILE, table.getvalue())
-    write_json(folder / JSON_FILE, rows)
-    return rows
+    write_json(folder / JSON_FILE, list(rows))
 
 
 def read_summary(folder: Path) -> list[dict[str, Any]]:

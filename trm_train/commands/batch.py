@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,7 +21,7 @@ from trm_data.storage.store import Folder
 from trm_data.storage.turn import locked
 from trm_train.commands.common import DataOption, ScaleOption, duration, percent
 from trm_train.config.run import RunConfig
-from trm_train.errors import ConfigError
+from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import parse_setting
@@ -78,7 +78,7 @@ class Batch:
         from trm_train.batch.devices import shares
         from trm_train.batch.flow import How, carry_out, make_jobs
         from trm_train.batch.plan import missing_datasets, plan_batch
-        from trm_train.batch.summary import write_summary
+        from trm_train.batch.summary import summary_row, write_summary
 
         if not self.patterns:
             raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
@@ -112,15 +112,27 @@ class Batch:
         ):
             for name in missing:
                 build_missing(name, layout, self.root, quiet=self.json)
+            unwritten: OSError | None = None
             try:
                 with _screen(quiet=self.json) as screen:
                     signal_number = carry_out(jobs, how, screen)
             finally:
-                rows = write_summary(jobs, logs)
+                rows = [summary_row(job) for job in jobs]
+                try:
+                    write_summary(rows, logs)
+                except OSError as error:
+                    unwritten = error
         if self.json:
             print(json.dumps(rows, indent=1))
         else:
-            _print_summary(jobs, logs)
+            _print_summary(jobs, rows)
+        if unwritten is not None:
+            raise TrainError(
+                f"{logs}: the summary could not be written ({unwritten.strerror}); free some space, and the same "
+                "command goes on"
+            )
+        if not self.json:
+            print(f"summary: {logs / 'summary.json'}")
         if signal_number:
             return 128 + signal_number
         return Exit.DONE if all(job.state == "done" for job in jobs) else Exit.FOUND
@@ -136,6 +148,21 @@ class Batch:
         return folder
 
 
+def patterns_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the patterns before the options of `Batch`, among which they may stand."""
+    flags = {f"--{field.name.replace('_', '-')}" for field in fields(Batch) if field.default is False}
+    patterns, options = list[str](), list[str]()
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            patterns.append(word)
+            continue
+        options.append(word)
+        if word not in {*flags, "-h", "--help"} and "=" not in word:
+            options += [value for value in [next(words, None)] if value is not None]
+    return [*patterns, *options]
+
+
 def _seeds(text: str) -> list[int]:
     try:
         seeds = [int(part) for part in text.split(",")]
@@ -148,14 +175,6 @@ def _override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
     """Options of the configuration as a change of one."""
     from trm_train.commands.run import parse_config
 
-    for word in overrides:
-        name = word.partition("=")[0]
-        if name.startswith("--") and not name.startswith(
-            ("--data.", "--model.", "--optim.", "--execution.", "--total-steps")
-        ):
-            raise ConfigError(
-                f"{name}: no option of trm-train batch (trm-train batch --help), nor of a configuration"
-            )
     return lambda config: parse_config(config, list(overrides)) if overrides else config
 
 
@@ -209,11 +228,9 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool) -
     print(f"training, computed: {shown} (docs/experiments/README.md says what is assumed)")
 
 
-def _print_summary(jobs: Sequence[Job], logs: Path) -> None:
+def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]]) -> None:
     from trm_data.show.render import print_table
-    from trm_train.batch.summary import summary_row
 
-    rows = [summary_row(job) for job in jobs]
     print_table(
         ["run", "varies", "state", "steps", "train", "exact", "95%", "of"],
         [
@@ -240,7 +257,6 @@ def _print_summary(jobs: Sequence[Job], logs: Path) -> None:
     for job in jobs:
         if job.state == "failed":
             print(f"{job.planned.run}: {job.reason} (log: {job.log})")
-    print(f"summary: {logs / 'summary.json'}")
 
 
 class _Lines:

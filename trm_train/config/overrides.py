@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import tyro
 
+from trm_train.config.execution import ExecutionConfig
 from trm_train.config.run import ALTERNATIVES, RunConfig
 from trm_train.config.scheduled import PARSERS, Spelled
 from trm_train.errors import ConfigError
@@ -84,6 +86,44 @@ def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str
             rest.append(word)
         position += 1
     return value, rest
+
+
+def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of a configuration with their values, and the other arguments, in the order of each.
+
+    A flag (`--execution.rematerialise`) has no value, every other option has one.
+    """
+    overrides, rest = list[str](), list[str]()
+    words = iter(arguments)
+    for word in words:
+        option, equals, _ = word.partition("=")
+        if not option.startswith(_CONFIGURATION):
+            rest.append(word)
+            continue
+        overrides.append(word)
+        if not equals and not _is_flag(option):
+            overrides += [value for value in [next(words, None)] if value is not None]
+    return overrides, rest
+
+
+_CONFIGURATION = ("--data.", "--model.", "--optim.", "--execution.", "--total-steps", "--total_steps")
+
+
+def _is_flag(option: str) -> bool:
+    name = option.rpartition(".")[2].replace("-", "_")
+    return bool({name, name.removeprefix("no_")} & _flags())
+
+
+@cache
+def _flags() -> frozenset[str]:
+    """Names of the fields of every form that are true or false."""
+    forms = [form for alternatives in ALTERNATIVES for form in alternatives.forms.values()]
+    return frozenset(
+        field.name
+        for form in (*forms, ExecutionConfig)
+        for field in dataclasses.fields(form)
+        if field.type in (bool, "bool")
+    )
 
 
 def _refuse_other_forms(

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trm_eval
+from trm_data.command import Exit
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
@@ -160,7 +161,7 @@ def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> No
         (["exp01a", "--seeds", "a"], "--seeds: whole numbers between commas, got 'a'"),
         (["exp01a", "--jobs", "99"], "at most one run on each"),
         (["exp01a", "--optim.warp", "9"], "--optim.warp"),
-        (["exp01a", "--warp", "9"], "--warp: no option of trm-train batch"),
+        (["exp01a", "--warp", "9"], "--warp 9: no option of trm-train batch"),
         (["trm_maze"], "trm_maze: does not run at --scale tiny --data generated, but at --scale full"),
     ],
 )
@@ -173,6 +174,29 @@ def test_bad_input_is_said_at_once(
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "datasets").exists()
+
+
+SMALL_DISK = 'mount -t tmpfs -o size=8m tmpfs "$0" && cp -r "$0"/../root/datasets "$0" && exec "$@"'
+"""Runs a command in a world of its own, in which a folder is a small disk."""
+
+
+def test_a_full_disk_ends_a_batch_with_what_to_do(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "root").symlink_to(root)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    apart = ["unshare", "-m", "sh", "-c", SMALL_DISK, str(disk)]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a small disk (unshare -m)")
+    command = [BIN / "trm-train", "batch", "exp09a", "exp01f", "--scale", "tiny", "--root", str(disk), *SMALL]
+    command += ["--total-steps", "2000", "--execution.checkpoint-every", "5", "--continue-on-failure"]
+    command += ["--log-dir", str(tmp_path / "logs")]
+    ended = subprocess.run([*apart, *command], capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == Exit.FOUND, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "no further run is begun; free some space, and the same command goes on" in ended.stderr
+    rows = json.loads((tmp_path / "logs" / "summary.json").read_text())
+    assert [row["state"] for row in rows] == ["failed", "waiting"]
+    assert "no space left" in rows[0]["reason"]
 
 
 def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, list[dict], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from trm_data.storage.root import resolve_root
 from trm_train.batch import devices
 from trm_train.batch.devices import shares
 from trm_train.batch.plan import missing_datasets, plan_batch
+from trm_train.cli import main
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
@@ -87,3 +89,26 @@ def test_jobs_share_accelerators(machine: Path, monkeypatch: pytest.MonkeyPatch)
     assert shares(2) == [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]
     with pytest.raises(ConfigError, match="--jobs 3: there are 2 GPUs"):
         shares(3)
+
+
+def test_patterns_and_options_stand_in_any_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "batch",
+        "exp10c",
+        "--scale",
+        "tiny",
+        "--execution.rematerialise",
+        "exp10a",
+        "--json",
+        "--dry-run",
+    ]
+    with pytest.raises(SystemExit, match="0"):
+        main([*command, "--seeds", "0,1", "exp01a", "--root", str(tmp_path), "--optim.lr", "1e-3", "exp01b"])
+    found = json.loads(capsys.readouterr().out)
+    assert sorted({name for run in found for name in run["names"]}) == [
+        "exp01a",
+        "exp01b",
+        "exp10a",
+        "exp10c",
+    ]
+    assert len(found) == 8
