@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trm_data.errors import DatasetNotFoundError
@@ -15,6 +15,7 @@ from trm_train.errors import ConfigError
 from trm_train.experiments.cost import Cost, cost_of
 from trm_train.experiments.dataset import is_named, plan_dataset
 from trm_train.experiments.registry import Experiment, find_run_of
+from trm_train.experiments.sources import with_puzzles_at_hand
 from trm_train.run.record import run_folder, run_name
 
 
@@ -49,6 +50,7 @@ def plan_batch(
     seeds: Sequence[int],
     layout: Layout,
     change: Callable[[RunConfig], RunConfig] = lambda config: config,
+    sources: Mapping[str, str] | None = None,
 ) -> list[PlannedRun]:
     """The runs of some experiments, in their order, seed by seed.
 
@@ -57,6 +59,7 @@ def plan_batch(
         seeds: Seeds of each.
         layout: The root.
         change: Overrides, the same for all.
+        sources: Where the puzzles of a kind come from, if not from where their dataset says.
 
     Raises:
         ConfigError: A configuration cannot be; the message names the experiment.
@@ -67,7 +70,7 @@ def plan_batch(
             names.setdefault((item.alias_of() or item.name, seed), []).append(item.name)
     setting = {item.alias_of() or item.name: item.setting() for item in items}
     return [
-        _planned(find_run_of(asked[0], setting[name]), seed, tuple(asked), layout, change)
+        _planned(find_run_of(asked[0], setting[name]), seed, tuple(asked), layout, change, sources or {})
         for (name, seed), asked in names.items()
     ]
 
@@ -78,8 +81,10 @@ def _planned(
     names: tuple[str, ...],
     layout: Layout,
     change: Callable[[RunConfig], RunConfig],
+    sources: Mapping[str, str],
 ) -> PlannedRun:
     config = change(dataclasses.replace(item.make(), seed=seed))
+    config, _ = with_puzzles_at_hand(config, sources, layout)
     try:
         check_config(config)
     except ConfigError as error:

@@ -19,12 +19,13 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_data.storage.turn import locked
-from trm_train.commands.common import DataOption, ScaleOption, duration, percent
+from trm_train.commands.common import DataOption, ScaleOption, SourceOption, duration, percent
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import parse_setting
+from trm_train.experiments.sources import parse_source_of
 
 if TYPE_CHECKING:
     from trm_train.batch.flow import Job
@@ -58,6 +59,7 @@ class Batch:
     """Begin further runs after one has failed; the exit code says 1 all the same."""
     dry_run: bool = False
     """Say what would be done: runs, steps, data, cost."""
+    source: SourceOption = None
     no_build: bool = False
     """Build no dataset; where one is missing, end with the commands that build them."""
     limit: int = 0
@@ -86,7 +88,8 @@ class Batch:
             raise ConfigError(f"--jobs at least 1, got {self.jobs}; --limit at least 0, got {self.limit}")
         layout = resolve_root(self.root)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
-        runs = plan_batch(items, _seeds(self.seeds), layout, _override(overrides))
+        sources = parse_source_of(self.source)
+        runs = plan_batch(items, _seeds(self.seeds), layout, _override(overrides), sources)
         each = shares(self.jobs)
         jobs = make_jobs(runs, layout, self.limit)
         missing = missing_datasets([job.planned for job in jobs if job.state != "done"], layout)
@@ -99,7 +102,7 @@ class Batch:
         logs = self._logs(runs, layout)
         how = How(
             layout=layout,
-            overrides=overrides,
+            overrides=[*overrides, *(["--source", self.source] if self.source else [])],
             shares=each,
             logs=logs,
             tracking=self.tracking,
@@ -111,7 +114,7 @@ class Batch:
             here, f"{logs}: another batch writes its logs there; wait for it, or choose another --log-dir"
         ):
             for name in missing:
-                build_missing(name, layout, self.root, quiet=self.json)
+                build_missing(name, layout, self.root, sources=sources, quiet=self.json)
             unwritten: OSError | None = None
             try:
                 with _screen(quiet=self.json) as screen:

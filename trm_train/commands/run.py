@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Root
 from trm_data.storage.root import Layout, resolve_root
+from trm_train.commands.common import SourceOption
 from trm_train.config.effect import without_effect
 from trm_train.config.overrides import choose_forms, spelled_values, take_option
 from trm_train.config.run import (
@@ -24,6 +25,7 @@ from trm_train.config.run import (
 from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.setting import Puzzles, Scale, parse_setting
+from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
     from trm_train.run.start import TrainResult
@@ -55,6 +57,7 @@ class RunOptions:
     """full: the study as published; laptop: 9x9 grids and a quarter of the width; tiny: 6x6 grids, minutes."""
     data: Puzzles = "published"
     """Whose puzzles: published (to be downloaded), or generated as hard as Sudoku-Extreme, or at random."""
+    source: SourceOption = None
     root: Root = None
     dry_run: bool = False
     """Say what would run (configuration, parameters, steps, batch, memory); take no step, need no dataset."""
@@ -95,12 +98,16 @@ def run_experiment(name: str, overrides: list[str]) -> int:
             default=RunOptions(config=config, scale=item.setting().scale, data=item.setting().data),
             config=(tyro.conf.FlagCreatePairsOff,),
         )
+    layout, sources = resolve_root(options.root), parse_source_of(options.source)
+    chosen, said = with_puzzles_at_hand(options.config, sources, layout)
+    if said is not None:
+        options = replace(options, config=chosen)
+        print(f"trm-train: note: {name}: {said}", file=sys.stderr)
     check_config(options.config)
     for line in without_effect(options.config, item.make()):
         print(f"trm-train: warning: {line}", file=sys.stderr)
     if options.extend is not None:
         check_extension(options.config, options.extend)
-    layout = resolve_root(options.root)
     archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from trm_train.run.loop import train
@@ -109,7 +116,8 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     if options.dry_run:
         return _dry_run(item, options, layout)
     if options.build:
-        build_missing(options.config.data.only_dataset(), layout, options.root, quiet=options.json)
+        dataset = options.config.data.only_dataset()
+        build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
     check_dataset_is_built(options.config, layout)
     from trm_train.console import RunConsole
 

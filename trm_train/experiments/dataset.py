@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from trm_data.errors import DatasetNotFoundError, SpecError
+from trm_data.errors import DataError, DatasetNotFoundError, SpecError
 from trm_data.named import named_dataset
 from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec
@@ -76,13 +77,29 @@ def is_named(name: str) -> bool:
     return True
 
 
-def build_missing(name: str, layout: Layout, root: str | None, *, quiet: bool) -> None:
+def is_built(name: str, layout: Layout) -> bool:
+    """Whether a dataset is there; one that is damaged is."""
+    from trm_data.manifest import read_manifest
+
+    try:
+        read_manifest(layout, name)
+    except DatasetNotFoundError:
+        return False
+    except DataError:
+        return True
+    return True
+
+
+def build_missing(
+    name: str, layout: Layout, root: str | None, *, sources: Mapping[str, str], quiet: bool
+) -> None:
     """Build a dataset by its name, as `trm-data build NAME` does, unless it is there.
 
     Args:
         name: Of the dataset.
         layout: The root.
         root: The root as the user gave it.
+        sources: Where the puzzles of a kind come from, if not from where the dataset says.
         quiet: Show no progress.
 
     Raises:
@@ -96,8 +113,9 @@ def build_missing(name: str, layout: Layout, root: str | None, *, quiet: bool) -
         read_manifest(layout, name)
         return
     except DatasetNotFoundError:
-        named_dataset(name)
+        source = sources.get(named_dataset(name).kind)
     arguments = ["build", name, *(["--quiet"] if quiet else []), *(["--root", root] if root else [])]
+    arguments += ["--source", source] if source else []
     with contextlib.redirect_stdout(sys.stderr):  # what the run prints is for whoever asked for the run
         try:
             main(arguments)

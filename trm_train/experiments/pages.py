@@ -18,6 +18,9 @@ VALIDATIONS = 10
 STUDY = ("exp", "contrib01", "contrib02")
 """How the groups of the 67 experiments begin."""
 
+EGRESS_USD = 0.12
+"""Price of a gigabyte that leaves a bucket for the internet, the first terabyte of a month. Source: Google's price list."""
+
 HEAD = "<!-- Written by `make pages` from the registry; a test fails where it is stale. -->\n"
 
 INTRODUCTION = """\
@@ -168,7 +171,8 @@ def _arithmetic_at(setting: Setting) -> list[str]:
         "",
         f"- training {training:.2e} FLOP, tests and validations {testing:.2e} FLOP: {hours}, compilation aside",
         f"- checkpoints {storage / 1e9:,.1f} GB (raw and averaged weights of every save, and a run's state to resume "
-        "from); as much leaves the bucket if all of it is copied home",
+        f"from); as much leaves the bucket if all of it is copied home, {storage / 1e9 * EGRESS_USD:,.2f} USD at an "
+        f"assumed {EGRESS_USD} USD/GB (Google's list price to the internet; within a region nothing)",
         "",
     ]
 

@@ -170,12 +170,12 @@ class _Step:
         self, state: TrainState, carry: Carry, grads: Any, row_grads: Array | None
     ) -> tuple[TrainState, Metrics]:
         """Both optimizers, then the average; with the norms of the gradient and of the change of the parameters."""
-        norms = {"grad_norm": optax.global_norm(grads), "update_norm": jnp.float32(0.0)}
+        norms = {"grad_norm": optax.tree.norm(grads), "update_norm": jnp.float32(0.0)}
         step, optim = state.step + 1, self.config.optim
         params, opt_state, ema, table = state.params, state.opt_state, state.ema, state.puzzle_table
         if not optim.freeze_weights:
             changes, opt_state = self.optimizer.update(grads, opt_state, params)
-            norms["update_norm"] = optax.global_norm(changes)
+            norms["update_norm"] = optax.tree.norm(changes)
             params = optax.apply_updates(params, changes)
             ema = update_ema(ema, params, optim.ema_rate)
         if table is not None and row_grads is not None:

