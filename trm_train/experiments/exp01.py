@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
 
@@ -17,6 +17,7 @@ STUDY = Study(
         judge_by="the widths' exact accuracies with their 95% intervals; the narrowest and the widest should be "
         "further apart than those",
     ),
+    quantity=Quantity("width", "features", lambda config: config.model.hidden_size),
 )
 
 for letter, width, heads in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.study import Study
 
 STUDY = Study(
@@ -15,6 +15,7 @@ STUDY = Study(
         judge_by="exact accuracy against L, and against FLOPs; L 2 and L 12 should be further apart than their 95% "
         "intervals",
     ),
+    quantity=Quantity("L cycles", "cycles", lambda config: config.model.l_cycles, log=False),
 )
 
 for number, cycles in enumerate((2, 4, 6, 8, 10, 12), start=1):

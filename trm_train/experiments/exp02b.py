@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.study import Study
 
 STUDY = Study(
@@ -14,6 +14,7 @@ STUDY = Study(
         expected="H 1 clearly worse (a gradient without recursion before it), little beyond 3",
         judge_by="exact accuracy against H, and against FLOPs",
     ),
+    quantity=Quantity("H cycles", "cycles", lambda config: config.model.h_cycles, log=False),
 )
 
 for cycles in (1, 2, 3, 4, 5):

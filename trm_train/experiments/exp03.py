@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.study import Study
 
 STUDY = Study(
@@ -14,6 +14,7 @@ STUDY = Study(
         expected="two layers best or nearly so; six layers overfit (the paper: 79.5% with four layers, 87.4% with two)",
         judge_by="exact accuracy against layers, at nearly equal FLOPs",
     ),
+    quantity=Quantity("layers", "layers", lambda config: config.model.num_layers, log=False),
 )
 
 for letter, layers, cycles in (("a", 1, 12), ("b", 2, 6), ("c", 3, 4), ("d", 4, 3), ("e", 6, 2)):

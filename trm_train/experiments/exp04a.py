@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import sudoku
 from trm_train.experiments.study import Study, puzzles, puzzles_of
 
@@ -16,6 +16,7 @@ STUDY = Study(
         expected="steep up to 1,000, then slower",
         judge_by="exact accuracy against puzzles; 100 and 5,000 should be further apart than their 95% intervals",
     ),
+    quantity=Quantity("training puzzles", "puzzles", puzzles_of),
 )
 
 for size in (100, 250, 500, 1_000, 2_000, 5_000):

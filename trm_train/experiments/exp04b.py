@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import sudoku
 from trm_train.experiments.study import Study, augmentations_of, puzzles
 
@@ -15,6 +15,7 @@ STUDY = Study(
         expected="10 clearly worse, from some hundreds on no difference",
         judge_by="exact accuracy against augmentations",
     ),
+    quantity=Quantity("augmentations of a puzzle", "augmentations", augmentations_of),
 )
 
 for aug in (10, 100, 500, 1_000, 2_000):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
 
@@ -15,6 +15,7 @@ STUDY = Study(
         expected="few steps clearly worse; more than 16 cost evaluation time and help little",
         judge_by="exact accuracy against steps; the ends should be further apart than their 95% intervals",
     ),
+    quantity=Quantity("supervision steps", "steps", lambda config: config.model.halt_max_steps),
 )
 
 for letter, steps in zip("abcdef", (4, 8, 12, 16, 24, 32), strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 from trm_train.config.run import RunConfig
 from trm_train.experiments.baseline import BATCH
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import Setting
 from trm_train.experiments.study import Study, tidy
 
@@ -22,6 +22,7 @@ STUDY = Study(
         expected="the same up to some 12,288, then less: too few optimizer steps",
         judge_by="exact accuracy against the batch, and wall-clock time on the pod",
     ),
+    quantity=Quantity("global batch", "slots", lambda config: config.data.global_batch_size),
 )
 
 PIECES = {24_576: 2, 49_152: 4}

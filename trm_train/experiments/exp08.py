@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import By
-from trm_train.experiments.study import Study
+from trm_train.experiments.study import Study, tidy
 
 STUDY = Study(
     name="exp08",
@@ -15,6 +15,7 @@ STUDY = Study(
         expected="without averaging clearly worse (the paper: 79.9% against 87.4%), 0.999 best",
         judge_by="exact accuracy against the steps averaged over, 1 / (1 - rate)",
     ),
+    quantity=Quantity("steps averaged over", "steps", lambda config: tidy(1 / (1 - config.optim.ema_rate))),
 )
 
 for letter, rate, laptop, tiny in (

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a group of experiments varies, where that is a number: the axis of its figures.
+
+    Attributes:
+        name: For people.
+        unit: Of the numbers.
+        of: The number of a configuration (`RunConfig`).
+        log: Whether the numbers are spread over orders of magnitude.
+    """
+
+    name: str
+    unit: str
+    of: Callable[[Any], float]
+    log: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

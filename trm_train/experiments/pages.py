@@ -19,7 +19,7 @@ STUDY = ("exp", "contrib01", "contrib02")
 """How the groups of the 67 experiments begin."""
 
 EGRESS_USD = 0.12
-"""Price of a gigabyte that leaves a bucket for the internet, the first terabyte of a month. Source: Google's price list."""
+"""Price of a gigabyte that leaves a bucket for the internet. Source: Google's price list, first terabyte of a month."""
 
 HEAD = "<!-- Written by `make pages` from the registry; a test fails where it is stale. -->\n"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import trm_train.experiments
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import SETTINGS, Scale, Setting
 
 
@@ -28,6 +28,7 @@ class Experiment:
         aliases: By scale or setting another experiment that it is meant to be equal to, and whose run it is.
         settings: Where it can run, the usual one first.
         own: What a configuration of it has of its own in what its group varies, for people.
+        quantity: What its group varies, where that is a number.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Experiment:
     aliases: Mapping[Scale | Setting, str] = field(default_factory=dict)
     settings: tuple[Setting, ...] = SETTINGS[:1]
     own: Callable[[RunConfig], str] = lambda _: ""
+    quantity: Quantity | None = None
 
     @property
     def summary(self) -> str:

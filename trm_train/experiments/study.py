@@ -9,7 +9,7 @@ from typing import Any
 
 from trm_train.config.run import RunConfig
 from trm_train.experiments.baseline import baseline
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, add_experiment
 from trm_train.experiments.setting import SCALES, SETTINGS, Scale, Setting, at
 
@@ -25,12 +25,14 @@ class Study:
         guide: What holds for all of them; `varies` says of what each has its own value.
         base: What they vary, at a setting.
         settings: Where they can run.
+        quantity: What they vary, where that is a number.
     """
 
     name: str
     guide: Guide
     base: Callable[[Setting], RunConfig] = baseline
     settings: tuple[Setting, ...] = SETTINGS
+    quantity: Quantity | None = None
 
     def add(
         self,
@@ -61,7 +63,9 @@ class Study:
         elif alias_of is not None:
             aliases |= alias_of
         own = what if callable(what) else lambda _: what
-        add_experiment(Experiment(name, self.name, configure, self.guide, aliases, self.settings, own))
+        add_experiment(
+            Experiment(name, self.name, configure, self.guide, aliases, self.settings, own, self.quantity)
+        )
 
 
 def override(config: RunConfig, fields: Mapping[str, Any], scale: Scale) -> RunConfig:
