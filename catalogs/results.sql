@@ -103,6 +103,57 @@ QUALIFY row_number() OVER (
     ORDER BY created_at DESC, evaluation
 ) = 1;
 
+-- 95% interval of a share (Wilson 1927); NULL of nothing.
+CREATE MACRO wilson_low(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN greatest(
+    (k / n + 1.920729440648 / n - 1.959964 * sqrt(k / n * (1 - k / n) / n + 0.960364720324 / n / n)) / (1 + 3.841458881296 / n), 0
+) END;
+CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(
+    (k / n + 1.920729440648 / n + 1.959964 * sqrt(k / n * (1 - k / n) / n + 0.960364720324 / n / n)) / (1 + 3.841458881296 / n), 1
+) END;
+
+-- Every named experiment at every scale and data; an alias has the identity of the run that it shares.
+CREATE VIEW experiments AS SELECT * FROM experiments_live;
+
+-- Every experiment with its runs, a row a seed, and the test of each: the last step, averaged weights, all rows, as
+-- many supervision steps as training gives at most. NULL where it is not run, or not tested.
+CREATE VIEW study AS
+SELECT
+    x.experiment,
+    x.experiment_group,
+    x.scale,
+    x.data,
+    x.alias_of,
+    x.varies,
+    x.quantity,
+    x.value,
+    x.unit,
+    r.run,
+    r.seed,
+    r.state,
+    r.total_steps,
+    r.global_batch_size,
+    r.train_seconds,
+    e.evaluation,
+    e.split_digest,
+    e.count,
+    e.exact_count,
+    e.exact_accuracy,
+    wilson_low(e.exact_count, e.count) AS exact_low,
+    wilson_high(e.exact_count, e.count) AS exact_high,
+    e.cell_accuracy,
+    e.q_halt_accuracy,
+    e.supervision_steps,
+    e.seconds AS test_seconds
+FROM experiments AS x
+LEFT JOIN runs AS r ON r.experiment = x.runs_of AND r.identity = x.identity
+LEFT JOIN evals AS e
+    ON e.run = r.run
+    AND e.step = r.total_steps
+    AND e.weights = 'ema'
+    AND e.split = 'test'
+    AND e.row_limit = 0
+    AND e.supervision_steps = x.supervision_steps;
+
 -- Only what a finished evaluation names: parts of a writer that died, or of an older division, do not show.
 CREATE VIEW all_predictions AS
 SELECT p.*

@@ -26,6 +26,7 @@ from trm_data.command import (
 from trm_data.errors import DataError
 from trm_data.show.render import print_result
 from trm_data.storage.root import resolve_root
+from trm_eval.commands.report import Report
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.errors import TrainError
@@ -68,7 +69,7 @@ class Run:
         from trm_data.show.progress import terminal_progress
         from trm_eval.evaluate import evaluate_run
         from trm_eval.identity import EvalRequest
-        from trm_eval.report import print_report
+        from trm_eval.report.evaluation import print_report
         from trm_train.run.record import find_run
 
         if self.limit < 0 or (self.steps is not None and self.steps < 1):
@@ -168,7 +169,7 @@ class Show:
 
     def command(self) -> int:
         """Draw them."""
-        from trm_eval.report import print_predicted
+        from trm_eval.report.evaluation import print_predicted
         from trm_eval.show import show_predictions
         from trm_train.run.record import find_run
 
@@ -230,6 +231,7 @@ Command = (
     | Annotated[Sql, subcommand("sql")]
     | Annotated[Queries, subcommand("queries")]
     | Annotated[Show, subcommand("show")]
+    | Annotated[Report, subcommand("report")]
     | Annotated[Sync, subcommand("sync")]
 )
 

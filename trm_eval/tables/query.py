@@ -25,8 +25,17 @@ from trm_data.errors import CorruptFileError, QueryError
 from trm_data.storage.digested import checked_files, one_of_each
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
+from trm_eval.tables.experiments import experiment_table
 from trm_eval.tables.live import live_parts, live_runs
-from trm_eval.tables.schema import LEGACY, PARTITIONING, RUN_STATUS, TABLES, VIEW_COMMENTS, comments
+from trm_eval.tables.schema import (
+    EXPERIMENTS,
+    LEGACY,
+    PARTITIONING,
+    RUN_STATUS,
+    TABLES,
+    VIEW_COMMENTS,
+    comments,
+)
 from trm_eval.tables.writer import part_names_of
 
 if TYPE_CHECKING:
@@ -45,6 +54,9 @@ WORDS = {"runs": "", "train_metrics": "train_metrics", "evals": "", "predictions
 
 SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_")
 """A query that has none of these words sees no comments, and need not wait for them: they take longer than all else."""
+
+SHOW_EXPERIMENTS = ("experiments", "study")
+"""A query that has none of these words needs no registry."""
 
 WHICH_EVALUATION = (
     "run",
@@ -152,6 +164,9 @@ def open_results(
         runs, folders, unread = live_runs(layout)
         problems += unread
         connection.register("runs_live", runs)
+        with_experiments = any(word in sql.lower() for word in SHOW_EXPERIMENTS)
+        experiments = experiment_table() if with_experiments else EXPERIMENTS.empty_table()
+        connection.register("experiments_live", experiments)
         opened, missing = _open_tables(layout, wanted, folders, again=again)
         for table, dataset in opened.items():
             connection.register(table, dataset)
@@ -168,11 +183,12 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     ).fetchall()
     texts = {(table, column): text for table, column, text in known if text}
     texts |= {(table, column): text for table in TABLES for column, text in comments(table).items()}
+    texts |= {("experiments", field.name): field.metadata[b"comment"].decode() for field in EXPERIMENTS}
     texts |= {("runs", field.name): field.metadata[b"comment"].decode() for field in RUN_STATUS}
     by_column = {
         column: text
         for (table, column), text in texts.items()
-        if table in ("puzzles", "evals", "predictions", "runs", "train_metrics")
+        if table in ("puzzles", "evals", "predictions", "experiments", "runs", "train_metrics")
     }
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"

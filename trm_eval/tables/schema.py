@@ -91,6 +91,29 @@ PREDICTIONS = _schema(
     ]
 )
 
+EXPERIMENTS = _schema(
+    [
+        ("experiment", pa.string(), "name of the experiment (trm-train list)"),
+        ("experiment_group", pa.string(), "file the experiment is written in"),
+        ("scale", pa.string(), "full, laptop or tiny"),
+        ("data", pa.string(), "whose puzzles: published, generated-extreme or generated"),
+        (
+            "alias_of",
+            pa.string(),
+            "experiment whose run it is at this scale and data; NULL where it has its own",
+        ),
+        ("runs_of", pa.string(), "experiment whose runs are its own: alias_of, or itself"),
+        ("identity", pa.string(), "sha256 over the configuration that changes the mathematics, hexadecimal"),
+        ("varies", pa.string(), "what it has of its own in what its group varies"),
+        ("quantity", pa.string(), "name of that, where it is a number"),
+        ("value", pa.float64(), "that number, in `unit`"),
+        ("unit", pa.string(), "unit of `value`"),
+        ("supervision_steps", pa.int32(), "supervision steps at most, in training and in its test (steps)"),
+        ("question", pa.string(), "what the experiment asks"),
+    ]
+)
+"""Columns of the view `experiments`, which comes from the registry."""
+
 RUN_STATUS = _schema(
     [
         ("state", pa.string(), "running, finished, stopped or failed, as the run said last"),
@@ -125,6 +148,9 @@ VIEW_COMMENTS = {
     "accuracy": "share of cells that are right, mean over count (0 to 1)",
     "exact_accuracy": "share of count with every cell right (0 to 1)",
     "q_halt_accuracy": "share of count whose halting logit fits their rightness (0 to 1)",
+    "exact_low": "lower end of the 95% interval of exact_accuracy (Wilson)",
+    "exact_high": "upper end of the 95% interval of exact_accuracy (Wilson)",
+    "test_seconds": "wall-clock time of the test, compilation included (s)",
     "cell_accuracy": "share of labelled cells that are right (0 to 1)",
     "mean_steps": "supervision steps spent, mean over count (steps)",
     "steps_std": "standard deviation of the supervision steps spent, over count (steps)",

@@ -199,17 +199,21 @@ def select_experiments(patterns: Sequence[str], setting: Setting | None = None) 
     there = load_experiments() if setting is None else experiments_at(setting)
     chosen: set[str] = set()
     for pattern in patterns or ["*"]:
-        exactly = {name for name, item in there.items() if pattern in (name, item.group)}
-        found = exactly or {
-            name for name in there if name.startswith(pattern) or fnmatch.fnmatchcase(name, pattern)
-        }
+        found = _matching(pattern, there)
         if not found:
-            elsewhere = find_experiment(pattern)
-            raise ConfigError(
-                f"{pattern}: does not run at {setting}, but at {'; '.join(map(str, elsewhere.settings))}"
-            )
+            everywhere = load_experiments()
+            elsewhere = _matching(pattern, everywhere) or {find_experiment(pattern).name}
+            can = dict.fromkeys(str(each) for name in elsewhere for each in everywhere[name].settings)
+            raise ConfigError(f"{pattern}: does not run at {setting}, but at {'; '.join(can)}")
         chosen |= found
     return [item.at(setting) for name, item in there.items() if name in chosen]
+
+
+def _matching(pattern: str, experiments: Mapping[str, Experiment]) -> set[str]:
+    exactly = {name for name, item in experiments.items() if pattern in (name, item.group)}
+    return exactly or {
+        name for name in experiments if name.startswith(pattern) or fnmatch.fnmatchcase(name, pattern)
+    }
 
 
 def groups_of(experiments: Iterable[Experiment]) -> dict[str, list[Experiment]]:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from trm_eval.report import SECTIONS, print_predicted, print_report
+from trm_eval.report.evaluation import SECTIONS, print_predicted, print_report
 from trm_eval.show import Predicted
 from trm_eval.tables.query import named_queries
 

@@ -1,0 +1,48 @@
+"""Statistics against numbers worked out elsewhere, and against what must hold of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from trm_eval.statistics import Paired, holm
+
+
+def test_mcnemar_is_exact() -> None:
+    assert Paired(100, 0, 0).p_value == 1.0
+    assert Paired(100, 0, 5).p_value == pytest.approx(2 / 2**5)
+    assert Paired(100, 3, 9).p_value == pytest.approx(2 * sum(stats.binom.pmf(k, 12, 0.5) for k in range(4)))
+
+
+def test_a_difference_of_pairs_and_its_interval() -> None:
+    """p1 - p2 of 40 and 10 flips among 200: 0.15, standard error sqrt(50 - 900 / 200) / 200."""
+    paired = Paired(200, 10, 40)
+    assert paired.difference == 0.15
+    half = 1.959964 * (50 - 900 / 200) ** 0.5 / 200
+    assert paired.interval == pytest.approx((0.15 - half, 0.15 + half))
+
+
+@given(st.integers(1, 500), st.data())
+def test_turning_a_pair_around_turns_its_sign(count: int, data: st.DataObject) -> None:
+    only_a = data.draw(st.integers(0, count))
+    only_b = data.draw(st.integers(0, count - only_a))
+    one, other = Paired(count, only_a, only_b), Paired(count, only_b, only_a)
+    assert one.difference == -other.difference
+    assert one.p_value == pytest.approx(other.p_value)
+    assert one.interval == pytest.approx(tuple(-end for end in reversed(other.interval)))
+    assert one.interval[0] <= one.difference <= one.interval[1]
+
+
+def test_holm_as_worked_out_by_hand() -> None:
+    assert holm([]) == []
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_holm_corrects_upwards_and_keeps_the_order(p_values: list[float]) -> None:
+    corrected = holm(p_values)
+    assert all(p <= c <= 1.0 for p, c in zip(p_values, corrected, strict=True))
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    assert [corrected[i] for i in order] == sorted(corrected)

@@ -1,0 +1,1 @@
+"""The commands of `trm-eval`, a file each."""

@@ -1,0 +1,77 @@
+"""`trm-eval report`: what came of experiments, as a page."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import arg
+
+from trm_data.command import Exit, Json, Root
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.commands.common import DataOption, Patterns, ScaleOption
+from trm_train.experiments.registry import select_experiments
+from trm_train.experiments.setting import SETTINGS, parse_setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Write what came of experiments: tables with intervals, figures, findings, and the SQL behind every number.
+
+    DIR gets index.html, which needs no network, report.md, and each figure and table as SVG and CSV; a name that ends
+    in .md gets Markdown alone, its figures beside it. Experiments without a tested run are named.
+
+    For example:
+
+      trm-eval report 'exp*' 'contrib0[12]*' --scale tiny --out report
+      trm-eval report exp04a --scale tiny --out exp04a.md
+    """
+
+    patterns: Patterns = ()
+    out: Annotated[str, arg(metavar="DIR")] = "report"
+    """Folder to write, or a file that ends in .md."""
+    scale: ScaleOption = None
+    data: DataOption = None
+    root: Root = None
+    json: Json = False
+
+    def command(self) -> int:
+        """Write it and say where."""
+        from trm_eval.report.page import study_page
+        from trm_eval.report.study import gather
+        from trm_eval.report.write import write_report
+
+        layout = resolve_root(self.root)
+        setting = parse_setting(self.scale, self.data) or SETTINGS[0]
+        groups = gather(layout, select_experiments(self.patterns, setting), setting)
+        runs = sorted({member.run for group in groups for member in group.members})
+        page = study_page(groups, setting, self._as_typed(), _versions(layout, runs))
+        paths = write_report(page, Path(self.out).expanduser())
+        if self.json:
+            print(json.dumps({"runs": runs, "files": [str(path) for path in paths]}, indent=1))
+        else:
+            print(f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it")
+        return Exit.DONE
+
+    def _as_typed(self) -> str:
+        words = ["trm-eval", "report", *self.patterns]
+        words += ["--scale", self.scale] if self.scale else []
+        words += ["--data", self.data] if self.data else []
+        return shlex.join([*words, "--out", self.out])
+
+
+def _versions(layout: Layout, runs: list[str]) -> str:
+    """Of what trained the runs, for people."""
+    from trm_eval.tables.query import query_results
+
+    rows = query_results(
+        layout, "SELECT DISTINCT versions FROM runs WHERE list_contains(?, run) ORDER BY versions", [runs]
+    ).rows
+    found: dict[str, set[str]] = {}
+    for (text,) in rows:
+        for name, version in json.loads(text).items():
+            found.setdefault(name, set()).add(version)
+    return ", ".join(f"{name} {' and '.join(sorted(versions))}" for name, versions in sorted(found.items()))

@@ -1,0 +1,1 @@
+"""What a person reads of results: `evaluation` of one evaluation, `study` of many runs."""

@@ -1,0 +1,106 @@
+"""Figures of a report, as SVG: accuracy against what varies, and learning curves. Colours are told apart by anyone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from trm_eval.report.study import Group, Member
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6b7280")
+"""Source: Okabe and Ito, Color Universal Design (2008); a grey beside them."""
+MARKERS = "osD^vPX"
+INK, GRID = "#1f2937", "#d1d5db"
+SIZE = (9.0, 3.4)
+"""Inches."""
+SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "trm",
+    "font.size": 9,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def group_figure(group: Group) -> bytes:
+    """Accuracies with their intervals beside the curves of the validations, as SVG."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(SETTINGS):
+        high = SIZE[1] if group.quantity else max(SIZE[1], 0.45 * len(group.members) + 1.2)
+        figure = Figure(figsize=(SIZE[0], high), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=[1.1, 1])
+        if group.quantity:
+            _against_quantity(left, group)
+        else:
+            _by_name(left, group.members)
+        _curves(right, group)
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None}, facecolor="white")
+    return out.getvalue()
+
+
+def _bars(members: Sequence[Member]) -> list[list[float]]:
+    """How far the intervals reach below and above (%)."""
+    below = [100 * max(member.exact_accuracy - member.exact_low, 0.0) for member in members]
+    above = [100 * max(member.exact_high - member.exact_accuracy, 0.0) for member in members]
+    return [below, above]
+
+
+def _against_quantity(axis: Any, group: Group) -> None:
+    members = [member for member in group.members if member.value is not None]
+    values = [member.value for member in members]
+    exact = [100 * member.exact_accuracy for member in members]
+    axis.errorbar(values, exact, yerr=_bars(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
+    means = {value: [e for v, e in zip(values, exact, strict=True) if v == value] for value in values}
+    axis.plot(list(means), [sum(found) / len(found) for found in means.values()], color=COLOURS[0], alpha=0.5)
+    if group.log:
+        axis.set_xscale("log", base=2)
+    ticks = list(means)
+    axis.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xlabel(group.quantity)
+    axis.set_ylabel("exact accuracy on the test split (%)")
+    axis.grid(color=GRID, linewidth=0.6)
+
+
+def _by_name(axis: Any, members: Sequence[Member]) -> None:
+    places = list(range(len(members)))[::-1]
+    exact = [100 * member.exact_accuracy for member in members]
+    axis.errorbar(exact, places, xerr=_bars(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
+    axis.set_yticks(places, [_short(member.varies or member.experiment) for member in members])
+    axis.set_ylim(-0.7, len(members) - 0.3)
+    axis.set_xlabel("exact accuracy on the test split (%)")
+    axis.grid(color=GRID, linewidth=0.6, axis="x")
+
+
+def _curves(axis: Any, group: Group) -> None:
+    runs = list(dict.fromkeys(member.run for member in group.members if member.run in group.curves))
+    names = {member.run: member.varies or member.experiment for member in group.members[::-1]}
+    for number, run in enumerate(runs):
+        steps, shares = group.curves[run]
+        axis.plot(
+            steps,
+            [100 * share for share in shares],
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=3.5,
+            linewidth=1.2,
+            label=_short(names[run]),
+        )
+    axis.set_xlabel("training step")
+    axis.set_ylabel("exact accuracy on the validation split (%)")
+    axis.grid(color=GRID, linewidth=0.6)
+    if runs:
+        axis.legend(fontsize=7, frameon=False)
+
+
+def _short(text: str, most: int = 30) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,38 @@
+"""A page as Markdown, with its figures and tables as files beside it."""
+
+from __future__ import annotations
+
+from trm_eval.report.page import Block, Bullets, Heading, Page, Picture, Query, Table, Text
+
+
+def to_markdown(page: Page, files: str) -> str:
+    """A page as Markdown.
+
+    Args:
+        page: What to write.
+        files: Folder of its figures and tables, as links name it; empty for the page's own.
+    """
+    at = f"{files}/" if files else ""
+    return "\n".join([f"# {page.title}", "", *(_block(block, at) for block in page.blocks)])
+
+
+def _block(block: Block, at: str) -> str:
+    match block:
+        case Heading():
+            return f"{'#' * block.level} {block.text}\n"
+        case Text():
+            return f"{block.text}\n"
+        case Bullets():
+            return "\n".join(f"- {line}" for line in block.lines) + "\n"
+        case Table():
+            lines = [block.columns, ["---"] * len(block.columns), *block.rows]
+            cells = "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+            return f"{cells}\n\n[{block.file}]({at}{block.file})\n"
+        case Picture():
+            return f"![{block.says}]({at}{block.file})\n"
+        case Query():
+            return f"{block.says[0].upper()}{block.says[1:]}:\n\n```sql\n{block.sql}\n```\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,232 @@
+"""A report as blocks, which `markdown` and `html` write: what was asked, what came out, and the SQL that says so."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trm_eval.report.figures import group_figure
+from trm_eval.report.study import CURVES_SQL, FLIPS_SQL, MEMBERS_SQL, Comparison, Group, Member
+from trm_train.experiments.setting import Setting
+
+SURE = 0.05
+"""Differences with a smaller p-value are called differences."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of the second or a lower level."""
+
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph of plain words."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of plain sentences."""
+
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, which is a file of its own too.
+
+    Attributes:
+        file: Name of its CSV file.
+        columns: Names.
+        rows: A word for each column.
+    """
+
+    file: str
+    columns: list[str]
+    rows: list[list[str]]
+
+    def csv(self) -> bytes:
+        """The table as CSV."""
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([self.columns, *self.rows])
+        return out.getvalue().encode()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure.
+
+    Attributes:
+        file: Name of its SVG file.
+        svg: Its content.
+        says: What it shows, for those who do not see it.
+    """
+
+    file: str
+    svg: bytes
+    says: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """SQL that figures come from.
+
+    Attributes:
+        says: What it gives.
+        sql: The query; parameters are `?`.
+    """
+
+    says: str
+    sql: str
+
+
+Block = Heading | Text | Bullets | Table | Picture | Query
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report.
+
+    Attributes:
+        title: Of the whole.
+        blocks: What it consists of, in order.
+    """
+
+    title: str
+    blocks: list[Block]
+
+
+def study_page(groups: Sequence[Group], setting: Setting, command: str, versions: str) -> Page:
+    """The report of groups of experiments.
+
+    Args:
+        groups: From `gather`.
+        setting: Scale and data.
+        command: What writes this report.
+        versions: Of what trained the runs.
+    """
+    runs = {member.run: member for group in groups for member in group.members}
+    tested = sorted({member.count for member in runs.values()})
+    missing = [name for group in groups for name in group.missing]
+    blocks: list[Block] = [
+        Text(
+            f"{len(runs)} runs, each tested with its averaged weights at its last step on "
+            f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
+            "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
+            "(Holm). "
+            f"Training took {sum(member.train_seconds for member in runs.values()) / 3600:.1f} h in all."
+        ),
+        Text(f"Written by `{command}` from the result tables of runs with {versions}."),
+    ]
+    if missing:
+        blocks.append(Text(f"Not tested yet: {', '.join(missing)}."))
+    blocks += [Heading("At a glance"), _overview(groups)]
+    for group in groups:
+        blocks += _group_blocks(group)
+    blocks += [
+        Heading("The SQL behind it"),
+        Query("tests with their intervals, for a scale, data and a list of experiments", MEMBERS_SQL),
+        Query("validations of a list of runs", CURVES_SQL),
+        Query("puzzles that only one of two evaluations solves", FLIPS_SQL),
+    ]
+    return Page(f"The study at {setting}", blocks)
+
+
+def _overview(groups: Sequence[Group]) -> Table:
+    rows: list[list[str]] = []
+    for group in groups:
+        best = max(group.members, key=lambda member: member.exact_accuracy)
+        ends = "" if group.ends is None else f"{_points(group.ends)}, {_apart(group.ends)}"
+        rows.append([group.name, group.guide.question, f"{_name(best)}: {_percent(best)}", ends])
+    return Table("overview.csv", ["group", "question", "best", "largest against smallest"], rows)
+
+
+def _group_blocks(group: Group) -> list[Block]:
+    rows = [
+        [
+            member.experiment,
+            member.varies,
+            f"{100 * member.exact_accuracy:.1f}",
+            f"{100 * member.exact_low:.1f} to {100 * member.exact_high:.1f}",
+            f"{100 * member.cell_accuracy:.2f}",
+            f"{100 * member.q_halt_accuracy:.1f}",
+            f"{member.total_steps:,}",
+            f"{member.train_seconds:,.0f}",
+            member.run,
+        ]
+        for member in group.members
+    ]
+    columns = [
+        "experiment",
+        "varies",
+        "exact %",
+        "95%",
+        "cells %",
+        "halting right %",
+        "steps",
+        "train s",
+        "run",
+    ]
+    return [
+        Heading(f"{group.name}: {group.guide.question}"),
+        Bullets(
+            [
+                f"Varies: {group.guide.varies}.",
+                f"Expected: {group.guide.expected}.",
+                *(f"Found: {line}" for line in findings(group)),
+            ]
+        ),
+        Table(f"{group.name}.csv", columns, rows),
+        Picture(
+            f"{group.name}.svg",
+            group_figure(group),
+            f"{group.name}: exact accuracy on the test split with 95% intervals, and curves of the validations",
+        ),
+    ]
+
+
+def findings(group: Group) -> list[str]:
+    """What the numbers of a group say, a sentence each."""
+    best = max(group.members, key=lambda member: member.exact_accuracy)
+    lines = [f"best is {_name(best)} with {_percent(best)}."]
+    if group.ends is not None:
+        a, b = group.ends.a, group.ends.b
+        lines.append(
+            f"{_name(a)} reaches {_percent(a)}, {_name(b)} {_percent(b)}: {_points(group.ends)}; the ends are "
+            f"{_apart(group.ends)}."
+        )
+    sure = [each for each in group.against_baseline if each.p_value < SURE]
+    unsure = len(group.against_baseline) - len(sure)
+    lines += [f"{_name(each.b)} differs from the baseline: {_points(each)}." for each in sure]
+    if unsure:
+        same = "no difference from the baseline can be told for" if not sure else "none can be told for"
+        rest = [_name(each.b) for each in group.against_baseline if each.p_value >= SURE]
+        lines.append(f"{same} {', '.join(rest)}.")
+    return lines
+
+
+def _name(member: Member) -> str:
+    return member.varies or member.experiment
+
+
+def _percent(member: Member) -> str:
+    low, high = 100 * member.exact_low, 100 * member.exact_high
+    return f"{100 * member.exact_accuracy:.1f}% ({low:.1f} to {high:.1f})"
+
+
+def _points(compared: Comparison) -> str:
+    low, high = compared.paired.interval
+    said = f"p {compared.p_value:.2g}" if compared.p_value >= 1e-4 else "p < 0.0001"
+    return f"{100 * compared.paired.difference:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f}, {said})"
+
+
+def _apart(compared: Comparison) -> str:
+    a, b = compared.a, compared.b
+    apart = a.exact_high < b.exact_low or b.exact_high < a.exact_low
+    return "further apart than their 95% intervals" if apart else "not further apart than their 95% intervals"
