@@ -18,6 +18,7 @@ import sys
 import jax, numpy as np
 from jax.sharding import PartitionSpec as P
 from trm_train.config.data import DataConfig
+from trm_train.config.execution import ExecutionConfig
 from trm_train.config.run import *
 from trm_train.mesh.sharding import batch_sharding, jit_train_step, make_mesh
 from trm_train.state import init_state
@@ -29,12 +30,15 @@ model = ModelConfig(hidden_size=16, num_heads=2, num_layers=1, h_cycles=2, l_cyc
                     forward_dtype="float32")
 optim = OptimConfig(lr=1e-3, lr_warmup_steps=2, puzzle_emb_lr=1e-3)
 data = DataConfig(dataset="x", global_batch_size=16)
-config = RunConfig(data=data, model=model, optim=optim, total_steps=9)
 spec = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=200)
-for model_parallel, path in zip(map(int, sys.argv[2::2]), sys.argv[3::2]):
+for carried_out, path in zip(sys.argv[2::2], sys.argv[3::2]):
+    model_parallel, micro_batches = map(int, carried_out.split(","))
+    config = RunConfig(data=data, model=model, optim=optim, total_steps=9,
+                       execution=ExecutionConfig(micro_batches=micro_batches))
     mesh = make_mesh(model_parallel)
     definition, state = init_state(config, spec, 16, mesh)
-    step = jit_train_step(make_train_step(config, spec, definition), mesh, state)
+    made = make_train_step(config, spec, definition, data_devices=mesh.shape["data"])
+    step = jit_train_step(made, mesh, state)
     totals = []
     for t in range(4):
         rng = np.random.default_rng(t)
@@ -54,13 +58,14 @@ for model_parallel, path in zip(map(int, sys.argv[2::2]), sys.argv[3::2]):
 """
 
 
-def run(folder: Path, devices: int, meshes: list[int], mixer: str) -> list[dict[str, np.ndarray]]:
-    """The state after four steps, and their metrics, for every number of devices along the axis `model`."""
+def run(folder: Path, devices: int, meshes: list[tuple[int, int]], mixer: str) -> list[dict[str, np.ndarray]]:
+    """The state after four steps, and their metrics, for devices along the axis `model` and micro-batches."""
     environment = os.environ | {
         "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     }
-    paths = [folder / f"{devices}-{model_parallel}.npz" for model_parallel in meshes]
-    each = [str(part) for pair in zip(meshes, paths, strict=True) for part in pair]
+    carried_out = [f"{model_parallel},{pieces}" for model_parallel, pieces in meshes]
+    paths = [folder / f"{devices}-{mesh}.npz" for mesh in carried_out]
+    each = [str(part) for pair in zip(carried_out, paths, strict=True) for part in pair]
     command = [sys.executable, "-c", SCRIPT, mixer, *each]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -69,8 +74,8 @@ def run(folder: Path, devices: int, meshes: list[int], mixer: str) -> list[dict[
 
 @pytest.mark.parametrize("mixer", ["mlp_t", pytest.param("attention", marks=pytest.mark.slow)])
 def test_same_numbers_on_one_and_eight_devices(tmp_path: Path, mixer: str) -> None:
-    (one,) = run(tmp_path, 1, [1], mixer)
-    for many in run(tmp_path, 8, [1, 2], mixer):
+    (one,) = run(tmp_path, 1, [(1, 1)], mixer)
+    for many in run(tmp_path, 8, [(1, 1), (2, 1), (2, 2)], mixer):
         assert many.keys() == one.keys()
         for name, wanted in one.items():
             assert many[name].dtype == wanted.dtype, name
