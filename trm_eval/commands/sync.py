@@ -1,0 +1,52 @@
+"""`trm-eval sync`: results from one root to another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit
+from trm_data.storage.root import resolve_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync:
+    """Copy results from one root to another; what is there already is skipped, an interrupted copy goes on.
+
+    Every file is checked where it arrives; the rows that name others are copied last.
+
+    For example:
+
+      trm-eval sync gs://bucket/trm ./trm
+      trm-eval sync ./trm gs://bucket/trm quickstart
+    """
+
+    source: Annotated[Positional[str], arg(metavar="SRC")]
+    """Root to copy from: a folder or gs://bucket/prefix."""
+    target: Annotated[Positional[str], arg(metavar="DST")]
+    """Root to copy to."""
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    """Names of runs or experiments; all results if none is named."""
+    json: bool = False
+    """Print JSON for machines."""
+
+    def command(self) -> int:
+        """Copy them."""
+        from trm_data.show.progress import terminal_progress
+        from trm_eval.sync import sync_results
+
+        with terminal_progress(quiet=self.json) as progress:
+            done = sync_results(
+                resolve_root(self.source), resolve_root(self.target), list(self.runs), progress
+            )
+        if self.json:
+            print(json.dumps(asdict(done), indent=1))
+        else:
+            print(
+                f"results: {done.files_copied} files, {done.bytes_copied / 1e6:.1f} MB copied, "
+                f"{done.files_kept} were there, {done.seconds:.1f} s"
+            )
+        return Exit.DONE
