@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.trm_train.test_step import BATCH, CONFIG, MODEL, SPEC, changed, make_batch, train
+from tests.trm_train.test_step import BATCH, CONFIG, MODEL, SPEC, changed, make_batch, prepare, train
 from trm_train.config.data import DataConfig
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.run import InputSpec, ModelConfig, RunConfig, check_config
@@ -20,10 +21,11 @@ from trm_train.mesh.sharding import make_mesh
 from trm_train.optim import loss_scale
 from trm_train.optim.loss_scale import Scaled
 from trm_train.state import TrainState, init_state
-from trm_train.step.compile import compile_train_step
+from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.train import Detail, from_pieces, into_pieces, make_train_step
 
 
+@functools.cache
 def detail_of(config: RunConfig, steps: int = 3) -> tuple[TrainState, Detail, dict[str, Any]]:
     """The state after some steps, and what the last of them computed on its way."""
     model, state = init_state(config, SPEC, BATCH)
@@ -89,7 +91,7 @@ def test_deep_recursion_fits_where_states_are_computed_again() -> None:
 
     def temporaries(l_cycles: int, *, rematerialise: bool) -> int:
         model = ModelConfig(
-            hidden_size=32, h_cycles=2, l_cycles=l_cycles, forward_dtype="float32", num_layers=2
+            hidden_size=32, h_cycles=2, l_cycles=l_cycles, forward_dtype="float32", num_layers=1
         )
         config = RunConfig(
             data=DataConfig(dataset="x", global_batch_size=32),
@@ -130,7 +132,7 @@ def test_float16_finds_gradients_that_it_could_not_hold() -> None:
 def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_scale, "FIRST_SCALE", 2.0**40)
     monkeypatch.setattr(loss_scale, "LARGEST_SCALE", 2.0**40)
-    first, last, history = train(HALF, 1)
+    first, last, history = train(HALF, 1, prepare)
     assert last.opt_state.skipped == 1
     assert last.opt_state.scale == 2.0**39
     moments, before = last.opt_state.inner, first.opt_state.inner
@@ -146,7 +148,7 @@ def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch:
 
 def test_the_scale_grows_after_many_good_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_scale, "GROWTH_STEPS", 2)
-    _, last, _ = train(HALF, 5)
+    _, last, _ = train(HALF, 5, prepare)
     assert last.opt_state.scale == loss_scale.FIRST_SCALE * 4
     assert last.opt_state.good_steps == 1
 
@@ -160,23 +162,30 @@ STAGED = dataclasses.replace(
 )
 
 
-def test_a_curriculum_has_a_program_for_each_stage() -> None:
-    compiled, _, _ = compile_train_step(STAGED, SPEC, make_mesh())
+@pytest.fixture(scope="module")
+def staged() -> tuple[CompiledStep, TrainState]:
+    """The program of each stage, and the state before the first step, which a step takes away: copy it."""
+    compiled, state, _ = compile_train_step(STAGED, SPEC, make_mesh())
+    return compiled, state
+
+
+def test_a_curriculum_has_a_program_for_each_stage(staged: tuple[CompiledStep, TrainState]) -> None:
+    compiled, _ = staged
     assert [end for end, _ in compiled.stages] == [2, 4, 12]
     programs = [program for _, program in compiled.stages]
     taken = [programs.index(compiled.at(step)) for step in range(1, 14)]
     assert taken == [0, 0, 1, 1, *[2] * 9]
 
 
-def test_a_stage_is_the_step_of_its_cycles() -> None:
+def test_a_stage_is_the_step_of_its_cycles(staged: tuple[CompiledStep, TrainState]) -> None:
+    compiled, state = staged
     for stage, (h_cycles, l_cycles) in zip(range(3), [(1, 1), (2, 1), (2, 2)], strict=True):
         plain = dataclasses.replace(
             STAGED,
             model=dataclasses.replace(STAGED.model, curriculum=None, h_cycles=h_cycles, l_cycles=l_cycles),
         )
-        compiled, state, _ = compile_train_step(STAGED, SPEC, make_mesh())
         same, plain_state, _ = compile_train_step(plain, SPEC, make_mesh())
-        staged_after, _ = compiled.stages[stage][1](state, make_batch(0))
+        staged_after, _ = compiled.stages[stage][1](jax.tree.map(jnp.copy, state), make_batch(0))
         plain_after, _ = same.at(1)(plain_state, make_batch(0))
         assert not changed(staged_after, plain_after)
 

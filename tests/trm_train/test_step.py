@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,10 +49,21 @@ def make_batch(seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def train(config: RunConfig, steps: int) -> tuple[TrainState, TrainState, list[dict[str, float]]]:
-    """The first state, the last, and the metrics of every step."""
+def prepare(config: RunConfig) -> tuple[Any, TrainState, Any]:
+    """The model, the first state and the step."""
     model, first = init_state(config, SPEC, BATCH)
-    step = jax.jit(make_train_step(config, SPEC, model))
+    return model, first, jax.jit(make_train_step(config, SPEC, model))
+
+
+prepare_once = functools.cache(prepare)
+"""Most tests train the same: it is traced for the first of them. The step donates nothing, so that states stay."""
+
+
+def train(
+    config: RunConfig, steps: int, prepare: Callable[[RunConfig], tuple[Any, TrainState, Any]] = prepare_once
+) -> tuple[TrainState, TrainState, list[dict[str, float]]]:
+    """The first state, the last, and the metrics of every step."""
+    _, first, step = prepare(config)
     state, history = first, []
     for t in range(steps):
         state, metrics = step(state, make_batch(t))
@@ -105,7 +119,7 @@ def test_slots_halt_at_the_limit_and_the_carry_keeps_their_labels() -> None:
 
 def test_same_seed_same_numbers_other_seed_others() -> None:
     _, a, _ = train(CONFIG, 2)
-    _, b, _ = train(CONFIG, 2)
+    _, b, _ = train(CONFIG, 2, prepare)
     _, c, _ = train(dataclasses.replace(CONFIG, seed=1), 2)
     assert not changed(a, b)
     assert changed(a.params, c.params)
@@ -147,8 +161,7 @@ def certain_weights(state: TrainState) -> Weights:
 
 @pytest.fixture(scope="module")
 def trained() -> tuple[object, TrainState]:
-    model, _ = init_state(CONFIG, SPEC, BATCH)
-    return model, train(CONFIG, 3)[1]
+    return prepare_once(CONFIG)[0], train(CONFIG, 3)[1]
 
 
 def test_evaluation_runs_every_step_and_never_halts(trained: tuple) -> None:
