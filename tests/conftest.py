@@ -40,8 +40,9 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 os.environ["JAX_PLATFORMS"] = "cpu"
 # Compiling takes most of the time of the tests that train. Machine code that is not optimized computes the same but for
-# rounding; where bits or golden numbers count, tests start a process with `as_users_run_it`.
-OPTIMIZATION = "--xla_backend_optimization_level=0"
+# rounding, and so does that of XLA's older code generator for fusions, which takes a third of the time; where bits or
+# golden numbers count, tests start a process with `as_users_run_it`.
+OPTIMIZATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {OPTIMIZATION}".strip()
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
