@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-import subprocess
-import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, run_here
 from trm_data.kinds.registry import kind_names
 
 DOCUMENTS = sorted(
@@ -30,16 +29,8 @@ def commands(text: str) -> list[str]:
 @functools.cache
 def help_of(*words: str) -> str:
     """What a command says of itself, without frames."""
-    program = words[0].replace("-", "_")
-    code = f"import sys; sys.argv[0] = {words[0]!r}; from {program}.cli import main; main(sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words[1:], "--help"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout
+    main = import_module(f"{words[0].replace('-', '_')}.cli").main
+    return run_here(main, *words[1:], "--help").stdout
 
 
 def known_options(words: list[str]) -> str:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import run_here
+from trm_data.cli import main
+
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 NAME = "neighbours-side6-generated-8-aug-7"
 BUILD = (
@@ -28,8 +31,8 @@ BUILD = (
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory):
-    """Runs trm-data with the kind installed: its modules and the metadata that names its entry point."""
+def site(tmp_path_factory: pytest.TempPathFactory):
+    """The folder in which the kind is installed: its modules and the metadata that names its entry point."""
     folder = tmp_path_factory.mktemp("neighbours")
     site = folder / "site"
     info = site / "neighbours-0.1.0.dist-info"
@@ -38,13 +41,22 @@ def run(tmp_path_factory: pytest.TempPathFactory):
     (site / "neighbours_warm.py").write_text(f"open({str(folder / 'warmed')!r}, 'w').close()\n")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: neighbours\nVersion: 0.1.0\n")
     (info / "entry_points.txt").write_text("[trm_data.kinds]\nneighbours = neighbours:Neighbours\n")
-    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "TRM_ROOT": str(folder / "root")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        patch.setenv(
+            "PYTHONPATH", os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+        )
+        patch.setenv("TRM_ROOT", str(folder / "root"))
+        yield site
+        sys.modules.pop("neighbours", None)
+
+
+@pytest.fixture(scope="module")
+def run(site: Path):
+    """Runs trm-data with the kind installed."""
 
     def trm_data(*arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [TRM_DATA, *arguments], env=environment, capture_output=True, text=True, timeout=120
-        )
+        done = run_here(main, *arguments)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
@@ -52,9 +64,11 @@ def run(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def folder(run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built dataset."""
-    done = run(*BUILD, "--workers", "2", "--json")
+def folder(site: Path) -> Path:
+    """The dataset, built by a process of its own, as users do."""
+    done = subprocess.run(
+        [TRM_DATA, *BUILD, "--workers", "2", "--json"], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["name"] == NAME

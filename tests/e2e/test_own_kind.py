@@ -8,33 +8,38 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import run_here
+from trm_data.cli import main
+
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nqueens"
 
 
-@pytest.fixture
-def run(tmp_path: Path):
-    """Runs trm-data with the example installed: its module and the metadata that names its entry point."""
+@pytest.fixture(autouse=True)
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The example: its module and the metadata that names its entry point."""
     site = tmp_path / "site"
     info = site / "trm_nqueens-0.1.0.dist-info"
     info.mkdir(parents=True)
     shutil.copy(EXAMPLE / "nqueens.py", site)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trm-nqueens\nVersion: 0.1.0\n")
     (info / "entry_points.txt").write_text("[trm_data.kinds]\nnqueens = nqueens:NQueens\n")
-
-    def trm_data(*arguments: str) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path, "TRM_ROOT": str(tmp_path / "root")}
-        return subprocess.run(
-            [TRM_DATA, *arguments], env=environment, capture_output=True, text=True, timeout=120
-        )
-
-    return trm_data
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
+    yield
+    sys.modules.pop("nqueens", None)
 
 
-def test_queens(run) -> None:
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_here(main, *arguments)
+
+
+def test_queens() -> None:
     arguments = ("build", "nqueens", "--size", "20", "--aug", "7", "--val-size", "0", "--test-size", "5")
-    built = run(*arguments, "--option", "side=7")
+    command = [TRM_DATA, *arguments, "--option", "side=7"]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert built.returncode == 0, built.stderr
     name = "nqueens-generated-20-aug-7"
     assert name in built.stdout
@@ -48,7 +53,7 @@ def test_queens(run) -> None:
     assert drawn[0] == drawn[1]
 
 
-def test_an_option_that_cannot_be(run) -> None:
+def test_an_option_that_cannot_be() -> None:
     refused = run("build", "nqueens", "--option", "side=3")
     assert refused.returncode == 2
     assert "--option side=3: 4 to 12" in refused.stderr

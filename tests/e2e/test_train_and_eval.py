@@ -1,10 +1,8 @@
 """The whole flow as a user types it: build, train, evaluate, ask in SQL."""
 
-import contextlib
 import csv
 import io
 import json
-import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -13,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import run_here
+from trm_data.cli import main as trm_data
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import resolve_root
 from trm_eval.cli import main as trm_eval
+from trm_train.cli import main as trm_train
 
 BIN = Path(sys.executable).parent
 OVERRIDES = [
@@ -25,34 +26,15 @@ OVERRIDES = [
 ]  # fmt: skip
 
 
+MAINS = {"trm-data": trm_data, "trm-train": trm_train, "trm-eval": trm_eval}
+
+
 def command(*arguments: str, root: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a command: training as a process, evaluation in this one, which has imported everything already."""
-    if arguments[0] == "trm-eval":
-        done = evaluate_here([*arguments[1:], "--root", str(root)])
-    else:
-        done = subprocess.run(
-            [BIN / arguments[0], *arguments[1:], "--root", str(root)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+    """Run a command in this process, which has imported everything already."""
+    done = run_here(MAINS[arguments[0]], *arguments[1:], "--root", str(root))
     if check:
         assert done.returncode == 0, done.stderr
     return done
-
-
-def evaluate_here(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    out, err = io.StringIO(), io.StringIO()
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            trm_eval(arguments)
-        code = 0
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +42,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("flow")
     build = "trm-data build sudoku --box 2x3 --size 30 --aug 20 --val-size 10 --test-size 70 --name flow"
     command(*build.split(), root=root)
-    done = command("trm-train", "run", "quickstart", *OVERRIDES, root=root)
+    train = [BIN / "trm-train", "run", "quickstart", *OVERRIDES, "--root", str(root)]
+    done = subprocess.run(train, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     assert "validation: exact" in done.stderr
     assert "steps/s" in done.stderr
     assert "finished, 20 steps" in done.stdout
@@ -200,12 +184,10 @@ def test_version(program: str) -> None:
 
 
 def test_list_and_describe() -> None:
-    listed = subprocess.run([BIN / "trm-train", "list"], capture_output=True, text=True, check=True).stdout
+    listed = run_here(trm_train, "list").stdout
     assert {"quickstart", "trm_sudoku_mlp", "sudoku_generated"} <= {
         line.split()[0] for line in listed.splitlines()
     }
-    described = subprocess.run(
-        [BIN / "trm-train", "describe", "trm_sudoku_mlp"], capture_output=True, text=True, check=True
-    ).stdout
+    described = run_here(trm_train, "describe", "trm_sudoku_mlp").stdout
     assert "Judge by:" in described
     assert "total_steps = 65104" in described

@@ -6,8 +6,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import trm_eval
+from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import CorruptFileError, DataError, QueryError
 from trm_data.storage import digested
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.digested import digest_of, one_of_each, stem_of
 from trm_data.storage.root import Layout, resolve_root
+from trm_eval.cli import main
 from trm_eval.errors import ResultError
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
@@ -239,8 +239,7 @@ def test_names() -> None:
 def test_the_command_ends_with_one_message(layout: Layout) -> None:
     (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
     harmed(path, random.Random(1))
-    command = [Path(sys.executable).parent / "trm-eval", "sql", "@evals", "--root", layout.place]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_here(main, "sql", "@evals", "--root", layout.place)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"trm-eval: {path}: its bytes are not those that were written")
     assert done.stderr.count("\n") == 1
