@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
+from trm_train.cli import main as trm_train
 
 BIN = Path(sys.executable).parent
 RUN = (
     "run quickstart --tracking none --data.dataset small --data.global-batch-size 4 --model.hidden-size 64 "
-    "--model.num-layers 1 --optim.lr-warmup-steps 2 --optim.lr-min-ratio 1 "
+    "--model.num-layers 1 --model.h-cycles 1 --model.l-cycles 1 --optim.lr-warmup-steps 2 --optim.lr-min-ratio 1 "
     "--execution.checkpoint-every 5 --execution.validate-every 0 --execution.log-every 100 --total-steps"
 )
 SMALL = 'mount -t tmpfs -o size=4m tmpfs "$0" && cp -r "$0"/../datasets "$0" && exec "$@"'
@@ -49,11 +51,11 @@ def test_training_on_a_full_disk_ends_with_one_line(layout: Layout) -> None:
 
 
 def test_a_checkpoint_whose_arrays_are_gone_is_passed_over_aloud(layout: Layout) -> None:
-    command = [BIN / "trm-train", *RUN.split(), "10", "--root", layout.place]
-    subprocess.run(command, capture_output=True, check=True, timeout=200)
+    command = (*RUN.split(), "10", "--root", layout.place)
+    assert run_here(trm_train, *command).returncode == 0
     (newest,) = Path(layout.place).glob("runs/*/*/*/checkpoints/resume/10")
     shutil.rmtree(newest / "state" / "d")
-    again = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    again = run_here(trm_train, *command)
     assert again.returncode == 0, again.stderr
     assert "Traceback" not in again.stderr
     assert f"{newest}: cannot be read: " in again.stderr

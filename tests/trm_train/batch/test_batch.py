@@ -1,4 +1,4 @@
-"""Batches as a user runs them: real processes, on small networks."""
+"""Batches as a user runs them, on small networks: every run is trained and tested in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trm_eval
+from tests.conftest import run_here
 from trm_data.command import Exit
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
@@ -55,8 +56,7 @@ SMALL = [
 
 
 def batch(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [BIN / "trm-train", "batch", "--scale", "tiny", "--root", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    return run_here(main, "batch", "--scale", "tiny", "--root", str(root), *arguments)
 
 
 @pytest.fixture(scope="module")

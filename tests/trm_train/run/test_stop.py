@@ -10,30 +10,33 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import run_here
+from trm_data.cli import main as trm_data
 from trm_data.command import Exit
 from trm_data.errors import BucketError, DataError
+from trm_train.cli import main as trm_train
 from trm_train.errors import NotFiniteError, TrainError
 
 BIN = Path(sys.executable).parent
-BUILD = "trm-data build sudoku --box 2x2 --size 12 --aug 7 --val-size 4 --test-size 6 --name stops"
+BUILD = "build sudoku --box 2x2 --size 12 --aug 7 --val-size 4 --test-size 6 --name stops"
 RUN = (
-    "trm-train run quickstart --tracking none --data.dataset stops --data.global-batch-size 4 --model.hidden-size 8 "
-    "--model.num-heads 2 --model.num-layers 1 --optim.lr-warmup-steps 2 --execution.log-every 1"
+    "run quickstart --tracking none --data.dataset stops --data.global-batch-size 4 --model.hidden-size 8 "
+    "--model.num-heads 2 --model.num-layers 1 --model.h-cycles 1 --model.l-cycles 1 --optim.lr-warmup-steps 2 "
+    "--execution.log-every 1"
 )
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("stops")
-    command = BUILD.split()
-    subprocess.run([BIN / command[0], *command[1:], "--quiet", "--root", str(root)], check=True, timeout=200)
+    done = run_here(trm_data, *BUILD.split(), "--quiet", "--root", str(root))
+    assert done.returncode == 0, done.stderr
     return root
 
 
 def start(root: Path, *options: str) -> subprocess.Popen:
-    command = RUN.split()
     return subprocess.Popen(
-        [BIN / command[0], *command[1:], *options, "--root", str(root)],
+        [BIN / "trm-train", *RUN.split(), *options, "--root", str(root)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -107,9 +110,9 @@ def test_a_run_says_how_it_goes_while_it_runs(root: Path) -> None:
 
 
 def test_a_finished_run_is_archived(root: Path, tmp_path: Path) -> None:
-    with start(root, "--total-steps", "4", "--seed", "78", "--archive", str(tmp_path)) as process:
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == Exit.DONE, err
-    assert "archived: " in out
+    options = ("--total-steps", "4", "--seed", "78", "--archive", str(tmp_path))
+    done = run_here(trm_train, *RUN.split(), *options, "--root", str(root))
+    assert done.returncode == Exit.DONE, done.stderr
+    assert "archived: " in done.stdout
     (config,) = tmp_path.glob("runs/*/*/*-s78/config.json")
     assert (config.parent / "checkpoints" / "resume" / "4" / "commit_success.txt").is_file()
