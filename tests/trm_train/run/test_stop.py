@@ -1,4 +1,4 @@
-"""How the commands end: one table of exit codes, each seen from a real process."""
+"""How the commands end: one table of exit codes, each but that of success seen from a real process."""
 
 import os
 import re
