@@ -188,7 +188,8 @@ def test_aliases_are_those_that_are_equal_by_design() -> None:
         "exp09a", "exp10b", "contrib01_baseline", "contrib02_baseline", "contrib03_L06",
     }  # fmt: skip
     assert aliases(Setting("full", "published")) == everywhere | {"exp07b"}
-    assert aliases(Setting("laptop", "generated")) == everywhere | {"exp07a"}
+    assert aliases(Setting("laptop", "generated")) == everywhere - {"exp03b"} | {"exp07a"}
+    assert find_run_of("exp03b", Setting("laptop", "generated")).name == "exp02a_06"
     assert aliases(Setting("tiny", "generated")) == everywhere | {"exp07a"}
     assert find_run_of("exp07b", Setting("full", "published")).name == "baseline"
     assert find_run_of("exp07b", Setting("tiny", "generated")).name == "exp07b"

@@ -33,12 +33,12 @@ def _full(dataset: str) -> RunConfig:
 
 def _laptop(dataset: str) -> RunConfig:
     return RunConfig(
-        data=DataConfig(dataset=dataset, global_batch_size=64),
+        data=DataConfig(dataset=dataset, global_batch_size=32),
         model=ModelConfig(
             hidden_size=128,
             h_cycles=3,
-            l_cycles=6,
-            halt_max_steps=16,
+            l_cycles=3,
+            halt_max_steps=8,
             puzzle_emb_len=1,
             forward_dtype="float32",
         ),
@@ -50,8 +50,8 @@ def _laptop(dataset: str) -> RunConfig:
             puzzle_emb_weight_decay=0.1,
             ema_rate=0.995,
         ),
-        total_steps=3_000,
-        execution=ExecutionConfig(validate_every=300, checkpoint_every=300, log_every=50),
+        total_steps=6_000,
+        execution=ExecutionConfig(validate_every=500, checkpoint_every=500, log_every=50),
     )
 
 

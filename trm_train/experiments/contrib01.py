@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from trm_train.config.scheduled import Curriculum
 from trm_train.experiments.guide import Guide
+from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
+
+AS_PUBLISHED = Curriculum(0.2, ((1, 2), (2, 4), (3, 6)))
+HALVED = Curriculum(0.2, ((1, 1), (2, 2), (3, 3)))
+"""At the scale laptop, whose baseline has half of the L cycles."""
 
 STUDY = Study(
     name="contrib01",
@@ -21,6 +26,8 @@ STUDY = Study(
 STUDY.add("contrib01_baseline", "the same in all stages", alias_of="baseline")
 STUDY.add(
     "contrib01_curriculum",
-    "(1, 2), (2, 4), (3, 6) in equal stages over the first fifth of training",
-    {"model.curriculum": Curriculum(0.2, ((1, 2), (2, 4), (3, 6)))},
+    lambda config: (
+        f"{', '.join(map(str, config.model.curriculum.cycles))} in equal stages over the first fifth of training"
+    ),
+    {"model.curriculum": By(AS_PUBLISHED, HALVED, AS_PUBLISHED)},
 )

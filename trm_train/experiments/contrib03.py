@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trm_train.experiments.guide import Guide
+from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
 
 STUDY = Study(
@@ -10,7 +11,8 @@ STUDY = Study(
     guide=Guide(
         question="How deep may the recursion be, if states are computed again instead of kept?",
         varies="L cycles, with rematerialisation",
-        fixed="all else of the baseline; where the mathematics is that of another experiment, it is that run",
+        fixed="all else of the baseline; half of the cycles at the scale laptop; where the mathematics "
+        "is that of another experiment, it is that run",
         expected="memory that hardly grows with L (`--dry-run` says it); accuracy as in exp02a, then flat",
         judge_by="memory of the compiled step (`--dry-run`), time of a step, exact accuracy",
     ),
@@ -19,7 +21,7 @@ STUDY = Study(
 for cycles, same in ((6, "baseline"), (12, "exp02a_06"), (24, None)):
     STUDY.add(
         f"contrib03_L{cycles:02d}",
-        f"L {cycles}",
-        {"model.l_cycles": cycles, "execution.rematerialise": True},
+        lambda config: f"L {config.model.l_cycles}",
+        {"model.l_cycles": By(cycles, cycles // 2, cycles), "execution.rematerialise": True},
         alias_of=same,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trm_train.experiments.guide import Guide, Quantity
+from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
 
 STUDY = Study(
@@ -10,7 +11,7 @@ STUDY = Study(
     guide=Guide(
         question="How many updates of the latent state does an update of the answer need?",
         varies="L cycles",
-        fixed="all else of the baseline, H 3 too; compute grows with L",
+        fixed="all else of the baseline, H 3 too; compute grows with L; half of the cycles at the scale laptop",
         expected="steep at first, flat from 6 on",
         judge_by="exact accuracy against L, and against FLOPs; L 2 and L 12 should be further apart than their 95% "
         "intervals",
@@ -21,7 +22,7 @@ STUDY = Study(
 for number, cycles in enumerate((2, 4, 6, 8, 10, 12), start=1):
     STUDY.add(
         f"exp02a_{number:02d}",
-        f"L {cycles}",
-        {"model.l_cycles": cycles},
+        lambda config: f"L {config.model.l_cycles}",
+        {"model.l_cycles": By(cycles, cycles // 2, cycles)},
         alias_of="baseline" if cycles == 6 else None,
     )
