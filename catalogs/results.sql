@@ -84,7 +84,11 @@ WITH named AS (
         code_version,
         created_at,
         parts,
-        part_digests
+        part_digests,
+        exact_by_depth,
+        wrong_cells_by_depth,
+        halting_by_depth,
+        halting_exact_by_depth
     FROM evals_files
 )
 SELECT
@@ -153,6 +157,35 @@ LEFT JOIN evals AS e
     AND e.split = 'test'
     AND e.row_limit = 0
     AND e.supervision_steps = x.supervision_steps;
+
+-- Every evaluation after each of its supervision steps; nothing of those that are older than it.
+CREATE VIEW depth AS
+WITH steps AS (
+    SELECT
+        experiment,
+        run,
+        evaluation,
+        step,
+        weights,
+        dataset,
+        split,
+        row_limit,
+        supervision_steps,
+        count,
+        cells,
+        unnest(range(1, len(exact_by_depth) + 1)) AS depth,
+        unnest(exact_by_depth) AS exact_count,
+        unnest(wrong_cells_by_depth) AS wrong_cells,
+        unnest(halting_by_depth) AS halting_count,
+        unnest(halting_exact_by_depth) AS halting_exact_count
+    FROM evals
+)
+SELECT
+    *,
+    exact_count / nullif(count, 0) AS exact_accuracy,
+    1 - wrong_cells / nullif(cells, 0) AS cell_accuracy,
+    sum(halting_count) OVER (PARTITION BY evaluation ORDER BY depth) AS halted_count
+FROM steps;
 
 -- Only what a finished evaluation names: parts of a writer that died, or of an older division, do not show.
 CREATE VIEW all_predictions AS

@@ -17,6 +17,7 @@ from trm_eval.errors import EvalError
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
 from trm_eval.infer import infer
 from trm_eval.predictions import PredictionWriter
+from trm_eval.score.depth import depth_counts
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import replace_table, table_folder
@@ -77,17 +78,30 @@ def evaluate_run(
         folder.store.remove_temporary(folder.path, older_s=LEFT_S)
     predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps)
     sums: dict[str, float] = {}
+    by_depth: dict[str, Any] = {}
     for inferred in batches:
         predictions.add(inferred)
+        for name, counts in depth_counts(inferred.wrong_by_step, inferred.halt_steps).items():
+            by_depth[name] = by_depth.get(name, 0) + counts
         for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
             sums[name] = sums.get(name, 0.0) + value
     predictions.finish()
     publish_run(layout, run, record)
     row = _evals_row(request, step, dataset, predictions, sums)
+    row |= {name: counts.tolist() for name, counts in by_depth.items()}
     before = predictions.named_before()
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
     predictions.drop(before)
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
+
+
+def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
+    """What `EvalRequest.checkpoint` takes: every step there is for `all`, else what was asked for.
+
+    Raises:
+        EvalError: `all` of a run that has no checkpoint yet.
+    """
+    return [str(step) for step in _steps_of(run)] if checkpoint == "all" else [checkpoint]
 
 
 def choose_step(run: Folder, checkpoint: str) -> int:
@@ -96,11 +110,7 @@ def choose_step(run: Folder, checkpoint: str) -> int:
     Raises:
         EvalError: The run has no checkpoint yet, none at that step, or no validation to find the best by.
     """
-    steps = weights_steps(run)
-    if not steps:
-        raise EvalError(
-            f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps"
-        )
+    steps = _steps_of(run)
     if checkpoint == "last":
         return steps[-1]
     if checkpoint == "best":
@@ -117,6 +127,15 @@ def choose_step(run: Folder, checkpoint: str) -> int:
             f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', or 'best'"
         )
     return int(checkpoint)
+
+
+def _steps_of(run: Folder) -> list[int]:
+    steps = weights_steps(run)
+    if not steps:
+        raise EvalError(
+            f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps"
+        )
+    return steps
 
 
 def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:

@@ -31,6 +31,7 @@ class Inferred:
         predictions: Tokens, uint8 [n, S].
         q_halt_logits: After the last supervision step, float32 [n].
         halt_steps: First supervision step with a halting logit above 0, int32 [n]; 0 where there is none.
+        wrong_by_step: Labelled cells that are wrong after every supervision step, int32 [steps, n].
         metrics: Sums over the rows, as `trm_train.metrics.sums` defines them.
         seconds: Wall-clock time of the batch.
     """
@@ -39,6 +40,7 @@ class Inferred:
     predictions: NDArray[np.uint8]
     q_halt_logits: NDArray[np.float32]
     halt_steps: NDArray[np.int32]
+    wrong_by_step: NDArray[np.int32]
     metrics: dict[str, float]
     seconds: float
 
@@ -77,7 +79,8 @@ def infer(
     tree, meta = restore_weights(run, step, weights_tree(shapes))
     check_same_run(record, meta, run.place)
     chosen: Weights = choose_weights(tree, weights)
-    evaluate = jax.jit(make_eval_step(record.config, record.input_spec, model, steps=supervision_steps))
+    step_of = make_eval_step(record.config, record.input_spec, model, steps=supervision_steps, by_step=True)
+    evaluate = jax.jit(step_of)
     total = min(limit, len(dataset)) if limit else len(dataset)
     progress.start(f"evaluate {dataset.split}", total, "examples")
     for evaluated in evaluate_split(evaluate, chosen, dataset, mesh, limit=limit):
@@ -88,6 +91,7 @@ def infer(
             predictions=np.asarray(outputs.predictions)[:count].astype(np.uint8),
             q_halt_logits=np.asarray(outputs.q_halt_logits)[:count],
             halt_steps=np.where(halting.any(axis=0), halting.argmax(axis=0) + 1, 0).astype(np.int32),
+            wrong_by_step=np.asarray(outputs.wrong_by_step)[:, :count],
             metrics={name: float(value) for name, value in outputs.metrics.items()},
             seconds=evaluated.seconds,
         )

@@ -81,3 +81,14 @@ def test_the_table_holds_what_was_predicted(evaluated: Evaluated) -> None:
 def test_a_checkpoint_that_is_not_there(evaluated: Evaluated) -> None:
     with pytest.raises(CheckpointError, match="7"):
         inferred(evaluated, step=7)
+
+
+def test_what_is_wrong_after_every_step_is_what_a_pass_of_so_many_predicts(evaluated: Evaluated) -> None:
+    labels = evaluated.test.read(np.arange(12))["labels"]
+    by_step = np.concatenate(
+        [batch.wrong_by_step for batch in inferred(evaluated, supervision_steps=4)], axis=1
+    )
+    assert by_step.shape == (4, 12)
+    for depth in range(1, 5):
+        predictions = joined(inferred(evaluated, supervision_steps=depth), "predictions")
+        np.testing.assert_array_equal(by_step[depth - 1], (predictions != labels).sum(axis=1))

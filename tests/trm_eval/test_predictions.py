@@ -24,6 +24,7 @@ def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> In
         predictions=tokens,
         q_halt_logits=np.linspace(-1, 1, count, dtype=np.float32),
         halt_steps=np.arange(count, dtype=np.int32) % 3,
+        wrong_by_step=np.zeros((3, count), np.int32),
         metrics={},
         seconds=1.0,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trm_data.show.render import print_result
 from trm_data.storage.root import Layout
 from trm_eval.evaluate import EvalResult
@@ -21,8 +23,8 @@ FROM evals AS e WHERE evaluation = ?
 """
 
 
-def print_report(layout: Layout, result: EvalResult) -> None:
-    """Print the headline and the tables of one evaluation."""
+def print_headline(layout: Layout, result: EvalResult) -> None:
+    """Print what one evaluation gave, in a few lines."""
     row = result.row
     headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
     count, exact, exact_percent, cells_percent, steps, seconds, guessing = headline
@@ -34,9 +36,24 @@ def print_report(layout: Layout, result: EvalResult) -> None:
         f"{steps} supervision steps, {count / seconds:,.0f} examples/s"
     )
     print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
+
+
+def print_depths(result: EvalResult, steps: Sequence[int]) -> None:
+    """Print the exact accuracy after some of the supervision steps of an evaluation."""
+    count = max(result.row["count"], 1)
+    for depth in steps:
+        exact = result.row["exact_by_depth"][depth - 1]
+        print(
+            f"  after {depth:>3} supervision step{'s' if depth > 1 else ' '}: exact {100 * exact / count:6.2f}%"
+        )
+
+
+def print_report(layout: Layout, result: EvalResult) -> None:
+    """Print the headline and the tables of one evaluation."""
+    print_headline(layout, result)
     for query, title in SECTIONS:
         print(f"\n{title}: trm-eval sql @{query}")
-        print_result(query_evaluation(layout, query, row["evaluation"]), "table")
+        print_result(query_evaluation(layout, query, result.row["evaluation"]), "table")
 
 
 def print_predicted(puzzle: Predicted) -> None:

@@ -67,6 +67,26 @@ EVALS = _schema(
         ("created_at", pa.timestamp("us", "UTC"), "when the evaluation ended (UTC)"),
         ("parts", pa.list_(pa.string()), "files of predictions that belong to it"),
         ("part_digests", pa.list_(pa.string()), "digest in the name of each of them; NULL of format 1"),
+        (
+            "exact_by_depth",
+            pa.list_(pa.int64()),
+            "rows with every cell right after 1, 2, ... supervision steps; NULL of older ones (examples)",
+        ),
+        (
+            "wrong_cells_by_depth",
+            pa.list_(pa.int64()),
+            "labelled cells that are wrong after 1, 2, ... supervision steps (cells)",
+        ),
+        (
+            "halting_by_depth",
+            pa.list_(pa.int64()),
+            "rows whose halting logit is above 0 for the first time after 1, 2, ... supervision steps (examples)",
+        ),
+        (
+            "halting_exact_by_depth",
+            pa.list_(pa.int64()),
+            "of those, rows with every cell right at that step (examples)",
+        ),
     ]
 )
 
@@ -145,6 +165,10 @@ LEGACY: dict[str, list[tuple[str, pa.DataType]]] = {
 """Columns of files of format 1 that have other names today; `catalogs/results.sql` reads them as those."""
 
 VIEW_COMMENTS = {
+    "depth": "supervision steps taken, this one included (steps)",
+    "halting_count": "rows whose halting logit is above 0 for the first time at this depth (examples)",
+    "halting_exact_count": "of those, rows with every cell right (examples)",
+    "halted_count": "rows whose halting logit has been above 0 by this depth (examples)",
     "accuracy": "share of cells that are right, mean over count (0 to 1)",
     "exact_accuracy": "share of count with every cell right (0 to 1)",
     "q_halt_accuracy": "share of count whose halting logit fits their rightness (0 to 1)",

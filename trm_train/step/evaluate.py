@@ -38,6 +38,8 @@ class EvalOutputs:
     """Sums and counts over the rows that are no padding."""
     logits: Any
     """float [B, S, V], or None where not asked for."""
+    wrong_by_step: Any = None
+    """int32 [steps, B]: labelled cells that are wrong after every supervision step, or None where not asked for."""
 
 
 def make_eval_step(
@@ -47,6 +49,7 @@ def make_eval_step(
     *,
     steps: int | None = None,
     return_logits: bool = False,
+    by_step: bool = False,
 ) -> EvalStep:
     """Makes `eval_step(weights, batch) -> EvalOutputs`: every row, a fixed number of steps, no halting.
 
@@ -56,6 +59,7 @@ def make_eval_step(
         model: Definition from `init_state`.
         steps: Supervision steps; None for `halt_max_steps`.
         return_logits: Whether the outputs hold the logits of the last step.
+        by_step: Whether they say what is wrong after every supervision step.
     """
     num_steps = config.model.halt_max_steps if steps is None else steps
 
@@ -65,13 +69,19 @@ def make_eval_step(
         rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32))
         rows_count = inputs.shape[0]
 
-        def supervision_step(states: States, _: None) -> tuple[States, tuple[Array, Array]]:
+        def supervision_step(states: States, _: None) -> tuple[States, tuple[Array, Array, Array | None]]:
             states = network.think(states, inputs, rows)
             q_logits = network.q_logits(states)
-            return states, (q_logits[:, 0], network.halt_margin(q_logits))
+            wrong = None
+            if by_step:
+                differs = jnp.argmax(network.logits(states), axis=-1) != labels
+                wrong = jnp.sum(differs & (labels != spec.ignore_label), axis=-1, dtype=jnp.int32)
+            return states, (q_logits[:, 0], network.halt_margin(q_logits), wrong)
 
         initial = network.initial_states(rows_count)
-        states, (q_halt_by_step, margin_by_step) = lax.scan(supervision_step, initial, length=num_steps)
+        states, (q_halt_by_step, margin_by_step, wrong_by_step) = lax.scan(
+            supervision_step, initial, length=num_steps
+        )
         logits, q_halt = network.logits(states), q_halt_by_step[-1]
         losses = slot_losses(logits, q_halt, labels, spec.ignore_label)
         metrics = metric_sums(
@@ -87,6 +97,7 @@ def make_eval_step(
             q_halt_by_step=margin_by_step,
             metrics=metrics,
             logits=logits if return_logits else None,
+            wrong_by_step=wrong_by_step,
         )
 
     return eval_step

@@ -1,0 +1,16 @@
+-- Accuracy after each supervision step, and what halting where the network first would gives up to there.
+SELECT
+    run,
+    step,
+    weights,
+    split,
+    row_limit,
+    supervision_steps,
+    depth,
+    round(100 * exact_accuracy, 2) AS exact_percent,
+    round(100 * cell_accuracy, 2) AS cells_percent,
+    halted_count AS halted,
+    sum(halting_exact_count) OVER (PARTITION BY evaluation ORDER BY depth) AS halted_exact,
+    evaluation
+FROM depth
+ORDER BY run, step, weights, split, evaluation, depth;

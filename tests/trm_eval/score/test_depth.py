@@ -1,0 +1,33 @@
+"""Counts after every supervision step add up to what the rows say."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trm_eval.score.depth import depth_counts
+
+
+def test_counts_by_hand() -> None:
+    wrong = np.array([[3, 0, 2], [0, 0, 1], [0, 1, 0]], np.int32)
+    counts = depth_counts(wrong, np.array([2, 3, 0], np.int32))
+    assert {name: found.tolist() for name, found in counts.items()} == {
+        "exact_by_depth": [1, 2, 2],
+        "wrong_cells_by_depth": [5, 1, 1],
+        "halting_by_depth": [0, 1, 1],
+        "halting_exact_by_depth": [0, 1, 0],
+    }
+
+
+@given(st.integers(1, 6), st.integers(0, 9), st.randoms(use_true_random=False))
+def test_every_row_halts_once_or_never(steps: int, rows: int, draws: object) -> None:
+    random = np.random.default_rng(draws.randint(0, 2**32 - 1))
+    wrong = random.integers(0, 3, (steps, rows)).astype(np.int32)
+    halts = random.integers(0, steps + 1, rows).astype(np.int32)
+    counts = depth_counts(wrong, halts)
+    assert counts["halting_by_depth"].sum() == (halts > 0).sum()
+    assert (counts["halting_exact_by_depth"] <= counts["halting_by_depth"]).all()
+    assert counts["halting_exact_by_depth"].sum() == sum(
+        wrong[halt - 1, row] == 0 for row, halt in enumerate(halts) if halt
+    )

@@ -1,0 +1,84 @@
+"""`trm-eval run` on one run and on several, on all checkpoints, with several depths."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_eval.conftest import Evaluated
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval.cli import main
+from trm_eval.tables.query import query_results
+from trm_train.errors import ConfigError
+from trm_train.run.find import find_runs
+from trm_train.run.record import list_runs
+
+
+@pytest.fixture
+def layout(evaluated: Evaluated, tmp_path: Path) -> Layout:
+    shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True)
+    return resolve_root(tmp_path / "root")
+
+
+def test_depths_are_one_pass_and_every_depth_is_a_row(layout: Layout) -> None:
+    done = run_here(main, "run", "tiny", "--steps", "2,5,1", "--root", layout.place)
+    assert done.returncode == 0, done.stderr
+    assert "5 supervision steps" in done.stdout
+    for depth in (1, 2, 5):
+        assert f"after {depth:>3} supervision step" in done.stdout
+    rows = query_results(
+        layout,
+        "SELECT depth, exact_count, wrong_cells, halted_count FROM depth WHERE supervision_steps = 5 ORDER BY depth",
+    ).rows
+    assert [row[0] for row in rows] == [1, 2, 3, 4, 5]
+    for depth, exact, wrong, _ in rows:
+        again = run_here(main, "run", "tiny", "--steps", str(depth), "--root", layout.place, "--json")
+        row = json.loads(again.stdout)
+        assert (row["exact_count"], row["wrong_cells"]) == (exact, wrong)
+        assert row["exact_by_depth"][-1] == exact
+    halted = [row[3] for row in rows]
+    assert halted == sorted(halted)
+    never = query_results(
+        layout,
+        "SELECT count(*) FROM predictions AS p JOIN evals AS e USING (evaluation) "
+        "WHERE e.supervision_steps = 5 AND p.halt_step IS NULL",
+    ).rows[0][0]
+    assert halted[-1] == 12 - never
+
+
+def test_all_checkpoints_of_several_runs(layout: Layout) -> None:
+    done = run_here(
+        main, "run", "tin*", "--checkpoint", "all", "--split", "validation", "--root", layout.place, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert [(row["step"], row["split"]) for row in json.loads(done.stdout)] == [
+        (4, "validation"),
+        (8, "validation"),
+        (12, "validation"),
+    ]
+    said = run_here(main, "run", "tiny", "--checkpoint", "all", "--root", layout.place)
+    assert said.stdout.count("exact accuracy") == 3
+    assert "by number of wrong cells" not in said.stdout
+
+
+def test_runs_are_found_once_by_names_and_globs(layout: Layout) -> None:
+    (run,) = list_runs(layout)
+    assert [found.name for found in find_runs(layout, ["tiny", run.name, "t*", "*-s0"])] == [run.name]
+    with pytest.raises(ConfigError, match=r"no run fits 'x\*' under .*trm-train status lists runs"):
+        find_runs(layout, ["tiny", "x*"])
+
+
+@pytest.mark.parametrize("steps", ["0", "a", "1,", "2,-1", ""])
+def test_what_is_no_number_of_steps(steps: str) -> None:
+    done = run_here(main, "run", "tiny", "--steps", steps)
+    assert done.returncode == 2
+    assert f"--steps: whole numbers of at least 1 between commas, got {steps!r}" in done.stderr
+
+
+def test_no_run_and_no_rows() -> None:
+    assert "name a run: trm-eval run RUN" in run_here(main, "run").stderr
+    assert "--limit: at least 0, got -1" in run_here(main, "run", "tiny", "--limit", "-1").stderr

@@ -1,0 +1,59 @@
+"""Several runs by what a user calls them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_train.errors import ConfigError
+from trm_train.experiments.setting import Setting
+from trm_train.run.record import find_record, find_run, list_runs, setting_of
+
+
+def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None = None) -> list[Folder]:
+    """The folders of runs, each once, in the order of the references.
+
+    Args:
+        layout: The root.
+        references: Names of runs or their folders, experiments that have one run, or globs of either (`exp01*`).
+        setting: Only runs at this setting, but for those that are named themselves.
+
+    Raises:
+        ConfigError: A reference names none, or an experiment has several.
+    """
+    found: dict[str, Folder] = {}
+    for reference in references:
+        globbed = any(character in reference for character in "*?[")
+        for run in (
+            _matching(layout, reference, setting) if globbed else [find_run(layout, reference, setting)]
+        ):
+            found[run.place] = run
+    return list(found.values())
+
+
+def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Folder]:
+    """Runs whose name or experiment a pattern fits.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    found = [
+        run
+        for run in list_runs(layout)
+        if any(fnmatch.fnmatchcase(name, pattern) for name in (run.name, run.path.split("/")[-2]))
+    ]
+    if setting is not None:
+        records = {run.place: find_record(run) for run in found}
+        found = [
+            run
+            for run in found
+            if (record := records[run.place]) is not None and setting_of(record) == setting
+        ]
+    if not found:
+        where = "" if setting is None else f" at {setting}"
+        raise ConfigError(
+            f"no run fits {pattern!r} under {layout.runs.place}{where} (trm-train status lists runs)"
+        )
+    return found
