@@ -37,7 +37,7 @@ class Study:
     def add(
         self,
         name: str,
-        what: str | Callable[[RunConfig], str],
+        what: str | Callable[[Any], str],
         fields: Mapping[str, Any] | None = None,
         *,
         change: Change | None = None,
