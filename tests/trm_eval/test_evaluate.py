@@ -23,6 +23,7 @@ from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table
 from trm_train.checkpoint.manager import COMMITTED
+from trm_train.config.run import RunConfig
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.metrics.table import MetricTable
 from trm_train.run.record import CONFIG_FILE, find_run, list_runs
@@ -130,12 +131,22 @@ def test_an_edited_configuration_is_not_believed(copied: Layout) -> None:
     assert not copied.results.names()
 
 
-def test_weights_of_another_run_are_not_believed(copied: Layout) -> None:
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, h_cycles=1)),
+            r"step 12 is of another configuration or dataset \(identity ",
+        ),
+        (dataclasses.replace(TINY, seed=1), r"step 12 is of the run tiny-[0-9a-f]{8}-s1; put its own back"),
+    ],
+)
+def test_weights_of_another_run_are_not_believed(copied: Layout, config: RunConfig, message: str) -> None:
     (folder,) = list_runs(copied)
-    other = run(copied, dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, h_cycles=1)))
+    other = run(copied, config)
     shutil.rmtree(folder.uri("checkpoints/weights"))
     shutil.copytree(other.folder.uri("checkpoints/weights"), folder.uri("checkpoints/weights"))
-    with pytest.raises(CheckpointError, match=r"step 12 is of another configuration or dataset \(identity "):
+    with pytest.raises(CheckpointError, match=message):
         evaluate_run(copied, folder, EvalRequest())
     assert not copied.results.names()
 

@@ -34,8 +34,8 @@ from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
 from trm_train.state import TrainState
 
-FORMAT_VERSION = 2
-"""Since 2 the meta has a digest of itself, by a rule that later formats keep."""
+FORMAT_VERSION = 3
+"""Since 2 the meta has a digest of itself, by a rule that later formats keep; since 3 it names the run."""
 RESUME_KEPT = 2
 FOLDER = "checkpoints"
 COMMITTED = "commit_success.txt"
@@ -54,6 +54,8 @@ class CheckpointMeta:
     content_digest: str
     identifiers_digest: str
     tracking_id: str
+    run: str = ""
+    """Name of the run, for runs of several seeds have one identity; empty before format 3."""
     format_version: int = FORMAT_VERSION
 
 

@@ -134,6 +134,7 @@ def _save(run: Started, state: TrainState, step: int) -> None:
         content_digest=run.record.content_digest,
         identifiers_digest=run.record.identifiers_digest,
         tracking_id=run.tracking_id,
+        run=run.record.run,
     )
     run.checkpoints.save(state, meta)
     run.observer.watchdog.beat()

@@ -83,6 +83,11 @@ def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
                 f"{getattr(meta, what)[:12]}, the run has {getattr(record, what)[:12]}); put its own back, or train "
                 "it anew with --resume never"
             )
+    if meta.run not in ("", record.run):
+        raise CheckpointError(
+            f"{shown}: the checkpoint at step {meta.step} is of the run {meta.run}; put its own back, or train it anew "
+            "with --resume never"
+        )
 
 
 def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
