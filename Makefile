@@ -68,6 +68,7 @@ bench: setup .tools/peers/bin/reasoning-gym-is-there
 	for kind in maze arc; do \
 	  $(BIN)/python benchmarks/bench_build.py --kind $$kind --json benchmarks/results/build_$$kind.json || exit 1; done
 	$(BIN)/python benchmarks/bench_step.py --mixer attention --json benchmarks/results/step_attention.json
+	$(BIN)/python benchmarks/bench_memory.py --json benchmarks/results/memory.json
 	$(BIN)/python benchmarks/render_docs.py
 
 clean:
