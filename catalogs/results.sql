@@ -118,8 +118,8 @@ CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(
 -- Every named experiment at every scale and data; an alias has the identity of the run that it shares.
 CREATE VIEW experiments AS SELECT * FROM experiments_live;
 
--- Every experiment with its runs, a row a seed, and the test of each: the last step, averaged weights, all rows, as
--- many supervision steps as training gives at most. NULL where it is not run, or not tested.
+-- Every experiment with its runs, a row a seed, and the test of each: the experiment's last step, averaged weights, all
+-- rows, as many supervision steps as training gives at most. NULL where it is not run, or not tested.
 CREATE VIEW study AS
 SELECT
     x.experiment,
@@ -131,10 +131,11 @@ SELECT
     x.quantity,
     x.value,
     x.unit,
+    x.dataset,
+    x.total_steps,
     r.run,
     r.seed,
     r.state,
-    r.total_steps,
     r.global_batch_size,
     r.train_seconds,
     e.evaluation,
@@ -152,7 +153,7 @@ FROM experiments AS x
 LEFT JOIN runs AS r ON r.experiment = x.runs_of AND r.identity = x.identity
 LEFT JOIN evals AS e
     ON e.run = r.run
-    AND e.step = r.total_steps
+    AND e.step = x.total_steps
     AND e.weights = 'ema'
     AND e.split = 'test'
     AND e.row_limit = 0

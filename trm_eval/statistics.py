@@ -1,18 +1,15 @@
 """Statistics of results: pure functions of counts, without any table.
 
-Source: McNemar 1947 (paired shares; here its exact form), Holm 1979 (many tests).
+Source: McNemar 1947 (paired shares; here its exact form), Clopper and Pearson 1934 (interval of a
+share), Holm 1979 (many tests).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scipy import stats
-
-Z_95 = 1.959964
-"""Standard normal quantile of a two-sided 95% interval."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,10 @@ class Paired:
     only_a: int
     only_b: int
 
+    def turned(self) -> Paired:
+        """The same with the second run first."""
+        return Paired(self.count, self.only_b, self.only_a)
+
     @property
     def difference(self) -> float:
         """Exact accuracy of the second less that of the first."""
@@ -36,11 +37,18 @@ class Paired:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95% interval of the difference, which knows that the puzzles are the same (Wald)."""
+        """95% interval of the difference, given how many puzzles flip: it has no 0 just where the p-value is below 5%.
+
+        Of the share of flips that the second wins (Clopper and Pearson); where none flips, of how many might.
+        """
         flips = self.only_a + self.only_b
-        spread = flips - (self.only_b - self.only_a) ** 2 / self.count
-        half = Z_95 * math.sqrt(max(spread, 0.0)) / self.count
-        return max(self.difference - half, -1.0), min(self.difference + half, 1.0)
+        if not flips:
+            most = 1 - 0.025 ** (1 / self.count)
+            return -most, most
+        share = stats.binomtest(self.only_b, flips).proportion_ci(0.95, method="exact")
+        return (2 * float(share.low) - 1) * flips / self.count, (
+            2 * float(share.high) - 1
+        ) * flips / self.count
 
     @property
     def p_value(self) -> float:

@@ -10,10 +10,14 @@ import pytest
 
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
+from tests.trm_train.test_loop import TINY
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.tables.query import query_results
 from trm_train.errors import ConfigError
+from trm_train.experiments.registry import Experiment
+from trm_train.experiments.setting import SETTINGS
+from trm_train.run import find, record
 from trm_train.run.find import find_runs
 from trm_train.run.record import list_runs
 
@@ -63,6 +67,19 @@ def test_all_checkpoints_of_several_runs(layout: Layout) -> None:
     said = run_here(main, "run", "tiny", "--checkpoint", "all", "--root", layout.place)
     assert said.stdout.count("exact accuracy") == 3
     assert "by number of wrong cells" not in said.stdout
+
+
+def test_a_glob_finds_aliases_too(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `exp01*` finds the baseline's run, which is that of exp01c."""
+    (run,) = list_runs(layout)
+    setting = SETTINGS[0]
+    items = {
+        "tiny": Experiment("tiny", "testing", lambda _: TINY, settings=(setting,)),
+        "other_a": Experiment("other_a", "testing", lambda _: TINY, None, {setting: "tiny"}, (setting,)),
+    }
+    monkeypatch.setattr(find, "load_experiments", lambda: items)
+    monkeypatch.setattr(record, "load_experiments", lambda: items)
+    assert [found.name for found in find_runs(layout, ["other*"], setting)] == [run.name]
 
 
 def test_runs_are_found_once_by_names_and_globs(layout: Layout) -> None:

@@ -17,11 +17,18 @@ def test_mcnemar_is_exact() -> None:
 
 
 def test_a_difference_of_pairs_and_its_interval() -> None:
-    """p1 - p2 of 40 and 10 flips among 200: 0.15, standard error sqrt(50 - 900 / 200) / 200."""
+    """40 of 50 flips among 200; the exact interval of 40 of 50 is 0.6628 to 0.8997 (published tables)."""
     paired = Paired(200, 10, 40)
     assert paired.difference == 0.15
-    half = 1.959964 * (50 - 900 / 200) ** 0.5 / 200
-    assert paired.interval == pytest.approx((0.15 - half, 0.15 + half))
+    assert paired.interval == pytest.approx(((2 * 0.6628 - 1) / 4, (2 * 0.8997 - 1) / 4), abs=1e-4)
+    assert Paired(100, 0, 0).interval == pytest.approx((-0.0362, 0.0362), abs=1e-4)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_an_interval_and_its_test_agree(only_a: int, only_b: int) -> None:
+    paired = Paired(200, only_a, only_b)
+    low, high = paired.interval
+    assert (low > 0 or high < 0) == (paired.p_value < 0.05)
 
 
 @given(st.integers(1, 500), st.data())

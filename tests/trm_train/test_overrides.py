@@ -64,6 +64,7 @@ OF_TODAY = [
         (["--model.no-act-continue", "b"], ["--model.no-act-continue"], ["b"]),
         (["--execution.no-rematerialise", "b"], ["--execution.no-rematerialise"], ["b"]),
         (["--total-steps=9", "b", "--data", "generated"], ["--total-steps=9"], ["b", "--data", "generated"]),
+        (["--total-stepsfoo", "b"], [], ["--total-stepsfoo", "b"]),
         (["--data.dataset", "x", "--model.mixer"], ["--data.dataset", "x", "--model.mixer"], []),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import DataOption, Patterns, ScaleOption
 from trm_train.experiments.registry import select_experiments
@@ -35,6 +35,7 @@ class Report:
     """Folder to write, or a file that ends in .md."""
     scale: ScaleOption = None
     data: DataOption = None
+    skip_damaged: SkipDamaged = False
     root: Root = None
     json: Json = False
 
@@ -46,15 +47,15 @@ class Report:
 
         layout = resolve_root(self.root)
         setting = parse_setting(self.scale, self.data) or SETTINGS[0]
-        groups = gather(layout, select_experiments(self.patterns, setting), setting)
+        groups, problems = gather(layout, select_experiments(self.patterns, setting), setting)
         runs = sorted({member.run for group in groups for member in group.members})
-        page = study_page(groups, setting, self._as_typed(), _versions(layout, runs))
+        page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems)
         paths = write_report(page, Path(self.out).expanduser())
         if self.json:
             print(json.dumps({"runs": runs, "files": [str(path) for path in paths]}, indent=1))
         else:
             print(f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it")
-        return Exit.DONE
+        return say_what_is_left_out("trm-eval", problems, skip=self.skip_damaged)
 
     def _as_typed(self) -> str:
         words = ["trm-eval", "report", *self.patterns]

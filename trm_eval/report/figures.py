@@ -10,7 +10,8 @@ from trm_eval.report.study import Group, Member
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6b7280")
 """Source: Okabe and Ito, Color Universal Design (2008); a grey beside them."""
-MARKERS = "osD^vPX"
+MARKERS = "osD^vPXh"
+"""One more than colours, so that both repeat together only after 56 curves."""
 INK, GRID = "#1f2937", "#d1d5db"
 SIZE = (9.0, 3.4)
 """Inches."""
@@ -83,7 +84,11 @@ def _by_name(axis: Any, members: Sequence[Member]) -> None:
 
 def _curves(axis: Any, group: Group) -> None:
     runs = list(dict.fromkeys(member.run for member in group.members if member.run in group.curves))
-    names = {member.run: member.varies or member.experiment for member in group.members[::-1]}
+    seeds = len({member.seed for member in group.members}) > 1
+    names = {
+        member.run: (member.varies or member.experiment) + (f", seed {member.seed}" if seeds else "")
+        for member in group.members[::-1]
+    }
     for number, run in enumerate(runs):
         steps, shares = group.curves[run]
         axis.plot(

@@ -42,7 +42,8 @@ for (const head of document.querySelectorAll("th button")) head.onclick = () => 
   const value = row => row.cells[column].textContent, number = text => parseFloat(text.replace(/,/g, ""));
   [...body.rows].sort((a, b) => {
     const [x, y] = [value(a), value(b)], [m, n] = [number(x), number(y)];
-    return (up ? 1 : -1) * (isNaN(m) || isNaN(n) ? x.localeCompare(y) : m - n);
+    const order = isNaN(m) || isNaN(n) ? x.localeCompare(y, "en", { numeric: true }) : m - n;
+    return (up ? 1 : -1) * order;
   }).forEach(row => body.append(row));
 };
 """
@@ -59,7 +60,8 @@ def to_html(page: Page) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(page.title)}</title><style>{STYLE}</style></head>\n"
-        f"<body><h1>{_words(page.title)}</h1>\n<nav>{links}</nav>\n{body}\n<script>{SCRIPT}</script></body></html>\n"
+        f'<body><h1>{_words(page.title)}</h1>\n<nav aria-label="Contents">{links}</nav>\n'
+        f"{body}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 
@@ -76,7 +78,7 @@ def _block(block: Block) -> str:
         case Picture():
             return f'<figure role="img" aria-label="{escape(block.says)}">{_inline(block)}</figure>'
         case Query():
-            return f"<p>{_words(block.says)}:</p><pre><code>{escape(block.sql)}</code></pre>"
+            return f'<p>{_words(block.says)}:</p><pre tabindex="0"><code>{escape(block.sql)}</code></pre>'
 
 
 def _table(table: Table) -> str:
@@ -84,7 +86,9 @@ def _table(table: Table) -> str:
         f'<th scope="col"><button type="button">{_words(name)}</button></th>' for name in table.columns
     )
     rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
+    link = f'<p><a href="{escape(table.file)}">{escape(table.file)}</a></p>'
+    body = f"<thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody>"
+    return f'<div class="wide" tabindex="0"><table>{body}</table></div>{link}'
 
 
 def _cell(text: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from trm_eval.report.figures import group_figure
 from trm_eval.report.study import CURVES_SQL, FLIPS_SQL, MEMBERS_SQL, Comparison, Group, Member
@@ -45,16 +46,20 @@ class Table:
         file: Name of its CSV file.
         columns: Names.
         rows: A word for each column.
+        data: The same unrounded, by name; that is what the file has.
     """
 
     file: str
     columns: list[str]
     rows: list[list[str]]
+    data: list[dict[str, Any]]
 
     def csv(self) -> bytes:
-        """The table as CSV."""
+        """The data as CSV."""
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([self.columns, *self.rows])
+        writer = csv.DictWriter(out, list(self.data[0]) if self.data else self.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.data)
         return out.getvalue().encode()
 
 
@@ -102,7 +107,9 @@ class Page:
     blocks: list[Block]
 
 
-def study_page(groups: Sequence[Group], setting: Setting, command: str, versions: str) -> Page:
+def study_page(
+    groups: Sequence[Group], setting: Setting, command: str, versions: str, problems: Sequence[str] = ()
+) -> Page:
     """The report of groups of experiments.
 
     Args:
@@ -110,6 +117,7 @@ def study_page(groups: Sequence[Group], setting: Setting, command: str, versions
         setting: Scale and data.
         command: What writes this report.
         versions: Of what trained the runs.
+        problems: What the report is without, a line each.
     """
     runs = {member.run: member for group in groups for member in group.members}
     tested = sorted({member.count for member in runs.values()})
@@ -119,13 +127,15 @@ def study_page(groups: Sequence[Group], setting: Setting, command: str, versions
             f"{len(runs)} runs, each tested with its averaged weights at its last step on "
             f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
             "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
-            "(Holm). "
-            f"Training took {sum(member.train_seconds for member in runs.values()) / 3600:.1f} h in all."
+            "(Holm); their intervals (Clopper and Pearson) are not corrected. "
+            f"Training took {sum(member.train_seconds or 0.0 for member in runs.values()) / 3600:.1f} h in all."
         ),
         Text(f"Written by `{command}` from the result tables of runs with {versions}."),
     ]
     if missing:
         blocks.append(Text(f"Not tested yet: {', '.join(missing)}."))
+    if problems:
+        blocks.append(Bullets([f"Left out: {problem}" for problem in problems]))
     blocks += [Heading("At a glance"), _overview(groups)]
     for group in groups:
         blocks += _group_blocks(group)
@@ -140,11 +150,14 @@ def study_page(groups: Sequence[Group], setting: Setting, command: str, versions
 
 def _overview(groups: Sequence[Group]) -> Table:
     rows: list[list[str]] = []
+    data: list[dict[str, Any]] = []
     for group in groups:
         best = max(group.members, key=lambda member: member.exact_accuracy)
         ends = "" if group.ends is None else f"{_points(group.ends)}, {_apart(group.ends)}"
         rows.append([group.name, group.guide.question, f"{_name(best)}: {_percent(best)}", ends])
-    return Table("overview.csv", ["group", "question", "best", "largest against smallest"], rows)
+        facts = {"group": group.name, "question": group.guide.question, "best": best.experiment}
+        data.append({**facts, "exact_accuracy": best.exact_accuracy, "ends": ends})
+    return Table("overview.csv", ["group", "question", "best", "largest against smallest"], rows, data)
 
 
 def _group_blocks(group: Group) -> list[Block]:
@@ -152,12 +165,13 @@ def _group_blocks(group: Group) -> list[Block]:
         [
             member.experiment,
             member.varies,
+            str(member.seed),
             f"{100 * member.exact_accuracy:.1f}",
             f"{100 * member.exact_low:.1f} to {100 * member.exact_high:.1f}",
             f"{100 * member.cell_accuracy:.2f}",
             f"{100 * member.q_halt_accuracy:.1f}",
             f"{member.total_steps:,}",
-            f"{member.train_seconds:,.0f}",
+            "-" if member.train_seconds is None else f"{member.train_seconds:,.0f}",
             member.run,
         ]
         for member in group.members
@@ -182,7 +196,7 @@ def _group_blocks(group: Group) -> list[Block]:
                 *(f"Found: {line}" for line in findings(group)),
             ]
         ),
-        Table(f"{group.name}.csv", columns, rows),
+        Table(f"{group.name}.csv", columns, rows, [asdict(member) for member in group.members]),
         Picture(
             f"{group.name}.svg",
             group_figure(group),
@@ -212,7 +226,8 @@ def findings(group: Group) -> list[str]:
 
 
 def _name(member: Member) -> str:
-    return member.varies or member.experiment
+    seed = f" (seed {member.seed})" if member.seed else ""
+    return f"{member.varies or member.experiment}{seed}"
 
 
 def _percent(member: Member) -> str:

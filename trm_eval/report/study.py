@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
@@ -12,6 +13,9 @@ from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import Experiment, groups_of
 from trm_train.experiments.setting import Setting
+
+BASELINE = "baseline"
+"""The experiment that the others of a study are compared with."""
 
 MEMBERS_SQL = """\
 SELECT experiment, alias_of, varies, value, run, seed, evaluation, split_digest, count, exact_count, exact_accuracy,
@@ -55,7 +59,7 @@ class Member:
     q_halt_accuracy: float
     supervision_steps: int
     total_steps: int
-    train_seconds: float
+    train_seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,8 @@ class Group:
         members: Those that were tested, by what varies.
         missing: Names of those that were not.
         curves: Validations of each run: steps and exact accuracies.
-        against_baseline: Every other run against the baseline's.
-        ends: The smallest against the largest, where a number varies; None where they cannot be compared.
+        against_baseline: Every other run against the baseline's of the same seed.
+        ends: The smallest against the largest of one seed, where a number varies; None where they cannot be compared.
     """
 
     name: str
@@ -102,8 +106,11 @@ class Group:
     ends: Comparison | None
 
 
-def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> list[Group]:
+def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tuple[list[Group], list[str]]:
     """What came of experiments at one scale and data, by group; groups without any result are left out.
+
+    Returns:
+        The groups, and a line for each thing that could not be read and that they are without.
 
     Args:
         layout: The root.
@@ -113,17 +120,26 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> lis
     Raises:
         EvalError: None of them was tested.
     """
-    members = _members(layout, [item.name for item in items], setting)
+    problems: list[str] = []
+    members = _members(layout, [item.name for item in items], setting, problems)
     if not members:
         raise EvalError(
-            f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests them"
+            "; ".join(
+                [
+                    f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests "
+                    "them",
+                    *problems,
+                ]
+            )
         )
-    curves = _curves(layout, sorted({member.run for found in members.values() for member in found}))
-    return [
+    runs = sorted({member.run for found in members.values() for member in found})
+    curves = _curves(layout, runs, problems)
+    groups = [
         made
         for name, of_group in groups_of(items).items()
-        if (made := _group(layout, name, of_group, members, curves)) is not None
+        if (made := _group(layout, name, of_group, members, curves, problems)) is not None
     ]
+    return groups, problems
 
 
 def _group(
@@ -132,6 +148,7 @@ def _group(
     items: Sequence[Experiment],
     members: dict[str, list[Member]],
     curves: dict[str, tuple[list[int], list[float]]],
+    problems: list[str],
 ) -> Group | None:
     found = [member for item in items for member in members.get(item.name, [])]
     guide = items[0].guide
@@ -141,15 +158,15 @@ def _group(
     found.sort(
         key=lambda member: (0.0 if member.value is None else member.value, member.experiment, member.seed)
     )
-    baseline = next((member for member in found if "baseline" in (member.alias_of, member.experiment)), None)
-    others = [] if baseline is None else [each for each in found if each.run != baseline.run]
-    pairs = [(baseline, each) for each in others if baseline is not None]
-    if quantity is not None and found[0].run != found[-1].run:
-        pairs.append((found[0], found[-1]))
-    compared = _compare(layout, pairs)
-    ends = (
-        compared.pop() if quantity is not None and compared and compared[-1].b.run == found[-1].run else None
-    )
+    baselines = {member.seed: member for member in found if BASELINE in (member.alias_of, member.experiment)}
+    own = {member.run for member in baselines.values()}
+    against = [
+        (baselines[member.seed], member)
+        for member in found
+        if member.run not in own and member.seed in baselines
+    ]
+    ends = None if quantity is None else _ends(found)
+    compared = _compare(layout, against + ([ends] if ends else []), problems)
     return Group(
         name=name,
         guide=guide,
@@ -158,40 +175,75 @@ def _group(
         members=found,
         missing=[item.name for item in items if item.name not in members],
         curves={member.run: curves[member.run] for member in found if member.run in curves},
-        against_baseline=compared,
-        ends=ends,
+        against_baseline=[compared[key] for key in map(_key, against) if key in compared],
+        ends=None if ends is None else compared.get(_key(ends)),
     )
 
 
-def _members(layout: Layout, names: Sequence[str], setting: Setting) -> dict[str, list[Member]]:
-    rows = query_results(layout, MEMBERS_SQL, [setting.scale, setting.data, list(names)]).rows
+def _ends(members: Sequence[Member]) -> tuple[Member, Member] | None:
+    """The runs of the smallest and of the largest value, of the first seed that both have."""
+    values = [member.value for member in members if member.value is not None]
+    if not values or min(values) == max(values):
+        return None
+    first = {member.seed: member for member in members if member.value == min(values)}
+    last = {member.seed: member for member in members if member.value == max(values)}
+    seed = min(set(first) & set(last), default=None)
+    return None if seed is None else (first[seed], last[seed])
+
+
+def _key(pair: tuple[Member, Member]) -> tuple[str, str]:
+    return pair[0].run, pair[1].run
+
+
+def _members(
+    layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]
+) -> dict[str, list[Member]]:
     found: dict[str, list[Member]] = {}
-    for row in rows:
+    for row in _rows(layout, MEMBERS_SQL, [setting.scale, setting.data, list(names)], problems):
         member = Member(*row)
         found.setdefault(member.experiment, []).append(member)
     return found
 
 
-def _curves(layout: Layout, runs: list[str]) -> dict[str, tuple[list[int], list[float]]]:
+def _curves(layout: Layout, runs: list[str], problems: list[str]) -> dict[str, tuple[list[int], list[float]]]:
     found: dict[str, tuple[list[int], list[float]]] = {}
-    for run, step, exact in query_results(layout, CURVES_SQL, [runs]).rows:
+    for run, step, exact in _rows(layout, CURVES_SQL, [runs], problems):
         steps, shares = found.setdefault(run, ([], []))
         steps.append(step)
         shares.append(exact)
     return found
 
 
-def _compare(layout: Layout, pairs: Sequence[tuple[Member, Member]]) -> list[Comparison]:
-    """Compare runs on the same puzzles, in the order of the pairs; pairs on other puzzles are left out."""
-    same = [(a, b) for a, b in pairs if a.split_digest == b.split_digest]
-    if not same:
-        return []
-    keys = [f"{a.evaluation} {b.evaluation}" for a, b in same]
-    rows = query_results(layout, FLIPS_SQL, [keys]).rows
+def _compare(
+    layout: Layout, pairs: Sequence[tuple[Member, Member]], problems: list[str]
+) -> dict[tuple[str, str], Comparison]:
+    """Compare runs on the same puzzles, each pair once; pairs on other puzzles, or with rows missing, are left out."""
+    wanted: dict[frozenset[str], tuple[Member, Member]] = {}
+    for pair in pairs:
+        if pair[0].split_digest == pair[1].split_digest and pair[0].run != pair[1].run:
+            wanted.setdefault(frozenset(_key(pair)), pair)
+    keys = {f"{a.evaluation} {b.evaluation}": (a, b) for a, b in wanted.values()}
+    rows = _rows(layout, FLIPS_SQL, [list(keys)], problems) if keys else []
     flips = {f"{a} {b}": Paired(*counts) for a, b, *counts in rows}
-    found = [flips[key] for key in keys]
-    corrected = holm([paired.p_value for paired in found])
-    return [
-        Comparison(a, b, paired, p_value)
-        for (a, b), paired, p_value in zip(same, found, corrected, strict=True)
-    ]
+    whole = {key: flips[key] for key, (a, b) in keys.items() if _is_whole(flips.get(key), a, b)}
+    found: dict[tuple[str, str], Comparison] = {}
+    for (key, paired), p_value in zip(
+        whole.items(), holm([paired.p_value for paired in whole.values()]), strict=True
+    ):
+        a, b = keys[key]
+        found[a.run, b.run] = Comparison(a, b, paired, p_value)
+        found[b.run, a.run] = Comparison(b, a, paired.turned(), p_value)
+    return found
+
+
+def _is_whole(paired: Paired | None, a: Member, b: Member) -> bool:
+    return paired is not None and paired.count == a.count == b.count
+
+
+def _rows(
+    layout: Layout, sql: str, parameters: Sequence[object], problems: list[str]
+) -> list[tuple[Any, ...]]:
+    """The rows of a query; what it was without is added to the problems, once."""
+    found = query_results(layout, sql, parameters)
+    problems += [problem for problem in found.problems if problem not in problems]
+    return found.rows

@@ -124,6 +124,12 @@ EXPERIMENTS = _schema(
         ),
         ("runs_of", pa.string(), "experiment whose runs are its own: alias_of, or itself"),
         ("identity", pa.string(), "sha256 over the configuration that changes the mathematics, hexadecimal"),
+        ("dataset", pa.string(), "name of the dataset"),
+        (
+            "total_steps",
+            pa.int64(),
+            "optimizer steps of the experiment; a run that was extended has more (steps)",
+        ),
         ("varies", pa.string(), "what it has of its own in what its group varies"),
         ("quantity", pa.string(), "name of that, where it is a number"),
         ("value", pa.float64(), "that number, in `unit`"),

@@ -36,6 +36,8 @@ END_S = 60.0
 """For a process to save a checkpoint, where the batch itself fails."""
 FULL = "no space left"
 """Words of every error about a full disk."""
+NO_REASON = (": warning: ", ": note: ")
+"""In lines that do not say why a run failed."""
 LEAST_FREE = 100_000
 """A disk with fewer bytes free is full."""
 TRAIN = "from trm_train.batch.devices import take_share; take_share(); from trm_train.cli import main; main()"
@@ -275,7 +277,9 @@ def _reason(job: Job, code: int) -> str:
         log.seek(max(job.log.stat().st_size - 10_000, job.log_from))
         lines = [line for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
     said = [
-        line for line in lines if line.startswith(("trm-train: ", "trm-eval: ")) and ": warning: " not in line
+        line
+        for line in lines
+        if line.startswith(("trm-train: ", "trm-eval: ")) and not any(word in line for word in NO_REASON)
     ]
     if said and not any(line.startswith("Traceback") for line in lines):
         return said[-1].strip()

@@ -30,6 +30,7 @@ class PlannedRun:
         run: Its name.
         folder: Where it lies.
         cost: What it costs; None where the dataset is neither built nor a named one.
+        note: What a person should know of it.
     """
 
     experiment: Experiment
@@ -38,6 +39,7 @@ class PlannedRun:
     run: str
     folder: Folder
     cost: Cost | None
+    note: str | None = None
 
     @property
     def dataset(self) -> str:
@@ -84,7 +86,7 @@ def _planned(
     sources: Mapping[str, str],
 ) -> PlannedRun:
     config = change(dataclasses.replace(item.make(), seed=seed))
-    config, _ = with_puzzles_at_hand(config, sources, layout)
+    config, note = with_puzzles_at_hand(config, sources, layout)
     try:
         check_config(config)
     except ConfigError as error:
@@ -97,6 +99,7 @@ def _planned(
         run=run_name(item.name, config),
         folder=run_folder(layout, item, config),
         cost=None if planned is None else cost_of(config, planned.input_spec),
+        note=note,
     )
 
 

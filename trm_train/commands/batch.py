@@ -90,6 +90,9 @@ class Batch:
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sources = parse_source_of(self.source)
         runs = plan_batch(items, _seeds(self.seeds), layout, _override(overrides), sources)
+        for run in runs:
+            if run.note is not None:
+                print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
         each = shares(self.jobs)
         jobs = make_jobs(runs, layout, self.limit)
         missing = missing_datasets([job.planned for job in jobs if job.state != "done"], layout)
@@ -153,16 +156,18 @@ class Batch:
 
 def patterns_first(arguments: Sequence[str]) -> list[str]:
     """The arguments with the patterns before the options of `Batch`, among which they may stand."""
-    flags = {f"--{field.name.replace('_', '-')}" for field in fields(Batch) if field.default is False}
+    valued = {f"--{field.name.replace('_', '-')}" for field in fields(Batch) if field.default is not False}
     patterns, options = list[str](), list[str]()
     words = iter(arguments)
     for word in words:
-        if not word.startswith("-"):
+        if word == "--":
+            patterns += words
+        elif not word.startswith("-"):
             patterns.append(word)
-            continue
-        options.append(word)
-        if word not in {*flags, "-h", "--help"} and "=" not in word:
-            options += [value for value in [next(words, None)] if value is not None]
+        else:
+            options.append(word)
+            if word.replace("_", "-") in valued:
+                options += [value for value in [next(words, None)] if value is not None]
     return [*patterns, *options]
 
 

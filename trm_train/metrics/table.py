@@ -63,7 +63,7 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     (
         "device_memory_bytes",
         pa.int64(),
-        "most that a device has held since this start; NULL where it does not say, as on CPU (B)",
+        "most that a device has held since the process began; NULL where it does not say, as on CPU (B)",
     ),
 ]
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in _COLUMNS])

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
+from trm_train.experiments.registry import load_experiments
 from trm_train.experiments.setting import Setting
-from trm_train.run.record import find_record, find_run, list_runs, setting_of
+from trm_train.run.record import find_record, find_run, list_runs, runs_of, setting_of
 
 
 def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None = None) -> list[Folder]:
@@ -39,11 +40,15 @@ def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Fol
     Raises:
         ConfigError: There is none.
     """
+    runs = list_runs(layout)
     found = [
         run
-        for run in list_runs(layout)
+        for run in runs
         if any(fnmatch.fnmatchcase(name, pattern) for name in (run.name, run.path.split("/")[-2]))
     ]
+    for name in load_experiments():  # an alias is found by its name too
+        if fnmatch.fnmatchcase(name, pattern):
+            found += runs_of(runs, name, setting)
     if setting is not None:
         records = {run.place: find_record(run) for run in found}
         found = [

@@ -61,6 +61,7 @@ def train(
         with stop_signals() as stop:
             try:
                 step = _run_steps(run, stop)
+                run.observer.watchdog.close()  # the last checkpoint takes as long as it takes
                 run.checkpoints.wait()
             except Exception as error:
                 better = explained(run, error)
@@ -136,5 +137,5 @@ def _save(run: Started, state: TrainState, step: int) -> None:
         tracking_id=run.tracking_id,
         run=run.record.run,
     )
-    run.checkpoints.save(state, meta)
-    run.observer.watchdog.beat()
+    with run.observer.watchdog.paused():
+        run.checkpoints.save(state, meta)

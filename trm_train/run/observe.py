@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 import os
 import socket
+import sys
+import threading
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +31,7 @@ from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
 from trm_train.mesh.devices import held_bytes
 from trm_train.metrics.table import MetricTable
-from trm_train.run.pace import Pace, SlowAlert
+from trm_train.run.pace import VAIN_STRETCHES, Pace, SlowAlert
 from trm_train.run.record import RunRecord
 from trm_train.run.status import STATUS_FILE, State, Status, read_status
 from trm_train.run.tracking import Tracker
@@ -41,6 +43,8 @@ FIRST_FLUSH_S = 5.0
 """The first report after the first step comes so early, each later one after twice the time, up to `FLUSH_S`."""
 VAIN_SKIPS = 20
 """So many steps of float16 that overflow in a row, at the smallest loss scale, end a run."""
+LAST_WORDS_S = 5.0
+"""A run that stands still waits so long for each of those who are told that it ends."""
 LAST_LOSSES = 8
 """So many losses are said with the one that is no number."""
 LOGS = "logs"
@@ -123,6 +127,7 @@ class Observer:
         self.pace = pace
         execution = record.config.execution
         self._slow = SlowAlert(execution.min_examples_per_s)
+        self._too_slow = False
         self.watchdog = Watchdog(execution.stall_s, self._stands_still, self._ends_still)
         self._log: list[str] = []
         self._parts = 0
@@ -133,9 +138,9 @@ class Observer:
     def begin(self) -> None:
         """The first step is about to be taken."""
         self._begun = self._flushed = time.perf_counter()
-        self.pace.begin()
         self._note(self._begin())
         self.flush("running")
+        self.pace.begin()
 
     @property
     def seconds(self) -> float:
@@ -148,7 +153,6 @@ class Observer:
         Raises:
             NotFiniteError: The loss is no number any more.
         """
-        self.watchdog.beat()
         values = {name: value.item() for name, value in metrics.items()}
         slots = self._config.data.global_batch_size
         # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
@@ -158,6 +162,8 @@ class Observer:
         row = {"step": step, "split": "train", "rows_loaded": rows_loaded, "global_batch_size": slots}
         row |= {"lr": float(self._rates[step - 1]), "seconds": self.seconds}
         paced = self.pace.step(step)
+        self.watchdog.beat(paced["step_s"])
+        self._memory = held_bytes()
         self._table.add(row | values | paced | {"device_memory_bytes": self._memory})
         self._table.rows_loaded += int(values["count"])
         loss = values["lm_loss"] / slots
@@ -183,14 +189,21 @@ class Observer:
 
     @property
     def too_slow(self) -> bool:
-        """Whether it is slower than the user asks for, and has long been."""
-        return self._slow.in_vain
+        """Whether it is slower than the user asks for, and has long been; that is said once."""
+        if self._slow.in_vain and not self._too_slow:
+            self._too_slow = True
+            wanted = self._config.execution.min_examples_per_s
+            self._alert(
+                "too slow",
+                f"step {self._step:>6,}  slower than --execution.min-examples-per-s {wanted:g} "
+                f"for {VAIN_STRETCHES} minutes ({self._slow.speed:,.1f}): saves a checkpoint and ends",
+            )
+        return self._too_slow
 
     def _report_window(self, step: int, rows_loaded: int) -> None:
         """Tell console and tracker how the steps since the last window went."""
         steps, slots = self._window_steps, self._config.data.global_batch_size
         shown = means(self._window, steps * slots)
-        self._memory = held_bytes()
         self._note(self._console.window(step, rows_loaded, steps, shown))
         rates = self.pace.window(slots)
         rates |= {name: self._window[name] / steps for name in ("grad_norm", "update_norm")}
@@ -219,14 +232,34 @@ class Observer:
         )
 
     def _ends_still(self, seconds: float) -> None:
-        """End a run that stands still; the watchdog's thread does."""
+        """End a run that stands still; the watchdog's thread does.
+
+        Whoever can be told in a few seconds is; whatever hangs as well is left.
+        """
         text = (
             f"{self._record.run}: stood still for {seconds:,.0f} s after step {self._step:,}, ended; the same "
             "command goes on from the last checkpoint; --execution.stall-s 0 waits for ever"
         )
-        self._tracker.alert("ended", text)
-        self._console.note(f"trm-train: error: {text}")
+        last_words = (
+            lambda: print(f"trm-train: {text}", file=sys.stderr, flush=True),  # noqa: T201  # also where it is quiet
+            lambda: self._folder.write(
+                f"{LOGS}/worker-0-{self._log_name()}-stalled.log", self._last_log(text)
+            ),
+            lambda: self._tracker.alert("ended", text),
+        )
+        told = [threading.Thread(target=words, daemon=True) for words in last_words]
+        for thread in told:
+            thread.start()
+        for thread in told:
+            thread.join(LAST_WORDS_S)
         os._exit(Exit.STALLED)
+
+    def _last_log(self, text: str) -> bytes:
+        """The lines that were not written yet, and one more."""
+        return "".join([*self._log, f"{_now()} {text}\n"]).encode()
+
+    def _log_name(self) -> str:
+        return self._started_at.replace(":", "")
 
     def _alert(self, title: str, text: str) -> None:
         """Say something in the log, on the console and to the tracker."""
@@ -323,7 +356,7 @@ class Observer:
             if part is not None:
                 self._table.write_part(part)
             if lines:
-                name = f"{LOGS}/worker-0-{self._started_at.replace(':', '')}-{self._parts:06d}.log"
+                name = f"{LOGS}/worker-0-{self._log_name()}-{self._parts:06d}.log"
                 self._folder.write(name, "".join(lines).encode())
                 self._parts += 1
             self._folder.write(STATUS_FILE, json_bytes(with_digest(asdict(status))))

@@ -88,10 +88,14 @@ class SlowAlert:
 
     Args:
         wanted: Examples per second that the user asks for; 0 asks for none.
+
+    Attributes:
+        speed: Of the last stretch (examples/s).
     """
 
     def __init__(self, wanted: float = 0.0) -> None:
         self._wanted = wanted
+        self.speed = 0.0
         self._speeds: list[float] = []
         self._said = False
         self._below = 0
@@ -103,9 +107,9 @@ class SlowAlert:
         self._seconds += seconds
         if self._seconds < STRETCH_S:
             return None
-        speed = self._examples / self._seconds
+        self.speed = self._examples / self._seconds
         self._examples, self._seconds = 0, 0.0
-        return self._stretch(speed)
+        return self._stretch(self.speed)
 
     def _stretch(self, speed: float) -> str | None:
         before = median(self._speeds) if len(self._speeds) >= KNOWN_STRETCHES else None

@@ -246,7 +246,7 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
     if (path / CONFIG_FILE).is_file():
         return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # links stay what they are
     runs = list_runs(layout)
-    found = [run for run in runs if run.name == reference] or _runs_of(runs, reference, setting)
+    found = [run for run in runs if run.name == reference] or runs_of(runs, reference, setting)
     if len(found) == 1:
         return found[0]
     where = "" if setting is None else f" at {setting}"
@@ -258,7 +258,7 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
     raise ConfigError(f"no run {reference!r} under {layout.runs.place}{where} ({have})")
 
 
-def _runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:
+def runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:
     """The runs of an experiment, or at each setting of what it is an alias of there."""
     item = load_experiments().get(name)
     if item is None:

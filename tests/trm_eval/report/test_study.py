@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,9 +20,12 @@ from trm_eval.cli import main
 from trm_eval.errors import EvalError
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
+from trm_eval.report import study
 from trm_eval.report.page import Bullets, Page, Table, findings, study_page
-from trm_eval.report.study import Group, gather
+from trm_eval.report.study import Group, Member, gather
 from trm_eval.report.write import write_report
+from trm_eval.statistics import Paired
+from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.batch.summary import wilson
 from trm_train.config.run import RunConfig
@@ -92,7 +96,9 @@ def layout(registered: object, small_layout: Layout, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def groups(layout: Layout) -> list[Group]:
-    return gather(layout, select_experiments(["measured", "named"], SETTING), SETTING)
+    found, problems = gather(layout, select_experiments(["measured", "named"], SETTING), SETTING)
+    assert not problems
+    return found
 
 
 def test_experiments_have_their_own_runs_alone(layout: Layout) -> None:
@@ -188,7 +194,7 @@ def test_one_markdown_file_has_the_rest_beside_it(
     assert all((tmp_path / link).is_file() for link in links)
     assert not (tmp_path / "mini" / "index.html").exists()
     with pytest.raises(EvalError, match="is a file"):
-        write_report(Page("x", [Bullets([]), Table("t.csv", [], [])]), tmp_path / "mini" / "named.csv")
+        write_report(Page("x", [Bullets([]), Table("t.csv", [], [], [])]), tmp_path / "mini" / "named.csv")
 
 
 def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,3 +213,84 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
         assert ended.value.code == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+def test_a_report_of_results_that_came_home_without_their_runs(layout: Layout, tmp_path: Path) -> None:
+    home = resolve_root(tmp_path / "home")
+    sync_results(layout, home)
+    groups, problems = gather(home, select_experiments(["measured"], SETTING), SETTING)
+    assert not problems
+    assert [member.train_seconds for member in groups[0].members] == [None, None]
+    assert write_report(study_page(groups, SETTING, "x", "y"), tmp_path / "report")
+
+
+def test_what_is_missing_is_said_and_compared_with_nothing(
+    layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = resolve_root(tmp_path / "damaged")
+    sync_results(layout, damaged)
+    wide = next(
+        member for member in gather(layout, select_experiments(["wide"], SETTING), SETTING)[0][0].members
+    )
+    (part,) = damaged.results.names(f"predictions/*/run={wide.run}/{wide.evaluation}*")
+    damaged.results.delete(part)
+    (group,), problems = gather(damaged, select_experiments(["measured"], SETTING), SETTING)
+    assert group.ends is None
+    assert len(problems) == 1
+    command = ["report", "measured", "--scale", "tiny", "--root", damaged.place, "--out", str(tmp_path / "r")]
+    for options, code in (([], 1), (["--skip-damaged"], 0)):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, *options])
+        assert ended.value.code == code
+        assert "left out: " in capsys.readouterr().err
+    assert "Left out: " in (tmp_path / "r" / "report.md").read_text()
+
+
+def test_an_extended_run_keeps_its_place_in_the_study(layout: Layout, tmp_path: Path) -> None:
+    extended = resolve_root(tmp_path)
+    shutil.copytree(layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)
+    item = find_run_of("baseline_of_test", SETTING)
+    with RunConsole(item.make(), quiet=True) as console:
+        train(item, item.make(), extended, console, tracking="none", extend=14)
+    (member,) = gather(extended, select_experiments(["baseline_of_test"], SETTING), SETTING)[0][0].members
+    assert member.total_steps == 12
+
+
+def a_member(experiment: str, value: float, seed: int, *, alias_of: str | None = None) -> Member:
+    run, evaluation = f"{alias_of or experiment}-s{seed}", f"e{experiment}{seed}"
+    return Member(
+        experiment, alias_of, f"D {value:g}", value, run, seed, evaluation, "d",
+        100, 50, 0.5, 0.4, 0.6, 0.9, 0.5, 4, 12, 1.0,
+    )  # fmt: skip
+
+
+def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
+    """Two seeds of a baseline and of two others: four comparisons with it, of which one is of the ends too."""
+    asked: list[list[str]] = []
+
+    def flips(_: Layout, sql: str, parameters: list[list[str]], problems: list[str]) -> list[tuple]:
+        asked.append(parameters[0])
+        return [(*key.split(" "), 100, 3, 9) for key in parameters[0]]
+
+    monkeypatch.setattr(study, "_rows", flips)
+    names = [("small", 16.0, "baseline"), ("middle", 24.0, None), ("large", 32.0, None)]
+    members = {
+        name: [a_member(name, value, seed, alias_of=alias) for seed in (0, 1)] for name, value, alias in names
+    }
+    items = [Experiment(name, "g", lambda _: TINY, GUIDE, quantity=QUANTITY) for name in members]
+    group = study._group(layout, "g", items, members, {}, [])
+    assert group is not None
+    pairs = [(compared.a.run, compared.b.run) for compared in group.against_baseline]
+    assert pairs == [
+        (f"baseline-s{seed}", f"{name}-s{seed}") for name in ("middle", "large") for seed in (0, 1)
+    ]
+    assert len(asked[0]) == 4
+    assert group.ends is not None
+    assert (group.ends.a.run, group.ends.b.run) == ("baseline-s0", "large-s0")
+    raw = Paired(100, 3, 9).p_value
+    assert {compared.p_value for compared in group.against_baseline} == {min(4 * raw, 1.0)}
+    lines = findings(group)
+    assert len(lines) == len(set(lines))
+    only = study._group(layout, "g", items[:1], {"small": members["small"]}, {}, [])
+    assert only is not None
+    assert (only.ends, only.against_baseline) == (None, [])

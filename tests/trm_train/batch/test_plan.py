@@ -13,6 +13,7 @@ from trm_train.batch import devices
 from trm_train.batch.devices import shares
 from trm_train.batch.plan import missing_datasets, plan_batch
 from trm_train.cli import main
+from trm_train.commands.batch import patterns_first
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
@@ -112,3 +113,6 @@ def test_patterns_and_options_stand_in_any_order(tmp_path: Path, capsys: pytest.
         "exp10c",
     ]
     assert len(found) == 8
+    assert patterns_first(["--dry_run", "a", "--seeds", "0,1", "b", "--", "c"]) == [
+        "a", "b", "c", "--dry_run", "--seeds", "0,1",
+    ]  # fmt: skip

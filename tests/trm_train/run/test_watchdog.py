@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -13,8 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import as_users_run_it
+from tests.trm_train.test_loop import TINY, run
 from trm_data.command import Exit
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.sync import sync_datasets
+from trm_train.run import pace
 from trm_train.run.watchdog import Watchdog
 
 STANDS_STILL = """
@@ -73,12 +79,33 @@ def test_nothing_is_watched_before_the_first_beat_nor_when_not_wanted(watched: W
 
 def test_steps_that_take_long_are_waited_for(watched: Watched) -> None:
     """The longest step took 0.15 s, so 3 s are waited."""
-    for _ in range(3):
-        watched.dog.beat()
-        time.sleep(0.15)
-    watched.dog.beat()
+    watched.dog.beat(0.15)
+    watched.dog.beat(0.01)
     time.sleep(0.8)
     assert not watched.said
+
+
+def test_a_checkpoint_takes_as_long_as_it_takes(watched: Watched) -> None:
+    watched.dog.beat()
+    with watched.dog.paused():
+        time.sleep(0.8)
+    assert not watched.said
+    wait_for(watched.ended)
+    assert watched.ended
+
+
+def test_whoever_hangs_or_fails_when_told_does_not_keep_a_run_from_ending() -> None:
+    for tell in (lambda _: time.sleep(600), lambda _: 1 / 0):
+        ended: list[float] = []
+        dog = Watchdog(0.2, tell, ended.append)
+        threading.excepthook, before = lambda _: None, threading.excepthook
+        try:
+            dog.beat()
+            wait_for(ended)
+        finally:
+            threading.excepthook = before
+            dog.close()
+        assert ended
 
 
 def test_a_process_ends_that_stands_still_and_goes_on_by_the_same_command(
@@ -101,15 +128,20 @@ def test_a_process_ends_that_stands_still_and_goes_on_by_the_same_command(
     ]
     python = [sys.executable, "-c"]
     stuck = subprocess.run(
-        [*python, STANDS_STILL, *command, "--execution.stall-s", "0.5"],
+        [*python, STANDS_STILL, *command, "--execution.stall-s", "0.5", "--json"],
         capture_output=True,
         text=True,
         env=as_users_run_it(),
         timeout=120,
     )
     assert stuck.returncode == Exit.STALLED, stuck.stderr
-    assert "no step for" in stuck.stderr
-    assert "stood still for" in stuck.stderr.splitlines()[-1]
+    assert "no step for" not in stuck.stderr  # --json shows no progress
+    assert re.search(
+        r"^trm-train: quickstart-.*: stood still for .* --execution.stall-s 0", stuck.stderr, re.M
+    )
+    (left,) = root.rglob("logs/*-stalled.log")
+    assert "no step for" in left.read_text()
+    assert "stood still for" in left.read_text()
     on = subprocess.run(
         [*python, "import sys; from trm_train.cli import main; main(sys.argv[1:])", *command],
         capture_output=True,
@@ -135,3 +167,20 @@ def test_a_process_that_was_stopped_has_not_stood_still(tmp_path: Path) -> None:
         time.sleep(2.5)
         os.kill(process.pid, signal.SIGCONT)
         assert process.stdout.read() == ""
+
+
+def test_a_run_below_the_speed_that_is_asked_for_saves_and_ends(
+    small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stretch is as short as a step here; what is asked for nobody reaches."""
+    monkeypatch.setattr(pace, "STRETCH_S", 0.0)
+    layout = resolve_root(tmp_path)
+    sync_datasets(small_layout, layout, ["small"])
+    execution = dataclasses.replace(TINY.execution, min_examples_per_s=1e12, checkpoint_every=100)
+    slow = run(layout, dataclasses.replace(TINY, execution=execution))
+    assert (slow.finished, slow.exit_code) == (False, Exit.STALLED)
+    assert 0 < slow.step < TINY.total_steps
+    logs = b"".join(slow.folder.read(name) or b"" for name in slow.folder.names("logs/*"))
+    assert logs.count(b"slower than --execution.min-examples-per-s 1e+12 for 3 minutes") == 1
+    on = run(layout, TINY)
+    assert (on.finished, on.started_at) == (True, slow.step)
