@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 CLOSE_S = 1.0
+"""Closing waits so long for the thread, which may be telling others."""
 LONGEST_STEPS = 20.0
 """A run stands still after so many times its longest step, or after what the user asks for, whichever is later."""
 
