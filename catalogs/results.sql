@@ -88,7 +88,18 @@ WITH named AS (
         exact_by_depth,
         wrong_cells_by_depth,
         halting_by_depth,
-        halting_exact_by_depth
+        halting_exact_by_depth,
+        compile_seconds,
+        coalesce(mode, 'max_steps') AS mode,
+        subset_seed,
+        coalesce(identifiers, 'own') AS identifiers,
+        spent_steps,
+        samples,
+        noise,
+        selection,
+        sample_seed,
+        exact_by_samples,
+        oracle_by_samples
     FROM evals_files
 )
 SELECT
@@ -96,14 +107,23 @@ SELECT
     exact_count / nullif(count, 0) AS exact_accuracy,
     1 - wrong_cells / nullif(cells, 0) AS cell_accuracy,
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
-    lm_loss_sum / nullif(count, 0) AS lm_loss
+    lm_loss_sum / nullif(count, 0) AS lm_loss,
+    concat_ws(
+        ', ',
+        CASE WHEN samples IS NULL THEN mode ELSE printf('%d samples, noise %g, %s', samples, noise, selection) END,
+        'seed ' || nullif(sample_seed, 0),
+        nullif(identifiers, 'own') || ' identifiers',
+        'rows drawn by seed ' || subset_seed
+    ) AS how
 FROM named;
 
 -- The newest evaluation of each request.
 CREATE VIEW evals AS
 SELECT * FROM all_evals
 QUALIFY row_number() OVER (
-    PARTITION BY run, step, weights, dataset, split, split_digest, row_limit, supervision_steps
+    PARTITION BY
+        run, step, weights, dataset, split, split_digest, row_limit, subset_seed, supervision_steps, mode, identifiers,
+        samples, noise, selection, sample_seed
     ORDER BY created_at DESC, evaluation
 ) = 1;
 
@@ -119,7 +139,8 @@ CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(
 CREATE VIEW experiments AS SELECT * FROM experiments_live;
 
 -- Every experiment with its runs, a row a seed, and the test of each: the experiment's last step, averaged weights, all
--- rows, as many supervision steps as training gives at most. NULL where it is not run, or not tested.
+-- rows of its own dataset, as many supervision steps as training gives at most, one answer a row. NULL where it is not
+-- run, or not tested.
 CREATE VIEW study AS
 SELECT
     x.experiment,
@@ -157,7 +178,11 @@ LEFT JOIN evals AS e
     AND e.weights = 'ema'
     AND e.split = 'test'
     AND e.row_limit = 0
-    AND e.supervision_steps = x.supervision_steps;
+    AND e.supervision_steps = x.supervision_steps
+    AND e.dataset = r.dataset
+    AND e.mode = 'max_steps'
+    AND e.identifiers = 'own'
+    AND e.samples IS NULL;
 
 -- Every evaluation after each of its supervision steps; nothing of those that are older than it.
 CREATE VIEW depth AS
@@ -188,6 +213,37 @@ SELECT
     sum(halting_count) OVER (PARTITION BY evaluation ORDER BY depth) AS halted_count
 FROM steps;
 
+-- Every sampled evaluation with its first 1, 2, ... samples: what is chosen among them, and whether any is right.
+CREATE VIEW samples AS
+WITH counts AS (
+    SELECT
+        experiment,
+        run,
+        evaluation,
+        step,
+        weights,
+        dataset,
+        split,
+        row_limit,
+        subset_seed,
+        supervision_steps,
+        noise,
+        selection,
+        sample_seed,
+        count,
+        unnest(range(1, len(exact_by_samples) + 1)) AS samples,
+        unnest(exact_by_samples) AS exact_count,
+        unnest(oracle_by_samples) AS oracle_exact_count
+    FROM evals
+)
+SELECT
+    *,
+    exact_count / nullif(count, 0) AS exact_accuracy,
+    oracle_exact_count / nullif(count, 0) AS oracle_exact_accuracy,
+    wilson_low(exact_count, count) AS exact_low,
+    wilson_high(exact_count, count) AS exact_high
+FROM counts;
+
 -- Only what a finished evaluation names: parts of a writer that died, or of an older division, do not show.
 CREATE VIEW all_predictions AS
 SELECT p.*
@@ -209,6 +265,7 @@ SELECT
     e.split,
     e.row_limit,
     e.supervision_steps,
+    e.how,
     q.rating,
     q.rating_source,
     q.clues,

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import NoProgress, Progress
@@ -15,15 +18,17 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
-from trm_eval.infer import infer
+from trm_eval.infer import compile_rollout, restore, with_progress
 from trm_eval.predictions import PredictionWriter
+from trm_eval.rollout.inferred import Inferred
+from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_eval.score.depth import depth_counts
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import replace_table, table_folder
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import RunRecord, read_record
+from trm_train.run.record import RunRecord, input_spec, read_record
 from trm_train.run.status import written_steps
 from trm_train.step.compile import use_compilation_cache
 
@@ -40,7 +45,7 @@ class EvalResult:
 def evaluate_run(
     layout: Layout, run: Folder, request: EvalRequest, progress: Progress | None = None
 ) -> EvalResult:
-    """Evaluate one checkpoint, every row once, and write `runs`, `train_metrics`, `predictions` and `evals`.
+    """Evaluate one checkpoint, every row asked for once, and write `runs`, `train_metrics`, `predictions` and `evals`.
 
     Args:
         layout: The root that holds the dataset and takes the results.
@@ -54,45 +59,68 @@ def evaluate_run(
         CheckpointError: There is no such checkpoint.
         CorruptDatasetError: The dataset is not what was built.
     """
+    request.check()
     use_compilation_cache()
     record = read_record(run)
     step = choose_step(run, request.checkpoint)
     dataset = _open_split(layout, record, request)
+    if dataset.content_digest == record.content_digest:
+        request = replace(request, dataset=None)
     if request.limit >= len(dataset):
-        request = replace(request, limit=0)
+        request = replace(request, limit=0, subset_seed=None)
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
     evaluation = evaluation_id(record, request, step, supervision_steps, dataset)
     read_metrics(run, partial=True)  # what is damaged is said before hours of inference
-    batches = infer(
-        run,
-        record,
-        dataset,
-        step=step,
-        weights=request.weights,
-        supervision_steps=supervision_steps,
-        limit=request.limit,
-        progress=progress or NoProgress(),
-    )
+    rows = choose_rows(len(dataset), request.limit, request.subset_seed)
+    restored = restore(run, record, step=step, weights=request.weights)
+    reader = RowReader(dataset, request.identifiers, record.input_spec.num_identifiers)
+    rollout = compile_rollout(restored, reader, request, supervision_steps)
+    batches = with_progress(rollout.answer(rows), progress or NoProgress(), dataset.split, len(rows))
     for table in TABLES:
         folder = table_folder(layout, table, record.experiment, record.run)
         folder.store.remove_temporary(folder.path, older_s=LEFT_S)
     predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps)
-    sums: dict[str, float] = {}
-    by_depth: dict[str, Any] = {}
+    tally = Tally()
     for inferred in batches:
         predictions.add(inferred)
-        for name, counts in depth_counts(inferred.wrong_by_step, inferred.halt_steps).items():
-            by_depth[name] = by_depth.get(name, 0) + counts
-        for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
-            sums[name] = sums.get(name, 0.0) + value
+        tally.add(inferred)
     predictions.finish()
     publish_run(layout, run, record)
-    row = _evals_row(request, step, dataset, predictions, sums)
-    row |= {name: counts.tolist() for name, counts in by_depth.items()}
+    row = _evals_row(request, step, dataset, predictions, tally, len(rows))
+    row |= {"compile_seconds": rollout.compile_seconds}
     before = predictions.named_before()
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
     predictions.drop(before)
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
+
+
+class Tally:
+    """Sums over the rows of an evaluation as they come.
+
+    Attributes:
+        sums: Of the metrics and `seconds`.
+        spent_steps: Supervision steps of all rows and samples.
+        lists: The columns of `evals` that are lists of counts, those that this evaluation has.
+    """
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = {}
+        self.spent_steps = 0
+        self.lists: dict[str, NDArray[np.int64]] = {}
+
+    def add(self, inferred: Inferred) -> None:
+        """Count some rows."""
+        for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.spent_steps += inferred.spent
+        lists: dict[str, NDArray[np.int64]] = {}
+        if inferred.wrong_by_step is not None:
+            lists = depth_counts(inferred.wrong_by_step, inferred.halt_steps)
+        if (sampled := inferred.sampled) is not None:
+            lists["exact_by_samples"] = sampled.exact_by_samples
+            lists["oracle_by_samples"] = sampled.oracle_by_samples
+        for name, counts in lists.items():
+            self.lists[name] = self.lists[name] + counts if name in self.lists else counts
 
 
 def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
@@ -146,8 +174,9 @@ def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
 
 
 def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
-    """The split to evaluate on, of the very dataset the run learned from."""
-    name = record.config.data.only_dataset()
+    """The split to evaluate on: of the very dataset the run learned from, or of one of the same encoding."""
+    own = record.config.data.only_dataset()
+    name = request.dataset or own
     splits = read_manifest(layout, name).splits
     split = request.split
     if split is None:
@@ -158,6 +187,9 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
             )
     dataset = open_dataset(name, layout, split)
     if dataset.content_digest != record.content_digest:
+        if name != own:
+            _check_encoding(dataset, record, request)
+            return dataset
         raise EvalError(
             f"dataset {name} has digest {dataset.content_digest[:12]}, the run learned from "
             f"{record.content_digest[:12]}; rebuild the dataset it learned from"
@@ -165,15 +197,42 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
     return dataset
 
 
+def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -> None:
+    """Refuse a dataset whose rows mean something else to the run's network than its own.
+
+    Raises:
+        EvalError: Another grid, other tokens, or other puzzle identifiers.
+    """
+    manifest = dataset.manifest
+    own, its = record.input_spec, input_spec(manifest)
+    for what, ours, theirs in (
+        ("cells a row", own.sequence_length, its.sequence_length),
+        ("tokens", own.vocabulary_size, its.vocabulary_size),
+    ):
+        if ours != theirs:
+            raise EvalError(f"--dataset {dataset.name}: has {theirs} {what}, the run's network takes {ours}")
+    foreign = manifest.identifiers_digest != record.identifiers_digest
+    if foreign and its.num_identifiers > 1 and request.identifiers == "own":
+        raise EvalError(
+            f"--dataset {dataset.name}: its puzzle identifiers mean other puzzles than those the run learned; "
+            "take --identifiers blank"
+        )
+
+
 def _evals_row(
-    request: EvalRequest, step: int, dataset: Dataset, predictions: PredictionWriter, sums: dict[str, float]
+    request: EvalRequest,
+    step: int,
+    dataset: Dataset,
+    predictions: PredictionWriter,
+    tally: Tally,
+    expected: int,
 ) -> dict[str, Any]:
     """The row in `evals`.
 
     Raises:
         EvalError: The device saw other rows, or found others right, than the predictions say.
     """
-    expected = min(request.limit, len(dataset)) if request.limit else len(dataset)
+    sums, sampling = tally.sums, request.sampling
     seen, right = int(sums["count"]), int(sums["exact_accuracy"])
     if (seen, right) != (expected, predictions.exact):
         raise EvalError(
@@ -201,4 +260,13 @@ def _evals_row(
         "created_at": datetime.now(UTC),
         "parts": predictions.parts,
         "part_digests": predictions.digests,
+        "mode": request.mode,
+        "subset_seed": request.subset_seed,
+        "identifiers": request.identifiers,
+        "spent_steps": tally.spent_steps,
+        "samples": None if sampling is None else sampling.samples,
+        "noise": None if sampling is None else sampling.noise,
+        "selection": None if sampling is None else sampling.selection,
+        "sample_seed": None if sampling is None else sampling.seed,
+        **{name: counts.tolist() for name, counts in tally.lists.items()},
     }

@@ -8,17 +8,40 @@ and the number does not.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from trm_data.loader.dataset import Dataset
 from trm_data.specs import canonical_json
+from trm_eval.errors import EvalError
+from trm_eval.rollout.rows import Identifiers
+from trm_eval.rollout.select import Selection
 from trm_train.run.record import RunRecord
 
 EVALUATION_VERSION = 1
 """Raised whenever the same checkpoint, rows and request would give other predictions or scores."""
 
 WhichWeights = Literal["ema", "raw"]
+Mode = Literal["max_steps", "halting"]
+NOISE = 0.3
+"""Standard deviation of the noise on samples (PTRM: Sghaier, Parviz and Jolicoeur-Martineau 2026)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Several answers a row, of which one is chosen.
+
+    Attributes:
+        samples: Answers a row.
+        noise: Standard deviation on the latent states, before each supervision step.
+        selection: How one of them is chosen (`rollout.select.choices`).
+        seed: Of the noise.
+    """
+
+    samples: int
+    noise: float = NOISE
+    selection: Selection = "halt_logit"
+    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,24 +50,58 @@ class EvalRequest:
 
     Attributes:
         checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
+        dataset: Name of a dataset of the same encoding; None is the one the run learned from.
         split: None is test if there is one, else validation.
-        limit: Rows at most, from the first; 0 is all.
+        limit: Rows at most; 0 is all.
+        subset_seed: Draws those rows; None takes the first ones.
         weights: Averaged or raw parameters.
         supervision_steps: None is as many as training gives at most.
+        mode: `max_steps` gives every row as many, `halting` lets a row halt before, as training does.
+        sampling: None is one answer a row, without noise.
+        identifiers: Puzzle identifiers of the rows: their own, the blank one, or another one at random.
     """
 
     checkpoint: str = "last"
+    dataset: str | None = None
     split: str | None = None
     limit: int = 0
+    subset_seed: int | None = None
     weights: WhichWeights = "ema"
     supervision_steps: int | None = None
+    mode: Mode = "max_steps"
+    sampling: Sampling | None = None
+    identifiers: Identifiers = "own"
+
+    def check(self) -> None:
+        """Refuse what cannot be asked for.
+
+        Raises:
+            EvalError: A number is out of range, or two wishes exclude each other.
+        """
+        if self.limit < 0:
+            raise EvalError(f"--limit: at least 0, got {self.limit}")
+        if self.subset_seed is not None and (self.subset_seed < 0 or not self.limit):
+            raise EvalError(
+                f"--subset-seed {self.subset_seed}: a number from 0 on that draws --limit N rows; give both"
+            )
+        if self.sampling is None:
+            return
+        if self.mode != "max_steps":
+            raise EvalError(f"--mode {self.mode}: samples are all given the same steps; leave out --samples")
+        if self.sampling.samples < 1:
+            raise EvalError(f"--samples: at least 1, got {self.sampling.samples}")
+        if not (0 < self.sampling.noise < float("inf")):
+            raise EvalError(
+                f"--noise: above 0 (the paper's is {NOISE}), got {self.sampling.noise:g}; without noise all samples "
+                "are the same: leave out --samples"
+            )
 
 
 def evaluation_id(
     record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
 ) -> str:
     """Hash of everything that decides an evaluation's rows: the same evaluation replaces itself."""
-    content = {
+    content: dict[str, Any] = {
         "run": record.run,
         "content_digest": record.content_digest,
         "step": step,
@@ -55,4 +112,14 @@ def evaluation_id(
         "limit": request.limit,
         "evaluation_version": EVALUATION_VERSION,
     }
+    if request.dataset is not None:
+        content["dataset"] = dataset.content_digest
+    for name in (
+        "subset_seed",
+        "mode",
+        "sampling",
+        "identifiers",
+    ):  # what came later stands here where it is used
+        if (value := getattr(request, name)) != getattr(EvalRequest, name):
+            content[name] = asdict(value) if isinstance(value, Sampling) else value
     return hashlib.sha256(canonical_json(content)).hexdigest()[:16]

@@ -1,75 +1,56 @@
-"""Predictions of a run's weights for every row of a split: restore, compile, batch by batch."""
+"""Answers of a run's weights for rows of a split: restore, compile, batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
+from flax import nnx
+from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from trm_data.loader.dataset import Dataset
 from trm_data.show.progress import Progress
 from trm_data.storage.store import Folder
+from trm_eval.identity import EvalRequest
+from trm_eval.rollout.fixed import answer_fixed
+from trm_eval.rollout.halting import answer_halting
+from trm_eval.rollout.inferred import Inferred
+from trm_eval.rollout.rows import RowReader
+from trm_eval.rollout.sampled import answer_sampled
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh.sharding import batch_sharding, make_mesh
 from trm_train.run.record import RunRecord
 from trm_train.run.resume import check_same_run
-from trm_train.run.validate import evaluate_split
+from trm_train.run.validate import evaluation_batch_size
 from trm_train.state import Weights, abstract_weights
 from trm_train.step.evaluate import make_eval_step
+from trm_train.step.halting import empty_slots, make_halting_step
+from trm_train.step.sample import make_sample_step
 
 
 @dataclass(frozen=True)
-class Inferred:
-    """Predictions for some rows of a split, n of S cells.
+class Restored:
+    """Weights of a run over a mesh, and the network they are for."""
 
-    Attributes:
-        first_row: Row of the first.
-        predictions: Tokens, uint8 [n, S].
-        q_halt_logits: After the last supervision step, float32 [n].
-        halt_steps: First supervision step with a halting logit above 0, int32 [n]; 0 where there is none.
-        wrong_by_step: Labelled cells that are wrong after every supervision step, int32 [steps, n].
-        metrics: Sums over the rows, as `trm_train.metrics.sums` defines them.
-        seconds: Wall-clock time of the batch.
-    """
-
-    first_row: int
-    predictions: NDArray[np.uint8]
-    q_halt_logits: NDArray[np.float32]
-    halt_steps: NDArray[np.int32]
-    wrong_by_step: NDArray[np.int32]
-    metrics: dict[str, float]
-    seconds: float
+    record: RunRecord
+    mesh: Mesh
+    model: nnx.GraphDef
+    weights: Weights
 
 
-def infer(
-    run: Folder,
-    record: RunRecord,
-    dataset: Dataset,
-    *,
-    step: int,
-    weights: str,
-    supervision_steps: int,
-    limit: int,
-    progress: Progress,
-) -> Iterator[Inferred]:
-    """Predict every row of a split once, in order.
+def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> Restored:
+    """The weights of a checkpoint.
 
     Args:
         run: The run's folder.
         record: What the run is.
-        dataset: The opened split.
         step: Checkpoint to use.
         weights: `ema` or `raw`.
-        supervision_steps: Supervision steps each row is given.
-        limit: Rows at most; 0 is all.
-        progress: Told of the rows.
-
-    Yields:
-        One `Inferred` a batch, without padding.
 
     Raises:
         CheckpointError: There is no such checkpoint, it is not what was saved, or it is of another run.
@@ -78,21 +59,87 @@ def infer(
     model, shapes = abstract_weights(record.config, record.input_spec, mesh)
     tree, meta = restore_weights(run, step, weights_tree(shapes))
     check_same_run(record, meta, run.place)
-    chosen: Weights = choose_weights(tree, weights)
-    step_of = make_eval_step(record.config, record.input_spec, model, steps=supervision_steps, by_step=True)
-    evaluate = jax.jit(step_of)
-    total = min(limit, len(dataset)) if limit else len(dataset)
-    progress.start(f"evaluate {dataset.split}", total, "examples")
-    for evaluated in evaluate_split(evaluate, chosen, dataset, mesh, limit=limit):
-        outputs, count = evaluated.outputs, evaluated.count
-        halting = np.asarray(outputs.q_halt_by_step)[:, :count] > 0
-        yield Inferred(
-            first_row=evaluated.first_row,
-            predictions=np.asarray(outputs.predictions)[:count].astype(np.uint8),
-            q_halt_logits=np.asarray(outputs.q_halt_logits)[:count],
-            halt_steps=np.where(halting.any(axis=0), halting.argmax(axis=0) + 1, 0).astype(np.int32),
-            wrong_by_step=np.asarray(outputs.wrong_by_step)[:, :count],
-            metrics={name: float(value) for name, value in outputs.metrics.items()},
-            seconds=evaluated.seconds,
+    return Restored(record, mesh, model, choose_weights(tree, weights))
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A program that answers rows, compiled.
+
+    Attributes:
+        answer: Called with the rows of the split; yields them answered, in order.
+        compile_seconds: Time it took to trace and compile, or to read from the cache.
+    """
+
+    answer: Callable[[NDArray[np.int64]], Iterator[Inferred]]
+    compile_seconds: float
+
+
+def compile_rollout(
+    restored: Restored, reader: RowReader, request: EvalRequest, supervision_steps: int
+) -> Rollout:
+    """Compile, once, what answers rows as a request asks.
+
+    Args:
+        restored: The weights.
+        reader: The split.
+        request: How rows are answered.
+        supervision_steps: Each row is given, at most.
+    """
+    begun = time.perf_counter()
+    config, spec = restored.record.config, restored.record.input_spec
+    mesh, model, weights = restored.mesh, restored.model, restored.weights
+    size = evaluation_batch_size(reader, mesh)
+    batch = reader.shapes(size, batch_sharding(mesh))
+
+    def timed(answer: Callable[[NDArray[np.int64]], Iterator[Inferred]]) -> Rollout:
+        return Rollout(answer, time.perf_counter() - begun)
+
+    if request.sampling is not None:
+        sampling = request.sampling
+        step: Any = make_sample_step(
+            config,
+            spec,
+            model,
+            steps=supervision_steps,
+            samples=sampling.samples,
+            noise=sampling.noise,
+            seed=sampling.seed,
         )
-        progress.advance(count)
+        program = jax.jit(step).lower(weights, batch).compile()
+        return timed(
+            lambda rows: answer_sampled(
+                program,
+                weights,
+                reader,
+                rows,
+                mesh,
+                supervision_steps=supervision_steps,
+                selection=sampling.selection,
+            )
+        )
+    if request.mode == "halting":
+        del batch["weight"]
+        step = make_halting_step(config, spec, model, max_steps=supervision_steps)
+        slots = jax.jit(
+            lambda weights: empty_slots(weights, model, size, spec.sequence_length),
+            out_shardings=batch_sharding(mesh),
+        )
+        carry = slots(weights)
+        program = jax.jit(step, donate_argnums=1).lower(weights, carry, batch).compile()
+        return timed(
+            lambda rows: answer_halting(program, weights, slots(weights), reader, rows, mesh, slots=size)
+        )
+    step = make_eval_step(config, spec, model, steps=supervision_steps, by_step=True)
+    program = jax.jit(step).lower(weights, batch).compile()
+    return timed(lambda rows: answer_fixed(program, weights, reader, rows, mesh))
+
+
+def with_progress(
+    answered: Iterator[Inferred], progress: Progress, split: str, total: int
+) -> Iterator[Inferred]:
+    """The same, telling of the rows as they come."""
+    progress.start(f"evaluate {split}", total, "examples")
+    for inferred in answered:
+        yield inferred
+        progress.advance(len(inferred.rows))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from trm_data.loader.dataset import Dataset
 from trm_data.storage.digested import digest_of
 from trm_data.storage.root import Layout
-from trm_eval.infer import Inferred
+from trm_eval.rollout.inferred import Inferred
 from trm_eval.score.cells import labelled_cells, wrong_cells
 from trm_eval.tables.writer import part_names_of, table_folder, token_lists, write_table
 from trm_train.run.record import RunRecord
@@ -25,7 +25,7 @@ class PredictionWriter:
 
     Attributes:
         evaluation: Id of the evaluation; parts are named by it.
-        supervision_steps: Supervision steps each row was given.
+        supervision_steps: Supervision steps each row was given, at most.
         parts: Names of the parts written so far, without digests.
         digests: The digest in the name of each.
         exact: Rows with every labelled cell right.
@@ -79,7 +79,7 @@ class PredictionWriter:
         name = f"{self.evaluation}-{len(self.parts):05d}"
         predictions = np.concatenate([batch.predictions for batch in batches])
         count = len(predictions)
-        rows = np.arange(batches[0].first_row, batches[0].first_row + count, dtype=np.int64)
+        rows = np.concatenate([batch.rows for batch in batches])
         labels = self._dataset.read(rows)["labels"].astype(np.uint8)
         picks = self._dataset.groups.picks(rows)
         wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
@@ -94,10 +94,11 @@ class PredictionWriter:
                 "exact": pa.array(wrong == 0),
                 "cells": cells,
                 "wrong_cells": wrong,
-                "steps": np.full(count, self.supervision_steps, np.int32),
+                "steps": np.concatenate([batch.steps for batch in batches]),
                 "halt_step": pa.array(halt_steps, mask=halt_steps == 0),
                 "q_halt_logit": np.concatenate([batch.q_halt_logits for batch in batches]),
                 "prediction": token_lists(predictions),
+                **_sampled(batches, count),
             }
         )
         record = self._record
@@ -107,3 +108,14 @@ class PredictionWriter:
         self.exact += int((wrong == 0).sum())
         self.cells += int(cells.sum())
         self.wrong_cells += int(wrong.sum())
+
+
+def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:
+    """Columns of rows that were answered several times, NULL for others."""
+    found = [batch.sampled for batch in batches if batch.sampled is not None]
+    if not found:
+        return {"sample": pa.nulls(count, pa.int32()), "oracle_exact": pa.nulls(count, pa.bool_())}
+    return {
+        "sample": pa.array(np.concatenate([batch.chosen for batch in found])),
+        "oracle_exact": pa.array(np.concatenate([batch.oracle for batch in found])),
+    }

@@ -19,6 +19,7 @@ SELECT
     split,
     row_limit,
     supervision_steps,
+    any_value(how) AS how,
     rating_bucket,
     count(*) AS puzzles,
     count_if(exact) AS exact,

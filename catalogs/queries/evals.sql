@@ -10,6 +10,7 @@ SELECT
     round(100.0 * cell_accuracy, 2) AS cells_percent,
     round(100.0 * q_halt_accuracy, 2) AS q_halt_right_percent,
     supervision_steps,
+    how,
     evaluation
 FROM evals
 ORDER BY created_at;

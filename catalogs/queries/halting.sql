@@ -6,6 +6,7 @@ SELECT
     split,
     row_limit,
     supervision_steps,
+    any_value(how) AS how,
     halt_step,
     count(*) AS puzzles,
     count_if(exact) AS exact,

@@ -6,6 +6,7 @@ SELECT
     split,
     row_limit,
     supervision_steps,
+    any_value(how) AS how,
     wrong_cells,
     count(*) AS puzzles,
     round(100.0 * count(*) / sum(count(*)) OVER (PARTITION BY evaluation), 2) AS percent,

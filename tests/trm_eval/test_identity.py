@@ -10,7 +10,7 @@ import pytest
 
 from tests.trm_eval.conftest import Evaluated
 from trm_eval import identity
-from trm_eval.identity import EvalRequest, evaluation_id
+from trm_eval.identity import EvalRequest, Sampling, evaluation_id
 
 
 def id_of(evaluated: Evaluated, **changes: Any) -> str:
@@ -33,6 +33,10 @@ def test_the_same_evaluation_has_the_same_id(evaluated: Evaluated) -> None:
         {"supervision_steps": 4},
         {"request": EvalRequest(weights="raw")},
         {"request": EvalRequest(limit=5)},
+        {"request": EvalRequest(mode="halting")},
+        {"request": EvalRequest(identifiers="blank")},
+        {"request": EvalRequest(subset_seed=0)},
+        {"request": EvalRequest(sampling=Sampling(samples=2))},
         {"dataset": SimpleNamespace(split="validation", split_digest="0")},
         {"dataset": SimpleNamespace(split="test", split_digest="0")},
     ],

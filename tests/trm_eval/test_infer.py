@@ -6,16 +6,30 @@ import numpy as np
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from trm_data.show.progress import NoProgress
-from trm_eval.infer import Inferred, infer
+from trm_data.show.progress import NoProgress, Progress
+from trm_eval.identity import EvalRequest
+from trm_eval.infer import compile_rollout, restore, with_progress
+from trm_eval.rollout.inferred import Inferred
+from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_eval.tables.query import query_results
 from trm_train.errors import CheckpointError
 
 
-def inferred(evaluated: Evaluated, **changes: object) -> list[Inferred]:
+def inferred(
+    evaluated: Evaluated,
+    *,
+    step: int = 12,
+    weights: str = "ema",
+    supervision_steps: int = 3,
+    limit: int = 0,
+    progress: Progress | None = None,
+) -> list[Inferred]:
     """All batches of one pass over the test split."""
-    options = {"step": 12, "weights": "ema", "supervision_steps": 3, "limit": 0, "progress": NoProgress()}
-    return list(infer(evaluated.folder, evaluated.record, evaluated.test, **{**options, **changes}))
+    restored = restore(evaluated.folder, evaluated.record, step=step, weights=weights)
+    reader = RowReader(evaluated.test, "own", 1)
+    rollout = compile_rollout(restored, reader, EvalRequest(), supervision_steps)
+    rows = choose_rows(len(reader), limit, None)
+    return list(with_progress(rollout.answer(rows), progress or NoProgress(), "test", len(rows)))
 
 
 def joined(batches: list[Inferred], name: str) -> np.ndarray:
@@ -26,7 +40,7 @@ def test_every_row_comes_once_and_in_order_without_padding(evaluated: Evaluated)
     batches = inferred(evaluated)
     assert len(evaluated.test) % len(batches[0].predictions) or len(batches) == 1  # the last batch is padded
     starts = np.cumsum([0, *(len(batch.predictions) for batch in batches)])
-    assert [batch.first_row for batch in batches] == starts[:-1].tolist()
+    assert [int(batch.rows[0]) for batch in batches] == starts[:-1].tolist()
     assert starts[-1] == len(evaluated.test) == 12
     assert joined(batches, "predictions").shape == (12, 36)
     assert joined(batches, "predictions").dtype == np.uint8

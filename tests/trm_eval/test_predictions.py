@@ -11,8 +11,8 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import resolve_root
 from trm_eval import predictions
-from trm_eval.infer import Inferred
 from trm_eval.predictions import PredictionWriter
+from trm_eval.rollout.inferred import Inferred
 
 
 def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> Inferred:
@@ -20,13 +20,15 @@ def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> In
     tokens = evaluated.test.read(np.arange(first, first + count))["labels"].astype(np.uint8)
     tokens[0, :wrong] = tokens[0, :wrong] % 7 + 2
     return Inferred(
-        first_row=first,
+        rows=np.arange(first, first + count),
         predictions=tokens,
         q_halt_logits=np.linspace(-1, 1, count, dtype=np.float32),
         halt_steps=np.arange(count, dtype=np.int32) % 3,
+        steps=np.full(count, 3, np.int32),
         wrong_by_step=np.zeros((3, count), np.int32),
         metrics={},
         seconds=1.0,
+        spent=3 * count,
     )
 
 

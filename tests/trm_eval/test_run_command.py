@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY
+from trm_data.build.flow import build_dataset
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.tables.query import query_results
@@ -31,7 +34,7 @@ def layout(evaluated: Evaluated, tmp_path: Path) -> Layout:
 def test_depths_are_one_pass_and_every_depth_is_a_row(layout: Layout) -> None:
     done = run_here(main, "run", "tiny", "--steps", "2,5,1", "--root", layout.place)
     assert done.returncode == 0, done.stderr
-    assert "5 supervision steps" in done.stdout
+    assert "5 supervision steps a puzzle" in done.stdout
     for depth in (1, 2, 5):
         assert f"after {depth:>3} supervision step" in done.stdout
     rows = query_results(
@@ -99,3 +102,89 @@ def test_what_is_no_number_of_steps(steps: str) -> None:
 def test_no_run_and_no_rows() -> None:
     assert "name a run: trm-eval run RUN" in run_here(main, "run").stderr
     assert "--limit: at least 0, got -1" in run_here(main, "run", "tiny", "--limit", "-1").stderr
+
+
+OTHER_SAMPLES = ["--samples", "2", "--noise", "0.5", "--select", "first_halt", "--sample-seed", "4"]
+
+
+def test_every_way_to_answer_is_an_evaluation_of_its_own(layout: Layout) -> None:
+    """None replaces another, each says how it was answered, and the study takes none but the published one."""
+    ways = [
+        ("max_steps", []),
+        ("halting", ["--mode", "halting"]),
+        ("3 samples, noise 0.3, halt_logit", ["--samples", "3"]),
+        ("3 samples, noise 0.3, mode", ["--samples", "3", "--select", "mode"]),
+        ("2 samples, noise 0.5, first_halt, seed 4", OTHER_SAMPLES),
+        ("max_steps, blank identifiers", ["--identifiers", "blank"]),
+        ("max_steps, rows drawn by seed 9", ["--limit", "5", "--subset-seed", "9"]),
+    ]  # fmt: skip
+    for _ in range(2):  # again: each replaces itself
+        for how, options in ways:
+            done = run_here(main, "run", "tiny", *options, "--root", layout.place)
+            assert done.returncode == 0, done.stderr
+            assert (f"split of small, {how}\n" in done.stdout) is (how != "max_steps")
+    found = query_results(
+        layout, "SELECT how, count, spent_steps, compile_seconds > 0, samples FROM evals"
+    ).rows
+    assert sorted(row[0] for row in found) == sorted(how for how, _ in ways)
+    by_how = {row[0]: row[1:] for row in found}
+    assert by_how["max_steps, rows drawn by seed 9"] == (5, 15, True, None)
+    assert by_how["3 samples, noise 0.3, mode"] == (12, 12 * 3 * 3, True, 3)
+    assert by_how["halting"][1] <= 36
+    counted = (
+        "SELECT e.how, count(*), count(p.sample), count(p.oracle_exact) "
+        "FROM predictions AS p JOIN evals AS e USING (evaluation) GROUP BY 1"
+    )
+    for how, rows, chosen, oracle in query_results(layout, counted).rows:
+        assert rows == by_how[how][0]
+        assert chosen == oracle == (rows if "samples" in how else 0)
+    curve = query_results(
+        layout,
+        "SELECT samples, exact_count <= oracle_exact_count FROM samples WHERE selection = 'mode' ORDER BY 1",
+    )
+    assert curve.rows == [(1, True), (2, True), (3, True)]
+    assert (
+        "any of them right" in run_here(main, "run", "tiny", "--samples", "3", "--root", layout.place).stdout
+    )
+
+
+def test_another_dataset_of_the_same_encoding(layout: Layout, request_small: Any) -> None:
+    """It is named in the result, and another test than the run's own."""
+    build_dataset(request_small(seed=4, name="other"), layout, shard_examples=200)
+    done = run_here(main, "run", "tiny", "--dataset", "other", "--root", layout.place, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["dataset"] == "other"
+    assert len(query_results(layout, "SELECT * FROM evals").rows) == 2
+    own = run_here(main, "run", "tiny", "--dataset", "small", "--root", layout.place, "--json")
+    assert json.loads(own.stdout)["evaluation"] != json.loads(done.stdout)["evaluation"]
+    assert (
+        len(query_results(layout, "SELECT * FROM evals").rows) == 2
+    )  # its own dataset by name is the same request
+
+
+def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small: Any) -> None:
+    build_dataset(
+        request_small(options=SudokuOptions(box_rows=2, box_columns=2), size=4, name="narrow"),
+        layout,
+        shard_examples=200,
+    )
+    done = run_here(main, "run", "tiny", "--dataset", "narrow", "--root", layout.place)
+    assert done.returncode == 2
+    assert "--dataset narrow: has 16 cells a row, the run's network takes 36" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--noise", "0.3"], "--noise, --select and --sample-seed: belong to --samples K"),
+        (["--samples", "0"], "--samples: at least 1, got 0"),
+        (["--samples", "2", "--noise", "0"], "--noise: above 0"),
+        (["--samples", "2", "--mode", "halting"], "samples are all given the same steps"),
+        (["--mode", "halting", "--steps", "1,2"], "--steps N,N: accuracy after several numbers of steps"),
+        (["--subset-seed", "1"], "a number from 0 on that draws --limit N rows; give both"),
+    ],
+)
+def test_wishes_that_exclude_each_other(options: list[str], message: str) -> None:
+    done = run_here(main, "run", "tiny", *options)
+    assert done.returncode == 2
+    assert message in done.stderr

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import grain
 import numpy as np
+from numpy.typing import NDArray
 
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.mixture import Mixture
@@ -16,6 +17,18 @@ from trm_data.loader.source import BatchSource
 
 READ_THREADS = 1
 PREFETCHED_BATCHES = 16
+
+
+class ReadsRows(Protocol):
+    """A split, or whatever gives rows like one."""
+
+    def __len__(self) -> int:
+        """Rows there are."""
+        ...
+
+    def read(self, rows: NDArray[np.int64]) -> Batch:
+        """Arrays that begin with the rows asked for."""
+        ...
 
 
 class BatchLoader:
@@ -104,25 +117,25 @@ def make_loader(
 
 
 def evaluation_batches(
-    dataset: Dataset, batch_size: int, *, limit: int = 0
-) -> Iterator[tuple[Batch, int, int]]:
+    dataset: ReadsRows, batch_size: int, rows: NDArray[np.int64] | None = None
+) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
     """Every row once, in order; the last batch is padded with rows whose labels are all PAD.
 
     Args:
-        dataset: An opened split.
+        dataset: An opened split, or what reads like one.
         batch_size: Rows of every batch.
-        limit: Rows at most, from the first; 0 is all of them.
+        rows: Which rows; None is all of them.
 
     Yields:
-        A batch, the row of its first slot, and how many of its slots are rows.
+        A batch, and the rows that its first slots hold.
     """
-    total = min(len(dataset), limit) if limit else len(dataset)
-    for start in range(0, total, batch_size):
-        count = min(batch_size, total - start)
-        batch = dataset.read(np.arange(start, start + count, dtype=np.int64))
-        if count < batch_size:
+    chosen = np.arange(len(dataset), dtype=np.int64) if rows is None else rows
+    for start in range(0, len(chosen), batch_size):
+        some = chosen[start : start + batch_size]
+        batch = dataset.read(some)
+        if len(some) < batch_size:
             batch = {name: _padded(values, batch_size) for name, values in batch.items()}
-        yield batch, start, count
+        yield batch, some
 
 
 def _padded(values: np.ndarray, batch_size: int) -> np.ndarray:

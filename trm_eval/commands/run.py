@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -15,13 +17,19 @@ from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.experiments.setting import parse_setting
 
+if TYPE_CHECKING:
+    from trm_data.storage.store import Folder
+    from trm_eval.identity import EvalRequest
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Evaluate checkpoints of runs: every row of a split once, with a fixed number of supervision steps.
+    """Evaluate checkpoints of runs on every row of a split, or on some.
 
-    Writes the tables runs, train_metrics, evals and predictions; evaluating again replaces the result. The accuracy
-    after every supervision step is in the view depth.
+    Every row is given the same number of supervision steps, as published; or halts as in training (--mode halting,
+    which is faster); or is answered several times with noise on the latent states, of which one answer is chosen
+    (--samples). Writes the tables runs, train_metrics, evals and predictions; evaluating again replaces the result.
+    The accuracy after every supervision step is in the view depth, that of the first 1, 2, ... samples in samples.
 
     For example:
 
@@ -29,7 +37,10 @@ class Run:
       trm-eval run exp01a --scale tiny
       trm-eval run quickstart-7b5f7e87-s0 --checkpoint best --split validation --weights raw
       trm-eval run quickstart --steps 1,2,4,8,16,32
+      trm-eval run quickstart --mode halting
+      trm-eval run quickstart --samples 16 --noise 0.3 --select halt_logit
       trm-eval run 'exp01*' --scale tiny --checkpoint all --split validation
+      trm-eval run quickstart --checkpoint watch --limit 1000 --subset-seed 0
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]")]
@@ -37,15 +48,32 @@ class Run:
     scale: ScaleOption = None
     data: DataOption = None
     checkpoint: str = "last"
-    """A step, last, all, or best (highest exact accuracy on the validation split)."""
+    """A step, last, all, best (highest exact accuracy on the validation split), or watch: every one as it is saved."""
+    dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Another dataset of the same encoding (default: the one the run learned from)."""
     split: Annotated[Literal["train", "validation", "test"] | None, arg(help_behavior_hint="")] = None
-    """Split of the run's dataset (default: test, or validation where there is no test)."""
+    """Split of the dataset (default: test, or validation where there is no test)."""
     limit: int = 0
     """Rows at most, from the first; 0 is all."""
+    subset_seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Draw the rows of --limit by this seed: the same ones for every run on the split."""
     weights: Literal["ema", "raw"] = "ema"
     """Averaged or raw parameters."""
     steps: Annotated[str | None, arg(metavar="N[,N...]", help_behavior_hint="")] = None
     """Supervision steps of each row (default: as many as training gives at most); several are one pass of the most."""
+    mode: Literal["max_steps", "halting"] = "max_steps"
+    """Give every row all steps, or let it halt before as training does."""
+    samples: Annotated[int | None, arg(metavar="K", help_behavior_hint="")] = None
+    """Answers of each row, with noise (default: one, without)."""
+    noise: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
+    """Standard deviation of the noise on the latent states before every supervision step (default: 0.3)."""
+    select: Annotated[Literal["halt_logit", "mode", "first_halt"] | None, arg(help_behavior_hint="")] = None
+    """The answer taken: the surest (default), the most frequent, or the first to halt. What any of them would have
+    solved stands beside it."""
+    sample_seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Seed of the noise (default: 0)."""
+    identifiers: Literal["own", "blank", "random"] = "own"
+    """Puzzle identifiers of the rows: their own, the blank one, or another at random."""
     root: Root = None
     json: bool = False
     """Print JSON for machines."""
@@ -53,41 +81,81 @@ class Run:
     def command(self) -> int:
         """Evaluate and report."""
         from trm_data.show.progress import terminal_progress
-        from trm_eval.evaluate import checkpoints_of, evaluate_run
-        from trm_eval.identity import EvalRequest
-        from trm_eval.report.evaluation import print_depths, print_headline, print_report
+        from trm_eval.evaluate import evaluate_run
+        from trm_eval.report.evaluation import print_depths, print_headline, print_report, print_samples
         from trm_train.run.find import find_runs
 
-        if self.limit < 0:
-            raise EvalError(f"--limit: at least 0, got {self.limit}")
         if not self.runs:
             raise EvalError("name a run: trm-eval run RUN (trm-train status lists them)")
         steps = _steps(self.steps)
+        request = self._request(steps)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         layout = resolve_root(self.root)
         found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
-        wanted = [(run, checkpoint) for run in found for checkpoint in checkpoints_of(run, self.checkpoint)]
+        one = len(found) == 1 and self.checkpoint not in ("all", "watch")
         rows: list[dict[str, Any]] = []
-        for run, checkpoint in wanted:
-            request = EvalRequest(
-                checkpoint=checkpoint,
-                split=self.split,
-                limit=self.limit,
-                weights=self.weights,
-                supervision_steps=max(steps, default=None),
-            )
+        for run, checkpoint in self._wanted(found):
             with terminal_progress(quiet=self.json) as progress:
-                result = evaluate_run(layout, run, request, progress)
+                result = evaluate_run(layout, run, replace(request, checkpoint=checkpoint), progress)
             rows.append({"run": result.run, **result.row})
-            if not self.json and len(wanted) == 1:
-                print_report(layout, result)
-            elif not self.json:
-                print_headline(layout, result)
-            if not self.json and len(steps) > 1:
+            if self.json:
+                continue
+            (print_report if one else print_headline)(layout, result)
+            if len(steps) > 1:
                 print_depths(result, steps)
+            if request.sampling is not None:
+                print_samples(result)
         if self.json:
             print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1, default=str))
         return 0
+
+    def _wanted(self, runs: list[Folder]) -> Iterator[tuple[Folder, str]]:
+        """Every run and checkpoint to evaluate."""
+        from trm_eval.evaluate import checkpoints_of
+        from trm_eval.watch import watch_checkpoints
+
+        if self.checkpoint == "watch":
+            if len(runs) > 1:
+                raise EvalError(f"--checkpoint watch: follows one run, not {len(runs)}")
+            said = partial(_say_end, runs[0].name, quiet=self.json)
+            for step in watch_checkpoints(runs[0], said):
+                yield runs[0], str(step)
+            return
+        wanted = [(run, checkpoint) for run in runs for checkpoint in checkpoints_of(run, self.checkpoint)]
+        yield from wanted
+
+    def _request(self, steps: list[int]) -> EvalRequest:
+        """What was asked for, of the last checkpoint."""
+        from trm_eval.identity import EvalRequest, Sampling
+
+        of_samples = {"noise": self.noise, "selection": self.select, "seed": self.sample_seed}
+        given: dict[str, Any] = {name: value for name, value in of_samples.items() if value is not None}
+        if given and self.samples is None:
+            raise EvalError("--noise, --select and --sample-seed: belong to --samples K; give it too")
+        if len(steps) > 1 and (self.samples is not None or self.mode == "halting"):
+            raise EvalError(
+                "--steps N,N: accuracy after several numbers of steps is known where every row is given the same "
+                "ones, once; leave out --samples and --mode halting, or give one number"
+            )
+        request = EvalRequest(
+            dataset=self.dataset,
+            split=self.split,
+            limit=self.limit,
+            subset_seed=self.subset_seed,
+            weights=self.weights,
+            supervision_steps=max(steps, default=None),
+            mode=self.mode,
+            sampling=None if self.samples is None else Sampling(samples=self.samples, **given),
+            identifiers=self.identifiers,
+        )
+        request.check()
+        return request
+
+
+def _say_end(run: str, condition: str, *, quiet: bool) -> None:
+    """Say why a run is no longer followed."""
+    if not quiet:
+        print(f"{run}: {condition}; all its checkpoints are evaluated")
 
 
 def _steps(text: str | None) -> list[int]:

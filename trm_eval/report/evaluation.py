@@ -17,7 +17,7 @@ SECTIONS = (
 )
 
 HEADLINE = """
-SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, supervision_steps, seconds,
+SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, spent_steps, seconds, compile_seconds, how,
        (SELECT count_if(rating > 0) FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
 FROM evals AS e WHERE evaluation = ?
 """
@@ -27,13 +27,15 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
     """Print what one evaluation gave, in a few lines."""
     row = result.row
     headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
-    count, exact, exact_percent, cells_percent, steps, seconds, guessing = headline
+    count, exact, exact_percent, cells_percent, spent, seconds, compiling, how, guessing = headline
     print(
         f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}"
+        f"{'' if how == 'max_steps' else f', {how}'}"
     )
     print(
         f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
-        f"{steps} supervision steps, {count / seconds:,.0f} examples/s"
+        f"{spent / max(count, 1):.3g} supervision steps a puzzle, {count / seconds:,.0f} puzzles/s "
+        f"({compiling:.1f} s to compile aside)"
     )
     print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
 
@@ -45,6 +47,18 @@ def print_depths(result: EvalResult, steps: Sequence[int]) -> None:
         exact = result.row["exact_by_depth"][depth - 1]
         print(
             f"  after {depth:>3} supervision step{'s' if depth > 1 else ' '}: exact {100 * exact / count:6.2f}%"
+        )
+
+
+def print_samples(result: EvalResult) -> None:
+    """Print what the first 1, 2, 4, ... samples give, chosen and with an oracle that knows the right one."""
+    count, samples = max(result.row["count"], 1), result.row["samples"]
+    for first in sorted({1 << power for power in range(samples.bit_length())} | {samples}):
+        chosen = result.row["exact_by_samples"][first - 1]
+        oracle = result.row["oracle_by_samples"][first - 1]
+        print(
+            f"  of {first:>4} sample{'s' if first > 1 else ' '}: exact {100 * chosen / count:6.2f}%, "
+            f"any of them right {100 * oracle / count:6.2f}%"
         )
 
 

@@ -66,6 +66,7 @@ WHICH_EVALUATION = (
     "split",
     "row_limit",
     "supervision_steps",
+    "how",
     "evaluation",
 )
 """Columns of the named queries that say which evaluation a row is of."""

@@ -46,22 +46,26 @@ EVALS = _schema(
         (
             "evaluation",
             pa.string(),
-            "id: hash over run, its dataset, step, weights, supervision steps, split, limit and evaluation version",
+            "id: hash over run, its dataset, step, weights, split, limit, evaluation version and how rows are answered",
         ),
         ("step", pa.int64(), "training step of the checkpoint (steps)"),
         ("weights", pa.string(), "ema or raw"),
         ("dataset", pa.string(), "name of the dataset"),
         ("split", pa.string(), "train, validation or test"),
         ("split_digest", pa.string(), "digest of the split's rows, hexadecimal"),
-        ("row_limit", pa.int64(), "rows at most, from the first; 0 for all (examples)"),
-        ("supervision_steps", pa.int32(), "supervision steps each row was given (steps)"),
+        ("row_limit", pa.int64(), "rows at most; 0 for all (examples)"),
+        ("supervision_steps", pa.int32(), "supervision steps each row was given, at most (steps)"),
         ("count", pa.int64(), "rows evaluated (examples)"),
         ("exact_count", pa.int64(), "rows with every cell right (examples)"),
         ("cells", pa.int64(), "labelled cells (cells)"),
         ("wrong_cells", pa.int64(), "labelled cells that are wrong (cells)"),
         ("q_halt_right_count", pa.int64(), "rows whose halting logit fits their rightness (examples)"),
         ("lm_loss_sum", pa.float64(), "sum over rows of the mean cross-entropy over cells (nats)"),
-        ("seconds", pa.float64(), "wall-clock time of inference, compilation included (s)"),
+        (
+            "seconds",
+            pa.float64(),
+            "wall-clock time of inference (s); where compile_seconds is NULL it includes compilation",
+        ),
         ("evaluation_version", pa.int32(), "version of the code that decides predictions; NULL before 1"),
         ("code_version", pa.string(), "version of trm-lab"),
         ("created_at", pa.timestamp("us", "UTC"), "when the evaluation ended (UTC)"),
@@ -87,6 +91,33 @@ EVALS = _schema(
             pa.list_(pa.int64()),
             "of those, rows with every cell right at that step (examples)",
         ),
+        ("compile_seconds", pa.float64(), "time to compile, or to read the program from the cache (s)"),
+        (
+            "mode",
+            pa.string(),
+            "max_steps: every row is given supervision_steps; halting: as training, at most as many; NULL is max_steps",
+        ),
+        ("subset_seed", pa.int64(), "seed that drew row_limit rows; NULL where they are the first"),
+        (
+            "identifiers",
+            pa.string(),
+            "puzzle identifiers of the rows: own, blank or random; NULL is own",
+        ),
+        ("spent_steps", pa.int64(), "supervision steps of all rows and samples (steps); NULL of older ones"),
+        ("samples", pa.int32(), "answers sampled for each row; NULL where one is computed without noise"),
+        ("noise", pa.float64(), "standard deviation of the noise on the latent states of samples"),
+        ("selection", pa.string(), "how a sample was chosen: halt_logit, mode or first_halt"),
+        ("sample_seed", pa.int64(), "seed of the noise"),
+        (
+            "exact_by_samples",
+            pa.list_(pa.int64()),
+            "rows whose answer, chosen among the first 1, 2, ... samples, is right (examples)",
+        ),
+        (
+            "oracle_by_samples",
+            pa.list_(pa.int64()),
+            "rows of which one of the first 1, 2, ... samples is right (examples)",
+        ),
     ]
 )
 
@@ -100,7 +131,7 @@ PREDICTIONS = _schema(
         ("exact", pa.bool_(), "every labelled cell is right"),
         ("cells", pa.int32(), "labelled cells (cells)"),
         ("wrong_cells", pa.int32(), "labelled cells that are wrong (cells)"),
-        ("steps", pa.int32(), "supervision steps run (steps)"),
+        ("steps", pa.int32(), "supervision steps spent on the answer (steps)"),
         (
             "halt_step",
             pa.int32(),
@@ -108,6 +139,8 @@ PREDICTIONS = _schema(
         ),
         ("q_halt_logit", pa.float32(), "halting logit after the last supervision step"),
         ("prediction", pa.list_(pa.uint8()), "predicted tokens, a cell each"),
+        ("sample", pa.int32(), "sample that answers, from 0; NULL where none was drawn"),
+        ("oracle_exact", pa.bool_(), "some sample is right; NULL where none was drawn"),
     ]
 )
 
@@ -171,6 +204,9 @@ LEGACY: dict[str, list[tuple[str, pa.DataType]]] = {
 """Columns of files of format 1 that have other names today; `catalogs/results.sql` reads them as those."""
 
 VIEW_COMMENTS = {
+    "how": "how rows were answered, in words: mode, samples, identifiers, subset",
+    "oracle_exact_count": "rows of which one of these samples is right (examples)",
+    "oracle_exact_accuracy": "share of count of which one of these samples is right (0 to 1)",
     "depth": "supervision steps taken, this one included (steps)",
     "halting_count": "rows whose halting logit is above 0 for the first time at this depth (examples)",
     "halting_exact_count": "of those, rows with every cell right (examples)",

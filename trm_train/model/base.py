@@ -61,6 +61,9 @@ class Network(nnx.Module):
     recomputes: bool = False
     """Whether the backward pass computes what is inside a level again, instead of keeping it in memory."""
 
+    latents: tuple[str, ...] = ()
+    """Names of the states that sampling adds noise to; without any, answers cannot be sampled."""
+
     def initial_states(self, slots: int) -> States:
         """States of slots that begin with an example."""
         raise NotImplementedError

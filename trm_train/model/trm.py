@@ -22,6 +22,8 @@ from trm_train.model.recursion import recurse
 class TRM(Network):
     """Embeddings, one level of blocks, and the two heads. States: `z_h` (answer) and `z_l` (latent), [B, L, D]."""
 
+    latents = ("z_l",)
+
     def __init__(self, config: ModelConfig, spec: InputSpec, *, rngs: nnx.Rngs):
         width = config.hidden_size
         self.h_cycles, self.l_cycles = config.h_cycles, config.l_cycles

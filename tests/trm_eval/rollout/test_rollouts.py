@@ -1,0 +1,146 @@
+"""Rows that halt, and rows that are answered several times, against the plain evaluation step."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.trm_eval.rollout.conftest import STEPS, Restless
+from trm_eval.identity import EvalRequest, Sampling
+from trm_eval.infer import compile_rollout
+from trm_eval.rollout import halting
+from trm_eval.rollout.inferred import Inferred
+from trm_eval.rollout.rows import RowReader, choose_rows
+from trm_train.run import validate
+
+
+def answered(
+    restless: Restless, request: EvalRequest, rows: np.ndarray | None = None, steps: int = STEPS
+) -> list[Inferred]:
+    rollout = compile_rollout(restless.restored, restless.reader, request, steps)
+    return list(rollout.answer(restless.rows if rows is None else rows))
+
+
+def joined(batches: list[Inferred], name: str) -> np.ndarray:
+    return np.concatenate([getattr(batch, name) for batch in batches])
+
+
+def summed(batches: list[Inferred], name: str) -> float:
+    return sum(batch.metrics[name] for batch in batches)
+
+
+@pytest.fixture(scope="module")
+def plain(restless: Restless) -> list[list[Inferred]]:
+    """The published evaluation with 1, 2, ... supervision steps."""
+    return [answered(restless, EvalRequest(), steps=n) for n in range(1, STEPS + 1)]
+
+
+@pytest.mark.parametrize(("slots", "read_ahead"), [(256, 4096), (7, 10), (16, 3)])
+def test_rows_halt_where_and_as_in_training(
+    restless: Restless,
+    plain: list[list[Inferred]],
+    monkeypatch: pytest.MonkeyPatch,
+    slots: int,
+    read_ahead: int,
+) -> None:
+    """The answer of every row is the plain one after as many steps, whatever slots it shared a batch with."""
+    halt_steps = joined(plain[-1], "halt_steps")
+    assert len(set(halt_steps.tolist())) > 3  # 0 among them: rows that never do
+    steps = np.where(halt_steps > 0, halt_steps, STEPS)
+    monkeypatch.setattr(validate, "BATCH_EXAMPLES", slots)
+    monkeypatch.setattr(halting, "READ_AHEAD", read_ahead)
+    batches = answered(restless, EvalRequest(mode="halting"))
+    np.testing.assert_array_equal(joined(batches, "rows"), restless.rows)
+    np.testing.assert_array_equal(joined(batches, "steps"), steps)
+    np.testing.assert_array_equal(joined(batches, "halt_steps"), halt_steps)
+    at = np.arange(len(steps))
+    tokens = np.stack([joined(one, "predictions") for one in plain])[steps - 1, at]
+    logits = np.stack([joined(one, "q_halt_logits") for one in plain])[steps - 1, at]
+    np.testing.assert_array_equal(joined(batches, "predictions"), tokens)
+    np.testing.assert_allclose(joined(batches, "q_halt_logits"), logits, atol=1e-3)
+    assert sum(batch.spent for batch in batches) == steps.sum()  # no slot works for nothing
+
+
+def test_halting_sums_are_those_of_its_rows(restless: Restless) -> None:
+    batches = answered(restless, EvalRequest(mode="halting"))
+    labels = restless.reader.dataset.read(restless.rows)["labels"]
+    right = (joined(batches, "predictions") == labels).all(axis=1)
+    assert summed(batches, "count") == len(restless.rows)
+    assert summed(batches, "exact_accuracy") == right.sum()
+    fits = (joined(batches, "q_halt_logits") >= 0) == right
+    assert summed(batches, "q_halt_accuracy") == fits.sum()
+
+
+def test_one_step_of_halting_is_one_step_of_the_plain_evaluation(
+    restless: Restless, plain: list[list[Inferred]]
+) -> None:
+    batches = answered(restless, EvalRequest(mode="halting"), steps=1)
+    assert summed(batches, "lm_loss") == pytest.approx(summed(plain[0], "lm_loss"), rel=1e-5)
+    np.testing.assert_array_equal(joined(batches, "predictions"), joined(plain[0], "predictions"))
+
+
+SAMPLING = Sampling(samples=4, noise=0.5)
+
+
+@pytest.fixture(scope="module")
+def sampled(restless: Restless) -> list[Inferred]:
+    return answered(restless, EvalRequest(sampling=SAMPLING), steps=3)
+
+
+def test_samples_differ_by_their_noise_and_the_first_are_the_same_of_more(
+    restless: Restless, sampled: list[Inferred]
+) -> None:
+    fewer = answered(restless, EvalRequest(sampling=dataclasses.replace(SAMPLING, samples=1)), steps=3)
+    both = zip(fewer, sampled, strict=True)
+    for one, several in both:
+        assert one.sampled is not None
+        assert several.sampled is not None
+        first = several.sampled.chosen == 0
+        assert 0 < first.sum() < len(first)  # samples differ
+        np.testing.assert_array_equal(one.predictions[first], several.predictions[first])
+        assert one.sampled.exact_by_samples[0] == several.sampled.exact_by_samples[0]
+    assert sum(batch.spent for batch in sampled) == 3 * 4 * len(restless.rows)
+
+
+def test_samples_do_not_depend_on_the_batches(restless: Restless, sampled: list[Inferred]) -> None:
+    """Some of the rows, in batches of another size: the same answers."""
+    some = choose_rows(len(restless.reader), 5, seed=1)
+    few = answered(restless, EvalRequest(sampling=SAMPLING), rows=some, steps=3)
+    np.testing.assert_array_equal(joined(few, "predictions"), joined(sampled, "predictions")[some])
+
+
+def test_little_noise_is_nearly_the_plain_evaluation(restless: Restless, plain: list[list[Inferred]]) -> None:
+    quiet = answered(restless, EvalRequest(sampling=Sampling(samples=2, noise=1e-6)), steps=3)
+    np.testing.assert_allclose(joined(quiet, "q_halt_logits"), joined(plain[2], "q_halt_logits"), atol=1e-3)
+    assert summed(quiet, "lm_loss") == pytest.approx(summed(plain[2], "lm_loss"), rel=1e-4)
+
+
+def test_an_oracle_is_at_least_as_good_as_any_choice(sampled: list[Inferred]) -> None:
+    for batch in sampled:
+        assert batch.sampled is not None
+        assert (batch.sampled.oracle_by_samples >= batch.sampled.exact_by_samples).all()
+        assert (np.diff(batch.sampled.oracle_by_samples) >= 0).all()
+        assert batch.sampled.oracle_by_samples[-1] == batch.sampled.oracle.sum()
+        assert batch.sampled.exact_by_samples[-1] == batch.metrics["exact_accuracy"]
+
+
+def test_a_subset_is_drawn_once_and_a_larger_one_holds_it() -> None:
+    small, large = (set(choose_rows(1000, n, 7).tolist()) for n in (10, 50))
+    assert len(small) == 10
+    assert small < large
+    assert choose_rows(1000, 10, 7).tolist() != choose_rows(1000, 10, 8).tolist()
+    assert choose_rows(1000, 10, None).tolist() == list(range(10))
+    assert choose_rows(5, 10, 7).tolist() == choose_rows(5, 0, None).tolist() == list(range(5))
+
+
+def test_identifiers_are_blank_or_those_of_others(restless: Restless) -> None:
+    rows, dataset = np.arange(40), restless.reader.dataset
+    assert not RowReader(dataset, "blank", 9).read(rows)["puzzle_identifiers"].any()
+    random = RowReader(dataset, "random", 9)
+    drawn = random.read(rows)["puzzle_identifiers"]
+    assert set(drawn.tolist()) <= set(range(1, 9))
+    assert len(set(drawn.tolist())) > 4
+    np.testing.assert_array_equal(random.read(rows[7:9])["puzzle_identifiers"], drawn[7:9])
+    np.testing.assert_array_equal(random.read(rows)["inputs"], dataset.read(rows)["inputs"])

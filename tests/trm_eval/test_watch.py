@@ -1,0 +1,39 @@
+"""A run that trains is followed to its end, every checkpoint once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_eval.conftest import Evaluated
+from tests.trm_train.test_loop import TINY, run
+from trm_data.storage.root import resolve_root
+from trm_data.sync import sync_datasets
+from trm_eval import watch
+from trm_eval.cli import main
+from trm_eval.watch import watch_checkpoints
+
+
+def test_checkpoints_come_as_they_are_saved(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it trains it is looked at again; what is saved between the last look and the end is not missed."""
+    states = iter(["new", "running", "running", "running", "done", "done"])
+    saved = iter([[], [4], [4], [4, 8], [4, 8, 12], [4, 8, 12]])
+    monkeypatch.setattr(watch, "condition", lambda *_: next(states))
+    monkeypatch.setattr(watch, "weights_steps", lambda _: next(saved))
+    pauses: list[float] = []
+    ended: list[str] = []
+    assert list(watch_checkpoints(evaluated.folder, ended.append, pause=pauses.append)) == [4, 8, 12]
+    assert pauses == [watch.LOOK_S] * 2
+    assert ended == ["done"]
+
+
+def test_a_run_that_has_ended_is_evaluated_once(evaluated: Evaluated, tmp_path: Path) -> None:
+    layout = resolve_root(tmp_path)
+    sync_datasets(evaluated.layout, layout, ["small"])
+    trained = run(layout, TINY)
+    done = run_here(main, "run", "tiny", "--checkpoint", "watch", "--root", layout.place)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("exact accuracy") == 3
+    assert done.stdout.endswith(f"{trained.record.run}: done; all its checkpoints are evaluated\n")

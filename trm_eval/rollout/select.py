@@ -1,0 +1,81 @@
+"""Which of several samples answers a row: pure functions of what is known of them without the labels.
+
+Ties go to the earlier sample, so the choice among the first k samples never depends on those after them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Selection = Literal["halt_logit", "mode", "first_halt"]
+SELECTIONS: tuple[Selection, ...] = get_args(Selection)
+
+
+def choices(
+    selection: Selection,
+    predictions: NDArray[np.uint8],
+    margins: NDArray[np.float32],
+    halt_steps: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """The sample chosen among the first 1, 2, ... K of every row, int32 [K, n]; its last row is the choice among all.
+
+    Args:
+        selection: `halt_logit`, the sample surest of its answer; `mode`, the answer that most samples give (of equally
+            many, the one with the surest sample); `first_halt`, the sample that would have halted first (of equals, and
+            where none would, the surest).
+        predictions: Tokens of K samples of n rows, uint8 [K, n, S].
+        margins: How sure each is, float32 [K, n].
+        halt_steps: First supervision step at which it would have halted, int32 [K, n]; 0 for never.
+    """
+    if selection == "halt_logit":
+        return _first_best(margins, margins)
+    if selection == "first_halt":
+        never = np.iinfo(np.int32).max
+        return _first_best(-np.where(halt_steps > 0, halt_steps, never).astype(np.int64), margins)
+    return _modes(_same_answers(predictions), margins)
+
+
+def _first_best(first: NDArray, second: NDArray) -> NDArray[np.int32]:
+    """The best so far by two criteria, int32 [K, n]."""
+    best = np.zeros(first.shape, np.int32)
+    at = np.arange(first.shape[1])
+    for k in range(1, len(first)):
+        held = best[k - 1]
+        better = (first[k] > first[held, at]) | (
+            (first[k] == first[held, at]) & (second[k] > second[held, at])
+        )
+        best[k] = np.where(better, k, held)
+    return best
+
+
+def _same_answers(predictions: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """The first sample of the row with the same answer, int32 [K, n]."""
+    samples, rows = predictions.shape[:2]
+    same = np.empty((samples, rows), np.int32)
+    for row in range(rows):
+        seen: dict[bytes, int] = {}
+        same[:, row] = [seen.setdefault(predictions[k, row].tobytes(), k) for k in range(samples)]
+    return same
+
+
+def _modes(same: NDArray[np.int32], margins: NDArray[np.float32]) -> NDArray[np.int32]:
+    """The surest sample of the most frequent answer so far, int32 [K, n]."""
+    samples, rows = same.shape
+    at = np.arange(rows)
+    votes, surest = np.zeros((samples, rows), np.int32), np.zeros((samples, rows), np.int32)
+    leader, best = np.zeros(rows, np.int32), np.zeros((samples, rows), np.int32)
+    for k in range(samples):
+        answer = same[k]
+        new = votes[answer, at] == 0
+        votes[answer, at] += 1
+        surer = new | (margins[k] > margins[surest[answer, at], at])
+        surest[answer, at] = np.where(surer, k, surest[answer, at])
+        mine, led = votes[answer, at], votes[leader, at]
+        sure, led_sure = margins[surest[answer, at], at], margins[surest[leader, at], at]
+        leads = (k == 0) | (mine > led) | ((mine == led) & (sure > led_sure))
+        leader = np.where(leads, answer, leader)
+        best[k] = surest[leader, at]
+    return best

@@ -1,0 +1,51 @@
+"""What the evaluation of rows one by one returns: an answer a row, and what is known of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from trm_train.objective import slot_losses
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """Answers of B rows after some supervision step; with samples, every leaf begins with their number K."""
+
+    predictions: Any
+    """int32 [B, S]."""
+    q_halt_logits: Any
+    """float32 [B]."""
+    margins: Any
+    """float32 [B]: how sure of its answer a row is; training halts above 0."""
+    halt_steps: Any
+    """int32 [B]: first supervision step with a margin above 0; 0 where there is none."""
+    wrong_cells: Any
+    """int32 [B]: labelled cells that are wrong."""
+    lm_loss: Any
+    """float32 [B]: mean cross-entropy over the labelled cells."""
+
+
+def answers(
+    logits: Float[Array, "B S V"],
+    q_logits: Float[Array, "B 2"],
+    margins: Float[Array, " B"],
+    halt_steps: Int[Array, " B"],
+    labels: Int[Array, "B S"],
+    ignore_label: int,
+) -> Answers:
+    """What a network says after a supervision step, against the labels."""
+    losses = slot_losses(logits, q_logits[:, 0], labels, ignore_label)
+    return Answers(
+        predictions=losses.predictions,
+        q_halt_logits=q_logits[:, 0],
+        margins=margins,
+        halt_steps=jnp.asarray(halt_steps, jnp.int32),
+        wrong_cells=losses.labelled - losses.correct,
+        lm_loss=losses.lm,
+    )

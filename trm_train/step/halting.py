@@ -1,0 +1,63 @@
+"""One supervision step of an evaluation whose rows halt as in training: a slot that is done takes the next row.
+
+So no slot works on a row that has its answer. Whoever calls it gives every halted slot a row of the next batch, as
+training does, and reads the answers of those that have halted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.model.act import Carry, halt, initial_carry, refill
+from trm_train.model.base import merge
+from trm_train.state import Weights
+from trm_train.step.answers import Answers, answers
+from trm_train.step.batch import Batch, look_up
+
+HaltingStep = Callable[[Weights, Carry, Batch], tuple[Carry, Answers]]
+
+
+def make_halting_step(
+    config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, max_steps: int
+) -> HaltingStep:
+    """Makes `halting_step(weights, carry, batch) -> (carry, Answers)`, without exploration.
+
+    Args:
+        config: Of the run.
+        spec: Of the dataset.
+        model: Definition from `init_state`.
+        max_steps: Supervision steps after which a row halts at the latest.
+    """
+
+    def halting_step(weights: Weights, carry: Carry, batch: Batch) -> tuple[Carry, Answers]:
+        network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+        batch = {name: values.astype(jnp.int32) for name, values in batch.items()}
+        slots = carry.steps.shape[0]
+        carry = refill(carry, batch, network.initial_states(slots))
+        rows = look_up(weights.puzzle_table, carry.current["puzzle_identifiers"])
+        states = network.think(carry.states, carry.current["inputs"], rows)
+        q_logits = network.q_logits(states)
+        margins, steps = network.halt_margin(q_logits), carry.steps + 1
+        halted = halt(steps, margins, jnp.ones((slots,), jnp.int32), max_steps)
+        found = answers(
+            network.logits(states),
+            q_logits,
+            margins,
+            jnp.where(margins > 0, steps, 0),
+            carry.current["labels"],
+            spec.ignore_label,
+        )
+        return Carry(states=states, steps=steps, halted=halted, current=carry.current), found
+
+    return halting_step
+
+
+def empty_slots(weights: Weights, model: nnx.GraphDef, slots: int, cells: int) -> Any:
+    """The carry before the first step: every slot takes a row."""
+    network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+    return initial_carry(slots, cells, network.initial_states(slots))
