@@ -116,6 +116,19 @@ class Cost:
     choosing_s: float
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a solver finds out about a puzzle.
+
+    Attributes:
+        count: Answers it has: 0, 1, or 2 for several; None where the kind has no solver.
+        tokens: One of them as the label of a row, uint8 [S]; None without.
+    """
+
+    count: int | None = None
+    tokens: NDArray[np.uint8] | None = None
+
+
 class Kind(Protocol):
     """One kind of puzzle."""
 
@@ -207,6 +220,18 @@ class Kind(Protocol):
         """A row as a drawing, for the terminal and for pictures."""
         ...
 
+    def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
+        """Tokens [S] of a puzzle as a person types it.
+
+        Raises:
+            ValueError: The text is no such puzzle; says where and what is allowed.
+        """
+        ...
+
+    def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
+        """What a solver finds out about a puzzle [S]."""
+        ...
+
     def cost(self, spec: DatasetSpec) -> Cost:
         """What a build would take; sources may have placeholders for digests and names."""
         ...
@@ -265,6 +290,14 @@ class KindDefaults:
             cell_bytes_per_s=self.cell_bytes_per_s,
             choosing_s=generated / self.generated_per_s,
         )
+
+    def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
+        """Nobody types such puzzles."""
+        raise ValueError(f"puzzles of the kind {spec.kind} have no form in text; name a row of a dataset: --row N")
+
+    def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
+        """There is no solver."""
+        return Answer()
 
     def identifier_names(
         self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int

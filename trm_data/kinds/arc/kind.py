@@ -19,7 +19,7 @@ from trm_data.augment.arc import NUM_SYMMETRIES, ArcAugmenter, ArcSymmetry, untr
 from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.canonical.arc import pair_hashes
-from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair, decode_row
+from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair, decode_row, encode_pair
 from trm_data.encode.vocab import PAD
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
@@ -30,7 +30,7 @@ from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
-from trm_data.sources.arc import ArcTasks, read_tasks
+from trm_data.sources.arc import ArcTasks, read_grid, read_tasks
 from trm_data.sources.arc_duplicates import (
     EVALUATION2_HAS_OF_EVALUATION,
     KNOWN_DUPLICATES,
@@ -264,6 +264,10 @@ class ArcKind(KindDefaults):
                     else:
                         notes.add(f"known duplicate: {task} is in training as {other} ({duplicate.note})")
         return Comparison(sorted(problems), sorted(notes))
+
+    def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
+        """A grid as JSON, rows of colours 0 to 9; or a task in the competition's form, of which it is the first test."""
+        return encode_pair(read_grid(text), None)[0]
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """The canvas up to its last cell that is not PAD."""

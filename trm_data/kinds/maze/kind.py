@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from trm_data.augment.grid import grid_dihedrals
 from trm_data.canonical.maze import layout_hashes
-from trm_data.encode.maze import check_maze_size
+from trm_data.encode.maze import check_inputs, check_maze_size, decode_maze
 from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.generate.maze import generate_mazes, wall_range
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, named_problems
+from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Geometry, named_problems
 from trm_data.kinds.cached import cache_folder
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import (
@@ -121,6 +121,20 @@ class MazeKind(GridKind):
         return CheckedPuzzles(
             problems, hashes, classes, {"labels by the published rule": int((~other).sum())}
         )
+
+    def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
+        """Lines of `#`, space, `S` and `G`, or all of them in one line."""
+        options = _options(spec)
+        lines = text.strip("\r\n").splitlines()
+        cells = "".join(lines if len(lines) == 1 else (line.ljust(options.columns) for line in lines))
+        tokens = decode_maze(cells, options.rows, options.columns)
+        return check_inputs(tokens[None], options.rows, options.columns)[0]
+
+    def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
+        """A shortest path, by the published rule; of several equally short ones it is one."""
+        found = label_mazes(tokens[None], *self.grid(spec))
+        reachable = bool(found.path_steps[0] >= 0)
+        return Answer(int(reachable), found.labels[0] if reachable else None)
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """Walls, S, G and the path."""

@@ -16,10 +16,11 @@ from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.augment.sudoku import SudokuAugmenter, num_elements
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
+from trm_data.encode.grid import decode_grid
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Cost, Geometry, KindDefaults, named_problems
+from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Cost, Geometry, KindDefaults, named_problems
 from trm_data.kinds.sizes import check_sizes
 from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
@@ -132,6 +133,17 @@ class SudokuKind(KindDefaults):
         hashes = canonical_hashes(canonicalize(grids, solutions, *box).forms, *box)
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
         return CheckedPuzzles(problems, hashes, classes)
+
+    def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
+        """A digit or letter a cell, `.` or `0` for a blank; spaces, line ends and drawn lines are left out."""
+        cells = "".join(character for character in text if not character.isspace() and character not in "|+-")
+        return decode_grid(cells, _options(spec).side) + np.uint8(SUDOKU_BLANK)
+
+    def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
+        """Searched until two solutions are found."""
+        solved = solve((tokens - SUDOKU_BLANK)[None], *_options(spec).box, limit=2)
+        count = int(solved.counts[0])
+        return Answer(count, solved.solutions[0] + np.uint8(SUDOKU_BLANK) if count else None)
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """The grid with its boxes."""

@@ -1,0 +1,224 @@
+"""A trained run that answers puzzles: from Python in three lines, and for `trm-eval predict`.
+
+    import trm_eval
+    solver = trm_eval.load("quickstart")
+    print(solver.solve("1.3..6...").text())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trm_data.encode.vocab import PAD
+from trm_data.kinds.base import Answer, Kind, Scores
+from trm_data.kinds.registry import load_kind
+from trm_data.manifest import read_manifest
+from trm_data.show.drawing import Drawing
+from trm_data.specs import DatasetSpec
+from trm_data.storage.root import Root, resolve_root
+from trm_eval.errors import EvalError
+from trm_eval.evaluate import choose_step
+from trm_eval.infer import Restored, restore
+from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.run.record import find_run, read_record
+from trm_train.step.compile import use_compilation_cache
+from trm_train.step.trace import Trace, make_trace_step
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a network answers to one puzzle, T supervision steps of C cycles each.
+
+    Attributes:
+        puzzle: Tokens, uint8 [S].
+        answer: Tokens after the last supervision step, uint8 [S].
+        answers: Tokens after every cycle, uint8 [T, C, S].
+        halt_logits: After every cycle, float32 [T, C]; training halts where the last of a step is above 0.
+        halt_step: First supervision step at which it would have halted; None for never.
+        scores: What the rules of the kind say of the answer.
+        known: What a solver says of the puzzle.
+    """
+
+    puzzle: NDArray[np.uint8]
+    answer: NDArray[np.uint8]
+    answers: NDArray[np.uint8]
+    halt_logits: NDArray[np.float32]
+    halt_step: int | None
+    scores: Scores
+    known: Answer
+    _kind: Kind
+    _spec: DatasetSpec
+
+    @property
+    def halt_probability(self) -> float:
+        """How sure the network is of its answer (0 to 1)."""
+        return float(1 / (1 + np.exp(-np.float64(self.halt_logits[-1, -1]))))
+
+    @property
+    def legal(self) -> bool | None:
+        """Whether it answers the puzzle by the rules; None where nothing tells."""
+        return None if self.scores.valid is None else bool(self.scores.valid[0])
+
+    def draw(self, tokens: NDArray[np.uint8] | None = None) -> Drawing:
+        """The answer, or other tokens of this puzzle, as a drawing."""
+        return self._kind.draw(self.answer if tokens is None else tokens, self._spec)
+
+    def text(self) -> str:
+        """The answer in plain lines."""
+        return self.draw().text()
+
+
+class Solver:
+    """Answers puzzles of the kind a run learned; the program is compiled once for each number of puzzles.
+
+    Attributes:
+        run: Name of the run.
+        step: Training step of its checkpoint.
+        supervision_steps: That every puzzle is given.
+    """
+
+    def __init__(
+        self, restored: Restored, kind: Kind, spec: DatasetSpec, *, step: int, supervision_steps: int
+    ) -> None:
+        self.run = restored.record.run
+        self.step = step
+        self.supervision_steps = supervision_steps
+        self._restored, self._kind, self._spec = restored, kind, spec
+        self._programs: dict[int, Any] = {}
+
+    def parse(self, text: str) -> NDArray[np.uint8]:
+        """Tokens [S] of a puzzle as a person types it.
+
+        Raises:
+            EvalError: The text is no such puzzle.
+        """
+        try:
+            return self._kind.parse(text, self._spec)
+        except ValueError as error:
+            raise EvalError(f"the puzzle: {error}") from error
+
+    def solve(self, puzzle: str | ArrayLike, *, identifier: int = 0) -> Solution:
+        """Answer one puzzle.
+
+        Args:
+            puzzle: Text, or tokens [S] as the rows of a dataset hold them.
+            identifier: Puzzle identifier; 0 is the blank one.
+
+        Raises:
+            EvalError: It is no puzzle that the network can take.
+        """
+        return self.solve_all([puzzle], identifiers=[identifier])[0]
+
+    def solve_all(
+        self, puzzles: Sequence[str | ArrayLike], *, identifiers: Sequence[int] | None = None
+    ) -> list[Solution]:
+        """Answer several puzzles at once; see `solve`."""
+        if not puzzles:
+            return []
+        inputs = np.stack([self._tokens(puzzle) for puzzle in puzzles])
+        ids = np.zeros(len(inputs), np.int32) if identifiers is None else np.array(identifiers, np.int32)
+        known = self._restored.record.input_spec.num_identifiers
+        if len(ids) != len(inputs) or ids.min() < 0 or ids.max() >= known:
+            raise EvalError(f"identifiers: one from 0 to {known - 1} for each puzzle, got {ids.tolist()}")
+        trace = self._trace(inputs, ids)
+        scores = self._score(inputs, trace.predictions[-1, -1])
+        margins = trace.margins[:, -1] > 0
+        return [
+            Solution(
+                puzzle=inputs[i],
+                answer=trace.predictions[-1, -1, i],
+                answers=trace.predictions[:, :, i],
+                halt_logits=trace.q_halt_logits[:, :, i],
+                halt_step=int(margins[:, i].argmax()) + 1 if margins[:, i].any() else None,
+                scores=scores[i],
+                known=self._kind.answer(inputs[i], self._spec),
+                _kind=self._kind,
+                _spec=self._spec,
+            )
+            for i in range(len(inputs))
+        ]
+
+    def _tokens(self, puzzle: str | ArrayLike) -> NDArray[np.uint8]:
+        """Checked tokens of one puzzle."""
+        tokens = self.parse(puzzle) if isinstance(puzzle, str) else np.asarray(puzzle)
+        spec = self._restored.record.input_spec
+        whole = np.issubdtype(tokens.dtype, np.integer)
+        if tokens.shape != (spec.sequence_length,) or not whole:
+            raise EvalError(
+                f"the puzzle: expected {spec.sequence_length} tokens, got {tokens.dtype} of shape {tokens.shape}"
+            )
+        if tokens.min() < 0 or tokens.max() >= spec.vocabulary_size:
+            raise EvalError(
+                f"the puzzle: tokens from {PAD} to {spec.vocabulary_size - 1}, got {tokens.min()} to {tokens.max()}"
+            )
+        return tokens.astype(np.uint8)
+
+    def _trace(self, inputs: NDArray[np.uint8], identifiers: NDArray[np.int32]) -> Trace:
+        """Every cycle of these puzzles, on the host."""
+        restored = self._restored
+        mesh, count = restored.mesh, len(inputs)
+        size = -(-count // mesh.shape["data"]) * mesh.shape["data"]
+        padding = ((0, size - count), (0, 0))
+        rows = {"inputs": np.pad(inputs, padding), "puzzle_identifiers": np.pad(identifiers, padding[0])}
+        batch = put_batch(rows, batch_sharding(mesh))
+        program = self._programs.get(size)
+        if program is None:
+            step = make_trace_step(
+                restored.record.config,
+                restored.record.input_spec,
+                restored.model,
+                steps=self.supervision_steps,
+            )
+            program = self._programs[size] = jax.jit(step).lower(restored.weights, batch).compile()
+        trace = jax.device_get(program(restored.weights, batch))
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, :count], trace)
+
+    def _score(self, inputs: NDArray[np.uint8], answers: NDArray[np.uint8]) -> list[Scores]:
+        """What the rules say of each answer, where the puzzle has one to compare with."""
+        found: list[Scores] = []
+        for tokens, given in zip(inputs, answers, strict=True):
+            label = self._kind.answer(tokens, self._spec).tokens
+            if label is None:
+                label = np.zeros_like(tokens)
+            found.append(self._kind.score(self._spec, tokens[None], label[None], given[None]))
+        return found
+
+
+def load(
+    run: str,
+    root: Root | None = None,
+    *,
+    checkpoint: str = "last",
+    weights: str = "ema",
+    supervision_steps: int | None = None,
+) -> Solver:
+    """The network of a run, ready to answer puzzles.
+
+    Args:
+        run: A run's name or folder, or an experiment that has one run.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
+        weights: `ema` or `raw`.
+        supervision_steps: That every puzzle is given; None is as many as training gives at most.
+
+    Raises:
+        ConfigError: There is no such run.
+        EvalError: It has no checkpoint yet.
+        CheckpointError: The checkpoint is not what was saved.
+        DatasetError: Its dataset, which says what kind its puzzles are, is not under the root.
+    """
+    use_compilation_cache()
+    layout = resolve_root(root)
+    folder = find_run(layout, run)
+    record = read_record(folder)
+    spec = read_manifest(layout, record.config.data.only_dataset()).spec
+    step = choose_step(folder, checkpoint)
+    steps = supervision_steps or record.config.model.halt_max_steps
+    restored = restore(folder, record, step=step, weights=weights)
+    return Solver(restored, load_kind(spec.kind), spec, step=step, supervision_steps=steps)

@@ -1,0 +1,86 @@
+"""The recursion watched from outside: the answer decoded after every cycle of every supervision step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import lax
+from jaxtyping import Array
+
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.model.base import States, merge
+from trm_train.state import Weights, abstract_weights
+from trm_train.step.batch import Batch, look_up
+
+TraceStep = Callable[[Weights, Batch], "Trace"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """What B rows look like after every cycle, T supervision steps of C cycles each."""
+
+    predictions: Any
+    """uint8 [T, C, B, S]."""
+    q_halt_logits: Any
+    """float32 [T, C, B]."""
+    margins: Any
+    """float32 [T, C, B]: how sure of its answer a row is; at the last cycle of a step training halts above 0."""
+    latents: Any
+    """float16 [T, C, B, L, D] of each latent state by name; empty where not asked for."""
+
+
+def cycles_of(config: RunConfig) -> int:
+    """Cycles of a supervision step that can be watched one by one: 1 where the network has none."""
+    return getattr(config.model, "h_cycles", 1)
+
+
+def make_trace_step(
+    config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, steps: int, with_latents: bool = False
+) -> TraceStep:
+    """Makes `trace_step(weights, batch) -> Trace`: no halting, as the evaluation does it.
+
+    A supervision step of C cycles is C supervision steps of one cycle, as far as its answer goes.
+
+    Args:
+        config: Of the run.
+        spec: Of the dataset.
+        model: Definition from `init_state`.
+        steps: Supervision steps.
+        with_latents: Whether the latent states are returned too.
+    """
+    cycles = cycles_of(config)
+    if cycles > 1:
+        last: Any = config.model.stages(config.total_steps)[-1][1]
+        single = replace(last, h_cycles=1)
+        model = abstract_weights(replace(config, model=single), spec)[0]
+
+    def trace_step(weights: Weights, batch: Batch) -> Trace:
+        network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+        inputs = batch["inputs"].astype(jnp.int32)
+        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32))
+
+        def cycle(states: States, _: None) -> tuple[States, Trace]:
+            states = network.think(states, inputs, rows)
+            q_logits = network.q_logits(states)
+            latents: dict[str, Array] = {}
+            if with_latents:
+                latents = {name: states[name].astype(jnp.float16) for name in network.latents}
+            return states, Trace(
+                predictions=jnp.argmax(network.logits(states), axis=-1).astype(jnp.uint8),
+                q_halt_logits=q_logits[:, 0],
+                margins=network.halt_margin(q_logits),
+                latents=latents,
+            )
+
+        initial = network.initial_states(inputs.shape[0])
+        _, trace = lax.scan(cycle, initial, length=steps * cycles)
+        return jax.tree.map(lambda leaf: leaf.reshape(steps, cycles, *leaf.shape[1:]), trace)
+
+    return trace_step
