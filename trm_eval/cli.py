@@ -17,6 +17,7 @@ from trm_eval.commands.report import Report
 from trm_eval.commands.run import Run
 from trm_eval.commands.show import Show
 from trm_eval.commands.sql import Queries, Sql
+from trm_eval.commands.submission import Submission
 from trm_eval.commands.sync import Sync
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
@@ -27,6 +28,7 @@ Command = (
     | Annotated[Queries, subcommand("queries")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Submission, subcommand("submission")]
     | Annotated[Sync, subcommand("sync")]
 )
 

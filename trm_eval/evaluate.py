@@ -20,7 +20,8 @@ from trm_eval.predictions import PredictionWriter
 from trm_eval.score.depth import depth_counts
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
-from trm_eval.tables.writer import replace_table, table_folder
+from trm_eval.tables.writer import drop_replaced, named_before, replace_table, table_folder
+from trm_eval.votes import write_votes
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, read_record
@@ -40,7 +41,7 @@ class EvalResult:
 def evaluate_run(
     layout: Layout, run: Folder, request: EvalRequest, progress: Progress | None = None
 ) -> EvalResult:
-    """Evaluate one checkpoint, every row once, and write `runs`, `train_metrics`, `predictions` and `evals`.
+    """Evaluate one checkpoint, every row once, and write `runs`, `train_metrics`, `predictions`, `votes` and `evals`.
 
     Args:
         layout: The root that holds the dataset and takes the results.
@@ -80,18 +81,19 @@ def evaluate_run(
     sums: dict[str, float] = {}
     by_depth: dict[str, Any] = {}
     for inferred in batches:
-        predictions.add(inferred)
-        for name, counts in depth_counts(inferred.wrong_by_step, inferred.halt_steps).items():
+        labelled = predictions.add(inferred)
+        for name, counts in depth_counts(inferred.wrong_by_step, inferred.halt_steps, labelled).items():
             by_depth[name] = by_depth.get(name, 0) + counts
         for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
             sums[name] = sums.get(name, 0.0) + value
     predictions.finish()
+    votes = write_votes(layout, record, dataset, predictions)
     publish_run(layout, run, record)
     row = _evals_row(request, step, dataset, predictions, sums)
-    row |= {name: counts.tolist() for name, counts in by_depth.items()}
-    before = predictions.named_before()
+    row |= {name: counts.tolist() for name, counts in by_depth.items()} | votes
+    before = named_before(layout, record.experiment, record.run, evaluation)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
-    predictions.drop(before)
+    drop_replaced(layout, record.experiment, record.run, before, row)
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
 
 
@@ -175,10 +177,11 @@ def _evals_row(
     """
     expected = min(request.limit, len(dataset)) if request.limit else len(dataset)
     seen, right = int(sums["count"]), int(sums["exact_accuracy"])
-    if (seen, right) != (expected, predictions.exact):
+    unlabelled = predictions.rows - predictions.labelled
+    if (seen + unlabelled, right) != (expected, predictions.exact):
         raise EvalError(
-            f"evaluated {seen} of {expected} rows, {right} exact on the device and {predictions.exact} in the "
-            "predictions: results are not written"
+            f"evaluated {seen + unlabelled} of {expected} rows, {right} exact on the device and {predictions.exact} in "
+            "the predictions: results are not written"
         )
     return {
         "evaluation": predictions.evaluation,

@@ -128,6 +128,8 @@ class Kind(Protocol):
     """Whether rows are made from base puzzles, so that `verify` can make them again."""
     splits_may_share_rows: bool
     """Whether equal rows in two splits are known of the published sets, so that `verify` only notes them."""
+    voted: bool
+    """Whether the augmentations of a test input vote on its answer (`trm_eval.votes`); its rows are like ARC's then."""
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse a specification that cannot be built, before puzzles are chosen.
@@ -242,6 +244,7 @@ class KindDefaults:
     derives_rows = True
     splits_may_share_rows = False
     """Whether equal rows in two splits are known of the published sets, and noted only."""
+    voted = False
     about = ""
     citation = ""
     stored_share = 0.54

@@ -20,8 +20,8 @@ from trm_train.experiments.setting import parse_setting
 class Run:
     """Evaluate checkpoints of runs: every row of a split once, with a fixed number of supervision steps.
 
-    Writes the tables runs, train_metrics, evals and predictions; evaluating again replaces the result. The accuracy
-    after every supervision step is in the view depth.
+    Writes the tables runs, train_metrics, evals and predictions, and votes of ARC; evaluating again replaces the
+    result. The accuracy after every supervision step is in the view depth, pass@K in pass_at_k.
 
     For example:
 

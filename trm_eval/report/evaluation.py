@@ -18,9 +18,12 @@ SECTIONS = (
 
 HEADLINE = """
 SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, supervision_steps, seconds,
-       (SELECT count_if(rating > 0) FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
+       (SELECT CASE WHEN count(rating) > 0 THEN count_if(rating > 0) END
+        FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
 FROM evals AS e WHERE evaluation = ?
 """
+
+PASSED = "SELECT k, pass_at_k, tasks FROM pass_at_k WHERE evaluation = ? ORDER BY k"
 
 
 def print_headline(layout: Layout, result: EvalResult) -> None:
@@ -31,11 +34,19 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
     print(
         f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}"
     )
-    print(
-        f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
-        f"{steps} supervision steps, {count / seconds:,.0f} examples/s"
-    )
-    print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
+    if count:
+        print(
+            f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
+            f"{steps} supervision steps, {count / seconds:,.0f} examples/s"
+        )
+    else:
+        print(f"  no row has a solution to compare with, {steps} supervision steps, {seconds:,.0f} s")
+    if guessing is not None:
+        print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
+    passed = query_results(layout, PASSED, [row["evaluation"]]).rows if row.get("vote_parts") else []
+    if passed:
+        shares = ", ".join(f"pass@{k} {100 * share:.2f}%" for k, share, _ in passed)
+        print(f"  {shares} of {passed[0][2]:,} tasks, by votes over augmentations")
 
 
 def print_depths(result: EvalResult, steps: Sequence[int]) -> None:

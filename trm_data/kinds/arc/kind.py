@@ -83,6 +83,7 @@ class ArcKind(KindDefaults):
         "2505.11831; ConceptARC: Moskvichev et al., arXiv 2305.07141"
     )
     splits_may_share_rows = True
+    voted = True
     stored_share = 0.044
     cell_bytes_per_s = 250e6
 
