@@ -90,7 +90,10 @@ WITH named AS (
         halting_by_depth,
         halting_exact_by_depth,
         vote_parts,
-        vote_digests
+        vote_digests,
+        given_kept_count,
+        valid_count,
+        optimal_count
     FROM evals_files
 )
 SELECT
@@ -98,7 +101,10 @@ SELECT
     exact_count / nullif(count, 0) AS exact_accuracy,
     1 - wrong_cells / nullif(cells, 0) AS cell_accuracy,
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
-    lm_loss_sum / nullif(count, 0) AS lm_loss
+    lm_loss_sum / nullif(count, 0) AS lm_loss,
+    given_kept_count / nullif(count, 0) AS given_kept_share,
+    valid_count / nullif(count, 0) AS valid_share,
+    optimal_count / nullif(count, 0) AS optimal_share
 FROM named;
 
 -- The newest evaluation of each request.

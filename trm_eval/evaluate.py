@@ -204,4 +204,5 @@ def _evals_row(
         "created_at": datetime.now(UTC),
         "parts": predictions.parts,
         "part_digests": predictions.digests,
+        **predictions.scored,
     }

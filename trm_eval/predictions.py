@@ -6,11 +6,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.storage.digested import digest_of
 from trm_data.storage.root import Layout
+from trm_eval.errors import EvalError
 from trm_eval.infer import Inferred
 from trm_eval.score.cells import labelled_cells, wrong_cells
+from trm_eval.tables.schema import NOTIONS
 from trm_eval.tables.writer import token_lists, write_table
 from trm_train.run.record import RunRecord
 
@@ -31,6 +34,8 @@ class PredictionWriter:
         exact: Rows with every labelled cell right.
         cells: Labelled cells.
         wrong_cells: Labelled cells that are wrong.
+        scored: Rows that have what the puzzle's kind knows of answers (`kinds.base.Scores`), by column of `evals`; NULL
+            what it does not know.
     """
 
     def __init__(
@@ -44,7 +49,9 @@ class PredictionWriter:
         self._layout = layout
         self._record = record
         self._dataset = dataset
+        self.scored: dict[str, int | None] = {f"{notion}_count": None for notion in NOTIONS}
         self._pending: list[Inferred] = []
+        self._kind = load_kind(dataset.manifest.kind)
 
     def add(self, batch: Inferred) -> NDArray[np.bool_]:
         """Take the next batch; returns which of its n rows have labels, bool [n]."""
@@ -66,7 +73,8 @@ class PredictionWriter:
         predictions = np.concatenate([batch.predictions for batch in batches])
         count = len(predictions)
         rows = np.arange(batches[0].first_row, batches[0].first_row + count, dtype=np.int64)
-        labels = self._dataset.read(rows)["labels"].astype(np.uint8)
+        batch = self._dataset.read(rows)
+        inputs, labels = (batch[name].astype(np.uint8) for name in ("inputs", "labels"))
         picks = self._dataset.groups.picks(rows)
         wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
         labelled, exact = cells > 0, (cells > 0) & (wrong == 0)
@@ -85,6 +93,7 @@ class PredictionWriter:
                 "halt_step": pa.array(halt_steps, mask=halt_steps == 0),
                 "q_halt_logit": np.concatenate([batch.q_halt_logits for batch in batches]),
                 "prediction": token_lists(predictions),
+                **self._score(inputs, labels, predictions),
             }
         )
         record = self._record
@@ -96,3 +105,25 @@ class PredictionWriter:
         self.exact += int(exact.sum())
         self.cells += int(cells.sum())
         self.wrong_cells += int(wrong.sum())
+
+    def _score(
+        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], predictions: NDArray[np.uint8]
+    ) -> dict[str, pa.Array]:
+        """What the kind says of N rows, a column for each notion; counts what is true.
+
+        Raises:
+            EvalError: The kind, which may be of another package, says something else than N truths.
+        """
+        kind, count = self._kind, len(predictions)
+        scores = kind.score(self._dataset.manifest.spec, inputs, labels, predictions)
+        columns: dict[str, pa.Array] = {}
+        for notion in NOTIONS:
+            found = getattr(scores, notion)
+            if found is not None and (found.shape != (count,) or found.dtype != np.bool_):
+                raise EvalError(
+                    f"kind {kind.name}: score gave {notion} as {found.dtype} {found.shape}, expected bool ({count},)"
+                )
+            columns[notion] = pa.nulls(count, pa.bool_()) if found is None else pa.array(found)
+            if found is not None:
+                self.scored[f"{notion}_count"] = (self.scored[f"{notion}_count"] or 0) + int(found.sum())
+        return columns

@@ -116,6 +116,21 @@ class Cost:
     choosing_s: float
 
 
+@dataclass(frozen=True)
+class Scores:
+    """What a kind says of N predictions beside their equality with the labels; None for a notion that it has not.
+
+    Attributes:
+        given_kept: What the puzzle gives (clues, walls) is unchanged, bool [N].
+        valid: The prediction is an answer to the puzzle by its rules, the label or another, bool [N].
+        optimal: It is valid, and as good as the label where answers differ in that, bool [N].
+    """
+
+    given_kept: NDArray[np.bool_] | None = None
+    valid: NDArray[np.bool_] | None = None
+    optimal: NDArray[np.bool_] | None = None
+
+
 class Kind(Protocol):
     """One kind of puzzle."""
 
@@ -209,6 +224,19 @@ class Kind(Protocol):
         """A row as a drawing, for the terminal and for pictures."""
         ...
 
+    def score(
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+    ) -> Scores:
+        """Judge predictions by the rules of the kind; all three are tokens, uint8 [N, S].
+
+        Predictions are whatever a network says: any token of the vocabulary anywhere.
+        """
+        ...
+
     def cost(self, spec: DatasetSpec) -> Cost:
         """What a build would take; sources may have placeholders for digests and names."""
         ...
@@ -268,6 +296,16 @@ class KindDefaults:
             cell_bytes_per_s=self.cell_bytes_per_s,
             choosing_s=generated / self.generated_per_s,
         )
+
+    def score(
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+    ) -> Scores:
+        """Nothing is known of an answer but whether it is the label."""
+        return Scores()
 
     def identifier_names(
         self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int

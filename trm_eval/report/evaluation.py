@@ -23,6 +23,13 @@ SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, superv
 FROM evals AS e WHERE evaluation = ?
 """
 
+NOTIONS = {
+    "given_kept": "what is given is kept",
+    "valid": "legal answers",
+    "optimal": "as good as the label",
+}
+"""What a kind of puzzle may know of answers, in words."""
+
 PASSED = "SELECT k, pass_at_k, tasks FROM pass_at_k WHERE evaluation = ? ORDER BY k"
 
 
@@ -41,6 +48,12 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
         )
     else:
         print(f"  no row has a solution to compare with, {steps} supervision steps, {seconds:,.0f} s")
+    shares = {text: row.get(f"{notion}_count") for notion, text in NOTIONS.items()}
+    known = [
+        f"{text} {100 * found / count:.2f}%" for text, found in shares.items() if count and found is not None
+    ]
+    if known:
+        print(f"  {', '.join(known)}")
     if guessing is not None:
         print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
     passed = query_results(layout, PASSED, [row["evaluation"]]).rows if row.get("vote_parts") else []

@@ -93,6 +93,21 @@ EVALS = _schema(
             "files of votes that belong to it; NULL where nothing is voted on",
         ),
         ("vote_digests", pa.list_(pa.string()), "digest in the name of each of them"),
+        (
+            "given_kept_count",
+            pa.int64(),
+            "rows that keep what their puzzle gives; NULL where its kind knows none (examples)",
+        ),
+        (
+            "valid_count",
+            pa.int64(),
+            "rows with a legal answer; NULL where the kind has no such notion (examples)",
+        ),
+        (
+            "optimal_count",
+            pa.int64(),
+            "rows with an answer as good as the label; NULL where the kind has no such notion (examples)",
+        ),
     ]
 )
 
@@ -114,8 +129,22 @@ PREDICTIONS = _schema(
         ),
         ("q_halt_logit", pa.float32(), "halting logit after the last supervision step"),
         ("prediction", pa.list_(pa.uint8()), "predicted tokens, a cell each"),
+        (
+            "given_kept",
+            pa.bool_(),
+            "clues (Sudoku), walls and ends (maze) are unchanged; NULL of kinds without, and of older evaluations",
+        ),
+        (
+            "valid",
+            pa.bool_(),
+            "a legal answer, the label or not: Sudoku grid that keeps its clues, path from S to G and nothing else",
+        ),
+        ("optimal", pa.bool_(), "maze: valid and as short as the label's path; NULL of other kinds"),
     ]
 )
+
+NOTIONS = ("given_kept", "valid", "optimal")
+"""Columns of predictions by `trm_data.kinds.base.Scores`, which older files lack; evals have <notion>_count."""
 
 VOTES = _schema(
     [
@@ -216,6 +245,9 @@ VIEW_COMMENTS = {
     "tasks": "tasks whose solutions are known (tasks)",
     "test_inputs": "test inputs of these tasks (test inputs)",
     "pass_at_k": "share of test inputs with the right grid among the first K, mean over tasks (0 to 1)",
+    "given_kept_share": "share of count that keeps what its puzzle gives (0 to 1)",
+    "valid_share": "share of count with a legal answer (0 to 1)",
+    "optimal_share": "share of count with an answer as good as the label (0 to 1)",
     "data_wait": "share of the step spent waiting for a batch (0 to 1)",
     "mfu": "share of what the devices can do at most; NULL where that is not known (0 to 1)",
     "lm_loss": "mean cross-entropy over cells, mean over slots or rows (nats)",
