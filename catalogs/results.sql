@@ -99,7 +99,12 @@ WITH named AS (
         selection,
         sample_seed,
         exact_by_samples,
-        oracle_by_samples
+        oracle_by_samples,
+        vote_parts,
+        vote_digests,
+        given_kept_count,
+        valid_count,
+        optimal_count
     FROM evals_files
 )
 SELECT
@@ -114,7 +119,10 @@ SELECT
         'seed ' || nullif(sample_seed, 0),
         nullif(identifiers, 'own') || ' identifiers',
         'rows drawn by seed ' || subset_seed
-    ) AS how
+    ) AS how,
+    given_kept_count / nullif(count, 0) AS given_kept_share,
+    valid_count / nullif(count, 0) AS valid_share,
+    optimal_count / nullif(count, 0) AS optimal_share
 FROM named;
 
 -- The newest evaluation of each request.
@@ -253,6 +261,72 @@ SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
 
 CREATE VIEW predictions AS
 SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.evaluation;
+
+-- The candidates of every test input of ARC, likewise.
+CREATE VIEW all_votes AS
+SELECT v.*
+FROM votes_files AS v
+SEMI JOIN (SELECT evaluation, unnest(vote_parts) AS part FROM all_evals) AS named
+    ON v.evaluation = named.evaluation AND v.part = named.part;
+
+CREATE VIEW votes AS
+SELECT v.* FROM all_votes AS v SEMI JOIN evals AS e ON v.evaluation = e.evaluation;
+
+-- The candidates of several evaluations together, which are named in the order in which they are seen.
+CREATE MACRO pooled_votes(evaluations) AS TABLE
+WITH pooled AS (
+    SELECT
+        task,
+        test_index,
+        rows,
+        columns,
+        grid,
+        CAST(sum(votes) AS INTEGER) AS votes,
+        sum(votes * mean_q) / sum(votes) AS mean_q,
+        bool_or(correct) AS correct,
+        min({evaluation: list_position(evaluations, evaluation), row: first_row, rank: rank}) AS first_seen
+    FROM all_votes
+    WHERE list_contains(evaluations, evaluation)
+    GROUP BY task, test_index, rows, columns, grid
+)
+SELECT
+    * EXCLUDE (first_seen),
+    row_number() OVER (
+        PARTITION BY task, test_index ORDER BY votes DESC, mean_q DESC, first_seen
+    ) AS rank
+FROM pooled;
+
+-- Share of tasks solved by the first K candidates: the mean over a task's test inputs, then over the tasks. Tasks
+-- without solutions are not counted.
+CREATE VIEW pass_at_k AS
+WITH inputs AS (
+    SELECT evaluation, task, test_index, min(rank) FILTER (WHERE correct) AS right_rank, bool_and(correct IS NOT NULL) AS scored
+    FROM votes
+    GROUP BY evaluation, task, test_index
+),
+tasks AS (
+    SELECT evaluation, task, k, count(*) AS test_inputs, avg(CASE WHEN right_rank <= k THEN 1 ELSE 0 END) AS passed
+    FROM inputs, (VALUES (1), (2), (5), (10), (100), (1000)) AS reported (k)
+    GROUP BY evaluation, task, k
+    HAVING bool_and(scored)
+)
+SELECT
+    e.experiment,
+    e.run,
+    e.evaluation,
+    e.step,
+    e.weights,
+    e.dataset,
+    e.split,
+    e.row_limit,
+    e.supervision_steps,
+    t.k,
+    count(*) AS tasks,
+    sum(t.test_inputs) AS test_inputs,
+    avg(t.passed) AS pass_at_k
+FROM tasks AS t
+JOIN evals AS e USING (evaluation)
+GROUP BY ALL;
 
 -- Every prediction with what the dataset catalog knows of its puzzle. The catalog's split must have the very rows
 -- that were evaluated: where a dataset was deleted, or rebuilt with others, rating and clues are NULL.

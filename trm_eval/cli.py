@@ -13,10 +13,12 @@ from tyro.conf import subcommand
 
 from trm_data.command import PARSING, answer_version, errors_end
 from trm_data.errors import DataError
+from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
 from trm_eval.commands.run import Run
 from trm_eval.commands.show import Show
 from trm_eval.commands.sql import Queries, Sql
+from trm_eval.commands.submission import Submission
 from trm_eval.commands.sync import Sync
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
@@ -26,7 +28,9 @@ Command = (
     | Annotated[Sql, subcommand("sql")]
     | Annotated[Queries, subcommand("queries")]
     | Annotated[Show, subcommand("show")]
+    | Annotated[Predict, subcommand("predict")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Submission, subcommand("submission")]
     | Annotated[Sync, subcommand("sync")]
 )
 

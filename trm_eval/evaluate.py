@@ -25,7 +25,8 @@ from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_eval.score.depth import depth_counts
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
-from trm_eval.tables.writer import replace_table, table_folder
+from trm_eval.tables.writer import drop_replaced, named_before, replace_table, table_folder
+from trm_eval.votes import write_votes
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, input_spec, read_record
@@ -45,7 +46,8 @@ class EvalResult:
 def evaluate_run(
     layout: Layout, run: Folder, request: EvalRequest, progress: Progress | None = None
 ) -> EvalResult:
-    """Evaluate one checkpoint, every row asked for once, and write `runs`, `train_metrics`, `predictions` and `evals`.
+    """Evaluate one checkpoint on the rows asked for, each once, and write the result tables: `runs`, `train_metrics`,
+    `predictions`, `votes` where the kind has them, and `evals`.
 
     Args:
         layout: The root that holds the dataset and takes the results.
@@ -82,15 +84,15 @@ def evaluate_run(
     predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps)
     tally = Tally()
     for inferred in batches:
-        predictions.add(inferred)
-        tally.add(inferred)
+        tally.add(inferred, predictions.add(inferred))
     predictions.finish()
+    votes = write_votes(layout, record, dataset, predictions)
     publish_run(layout, run, record)
     row = _evals_row(request, step, dataset, predictions, tally, len(rows))
-    row |= {"compile_seconds": rollout.compile_seconds}
-    before = predictions.named_before()
+    row |= {"compile_seconds": rollout.compile_seconds, **votes}
+    before = named_before(layout, record.experiment, record.run, evaluation)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
-    predictions.drop(before)
+    drop_replaced(layout, record.experiment, record.run, before, row)
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
 
 
@@ -108,14 +110,14 @@ class Tally:
         self.spent_steps = 0
         self.lists: dict[str, NDArray[np.int64]] = {}
 
-    def add(self, inferred: Inferred) -> None:
-        """Count some rows."""
+    def add(self, inferred: Inferred, labelled: NDArray[np.bool_]) -> None:
+        """Count some rows, of which these have labels."""
         for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.spent_steps += inferred.spent
         lists: dict[str, NDArray[np.int64]] = {}
         if inferred.wrong_by_step is not None:
-            lists = depth_counts(inferred.wrong_by_step, inferred.halt_steps)
+            lists = depth_counts(inferred.wrong_by_step, inferred.halt_steps, labelled)
         if (sampled := inferred.sampled) is not None:
             lists["exact_by_samples"] = sampled.exact_by_samples
             lists["oracle_by_samples"] = sampled.oracle_by_samples
@@ -234,10 +236,11 @@ def _evals_row(
     """
     sums, sampling = tally.sums, request.sampling
     seen, right = int(sums["count"]), int(sums["exact_accuracy"])
-    if (seen, right) != (expected, predictions.exact):
+    unlabelled = predictions.rows - predictions.labelled
+    if (seen + unlabelled, right) != (expected, predictions.exact):
         raise EvalError(
-            f"evaluated {seen} of {expected} rows, {right} exact on the device and {predictions.exact} in the "
-            "predictions: results are not written"
+            f"evaluated {seen + unlabelled} of {expected} rows, {right} exact on the device and {predictions.exact} in "
+            "the predictions: results are not written"
         )
     return {
         "evaluation": predictions.evaluation,
@@ -269,4 +272,5 @@ def _evals_row(
         "selection": None if sampling is None else sampling.selection,
         "sample_seed": None if sampling is None else sampling.seed,
         **{name: counts.tolist() for name, counts in tally.lists.items()},
+        **predictions.scored,
     }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
+import pyarrow as pa
 
 from trm_data.storage.digested import checked_files
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
+from trm_eval.tables.schema import NOTIONS, PREDICTIONS
 from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF, part_files
 from trm_train.run.record import find_run, read_record
@@ -44,7 +48,7 @@ def _parts(layout: Layout, experiment: str, run: str, names: list[str]) -> pl.La
     for name, path in zip(names, paths, strict=True):
         if path is None:
             raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
-    return pl.scan_parquet([str(path) for path in paths])
+    return _with_late(pl.scan_parquet([str(path) for path in paths]), PREDICTIONS, NOTIONS)
 
 
 def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
@@ -70,9 +74,13 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
 
 def _of_today(part: pl.LazyFrame) -> pl.LazyFrame:
     """A metric part under the names of today; columns that came later are null."""
-    named = part.rename(SUM_OF, strict=False)
-    there = named.collect_schema().names()
-    kinds = pl.from_arrow(SCHEMA.empty_table())
+    return _with_late(part.rename(SUM_OF, strict=False), SCHEMA, ADDED)
+
+
+def _with_late(part: pl.LazyFrame, schema: pa.Schema, added: Sequence[str]) -> pl.LazyFrame:
+    """A part with the columns of today; those that were added later are null."""
+    there = part.collect_schema().names()
+    kinds = pl.from_arrow(schema.empty_table())
     assert isinstance(kinds, pl.DataFrame)
-    late = [pl.lit(None, kinds.schema[name]).alias(name) for name in ADDED if name not in there]
-    return named.with_columns(late).select(SCHEMA.names)
+    late = [pl.lit(None, kinds.schema[name]).alias(name) for name in added if name not in there]
+    return part.with_columns(late).select(schema.names)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.storage.digested import digest_of
 from trm_data.storage.root import Layout
+from trm_eval.errors import EvalError
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.score.cells import labelled_cells, wrong_cells
-from trm_eval.tables.writer import part_names_of, table_folder, token_lists, write_table
+from trm_eval.tables.schema import NOTIONS
+from trm_eval.tables.writer import token_lists, write_table
 from trm_train.run.record import RunRecord
 
 PART_EXAMPLES = 65_536
@@ -28,9 +29,13 @@ class PredictionWriter:
         supervision_steps: Supervision steps each row was given, at most.
         parts: Names of the parts written so far, without digests.
         digests: The digest in the name of each.
+        rows: Rows written so far.
+        labelled: Those of them that have labels.
         exact: Rows with every labelled cell right.
         cells: Labelled cells.
         wrong_cells: Labelled cells that are wrong.
+        scored: Rows that have what the puzzle's kind knows of answers (`kinds.base.Scores`), by column of `evals`; NULL
+            what it does not know.
     """
 
     def __init__(
@@ -40,38 +45,25 @@ class PredictionWriter:
         self.supervision_steps = supervision_steps
         self.parts: list[str] = []
         self.digests: list[str] = []
-        self.exact = self.cells = self.wrong_cells = 0
+        self.rows = self.labelled = self.exact = self.cells = self.wrong_cells = 0
         self._layout = layout
         self._record = record
         self._dataset = dataset
+        self.scored: dict[str, int | None] = {f"{notion}_count": None for notion in NOTIONS}
         self._pending: list[Inferred] = []
+        self._kind = load_kind(dataset.manifest.kind)
 
-    def add(self, batch: Inferred) -> None:
-        """Take the next batch."""
+    def add(self, batch: Inferred) -> NDArray[np.bool_]:
+        """Take the next batch; returns which of its n rows have labels, bool [n]."""
         self._pending.append(batch)
         if sum(len(pending.predictions) for pending in self._pending) >= PART_EXAMPLES:
             self._write()
+        return labelled_cells(self._dataset.read(batch.rows)["labels"].astype(np.uint8)) > 0
 
     def finish(self) -> None:
         """Write what is left."""
         if self._pending:
             self._write()
-
-    def named_before(self) -> list[str]:
-        """Files that an earlier evaluation of this id names; none where its row is damaged: they stay, unnamed."""
-        folder = table_folder(self._layout, "evals", self._record.experiment, self._record.run)
-        found: list[str] = []
-        for path in folder.currents(folder.names(f"{self.evaluation}.*")):
-            with suppress(pa.ArrowException, UnicodeDecodeError, OSError, KeyError, TypeError):
-                for row in pq.ParquetFile(path).read().to_pylist():
-                    found += part_names_of(row["parts"], row.get("part_digests"))
-        return found
-
-    def drop(self, names: list[str]) -> None:
-        """Remove files that nothing names any more, unless they are among the new ones."""
-        folder = table_folder(self._layout, "predictions", self._record.experiment, self._record.run)
-        for name in set(names) - set(part_names_of(self.parts, self.digests)):
-            folder.delete(name)
 
     def _write(self) -> None:
         """Score and write the pending batches as one part."""
@@ -80,9 +72,11 @@ class PredictionWriter:
         predictions = np.concatenate([batch.predictions for batch in batches])
         count = len(predictions)
         rows = np.concatenate([batch.rows for batch in batches])
-        labels = self._dataset.read(rows)["labels"].astype(np.uint8)
+        batch = self._dataset.read(rows)
+        inputs, labels = (batch[name].astype(np.uint8) for name in ("inputs", "labels"))
         picks = self._dataset.groups.picks(rows)
         wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
+        labelled, exact = cells > 0, (cells > 0) & (wrong == 0)
         halt_steps = np.concatenate([batch.halt_steps for batch in batches])
         table = pa.table(
             {
@@ -91,7 +85,7 @@ class PredictionWriter:
                 "row": rows,
                 "group_index": picks.groups.astype(np.int32),
                 "augmentation": picks.augmentations.astype(np.int32),
-                "exact": pa.array(wrong == 0),
+                "exact": pa.array(exact, mask=~labelled),
                 "cells": cells,
                 "wrong_cells": wrong,
                 "steps": np.concatenate([batch.steps for batch in batches]),
@@ -99,15 +93,40 @@ class PredictionWriter:
                 "q_halt_logit": np.concatenate([batch.q_halt_logits for batch in batches]),
                 "prediction": token_lists(predictions),
                 **_sampled(batches, count),
+                **self._score(inputs, labels, predictions),
             }
         )
         record = self._record
         written = write_table(self._layout, "predictions", record.experiment, record.run, name, table)
         self.parts.append(name)
         self.digests.append(digest_of(written) or "")
-        self.exact += int((wrong == 0).sum())
+        self.rows += count
+        self.labelled += int(labelled.sum())
+        self.exact += int(exact.sum())
         self.cells += int(cells.sum())
         self.wrong_cells += int(wrong.sum())
+
+    def _score(
+        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], predictions: NDArray[np.uint8]
+    ) -> dict[str, pa.Array]:
+        """What the kind says of N rows, a column for each notion; counts what is true.
+
+        Raises:
+            EvalError: The kind, which may be of another package, says something else than N truths.
+        """
+        kind, count = self._kind, len(predictions)
+        scores = kind.score(self._dataset.manifest.spec, inputs, labels, predictions)
+        columns: dict[str, pa.Array] = {}
+        for notion in NOTIONS:
+            found = getattr(scores, notion)
+            if found is not None and (found.shape != (count,) or found.dtype != np.bool_):
+                raise EvalError(
+                    f"kind {kind.name}: score gave {notion} as {found.dtype} {found.shape}, expected bool ({count},)"
+                )
+            columns[notion] = pa.nulls(count, pa.bool_()) if found is None else pa.array(found)
+            if found is not None:
+                self.scored[f"{notion}_count"] = (self.scored[f"{notion}_count"] or 0) + int(found.sum())
+        return columns
 
 
 def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:

@@ -1,8 +1,8 @@
 """A trained run that answers puzzles: from Python in three lines, and for `trm-eval predict`.
 
-    import trm_eval
-    solver = trm_eval.load("quickstart")
-    print(solver.solve("1.3..6...").text())
+import trm_eval
+solver = trm_eval.load("quickstart")
+print(solver.solve("1.3..6...").text())
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from trm_data.encode.vocab import PAD
 from trm_data.kinds.base import Answer, Kind, Scores
 from trm_data.kinds.registry import load_kind
+from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.drawing import Drawing
 from trm_data.specs import DatasetSpec
-from trm_data.storage.root import Root, resolve_root
+from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
 from trm_eval.evaluate import choose_step
 from trm_eval.infer import Restored, restore
@@ -79,6 +80,7 @@ class Solver:
 
     Attributes:
         run: Name of the run.
+        dataset: Name of the dataset it learned from.
         step: Training step of its checkpoint.
         supervision_steps: That every puzzle is given.
     """
@@ -87,6 +89,7 @@ class Solver:
         self, restored: Restored, kind: Kind, spec: DatasetSpec, *, step: int, supervision_steps: int
     ) -> None:
         self.run = restored.record.run
+        self.dataset = restored.record.config.data.only_dataset()
         self.step = step
         self.supervision_steps = supervision_steps
         self._restored, self._kind, self._spec = restored, kind, spec
@@ -222,3 +225,16 @@ def load(
     steps = supervision_steps or record.config.model.halt_max_steps
     restored = restore(folder, record, step=step, weights=weights)
     return Solver(restored, load_kind(spec.kind), spec, step=step, supervision_steps=steps)
+
+
+def row_of(layout: Layout, dataset: str, split: str, row: int) -> tuple[NDArray[np.uint8], int]:
+    """Tokens [S] and puzzle identifier of a row of a dataset.
+
+    Raises:
+        EvalError: There is no such row.
+    """
+    opened = open_dataset(dataset, layout, split)
+    if not 0 <= row < len(opened):
+        raise EvalError(f"--row {row}: {dataset} has {len(opened):,} rows in its {split} split, from 0")
+    batch = opened.read(np.array([row]))
+    return batch["inputs"][0].astype(np.uint8), int(batch["puzzle_identifiers"][0])

@@ -12,6 +12,7 @@ from trm_data.storage.copy import copy_folder
 from trm_data.storage.digested import checked_files, one_of_each, stem_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
+from trm_eval.tables.schema import NAMED_BY_EVALS
 
 LAST = (r"evals/.*",)
 
@@ -59,9 +60,9 @@ def sync_results(
         if not any(_is_of(name, run) for name in names):
             raise ResultError(f"no results of {run!r} under {source.results.place}")
     wanted = [name for name in names if not runs or any(_is_of(name, run) for run in runs)]
-    # Of predictions all: which of them count, a row of `evals` says.
-    chosen = [name for name in wanted if _is_prediction(name)]
-    chosen += one_of_each(name for name in wanted if not _is_prediction(name))
+    # Of predictions and votes all: which of them count, a row of `evals` says.
+    chosen = [name for name in wanted if _is_named(name)]
+    chosen += one_of_each(name for name in wanted if not _is_named(name))
     checked_files(source.results, chosen)
     target.store.remove_temporary(target.results.path, older_s=LEFT_S)
     progress.start("copy results", len(chosen), "files")
@@ -75,8 +76,9 @@ def sync_results(
     )
 
 
-def _is_prediction(name: str) -> bool:
-    return name.startswith("predictions/")
+def _is_named(name: str) -> bool:
+    """Whether a file is of a table whose files `evals` names."""
+    return name.partition("/")[0] in NAMED_BY_EVALS
 
 
 def _is_of(name: str, run: str) -> bool:

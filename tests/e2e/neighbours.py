@@ -10,7 +10,7 @@ from tyro.conf import arg
 
 from trm_data.augment.dihedral import Dihedral
 from trm_data.errors import SpecError
-from trm_data.kinds.base import CheckedPuzzles, Geometry, named_problems
+from trm_data.kinds.base import CheckedPuzzles, Geometry, Scores, named_problems
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import GeneratedStream
 from trm_data.kinds.fields import PuzzleFields
@@ -84,6 +84,11 @@ class Neighbours(GridKind):
         side = spec.options.side
         lines = tuple("".join("?.#234"[token] for token in row) for row in tokens.reshape(side, side))
         return Drawing(lines, np.zeros((side, side), np.uint8), ("#ffffff",))
+
+    def score(self, spec, inputs, labels, predictions):
+        counts = (predictions >= 1) & (predictions <= 5)
+        right = (counted(inputs, spec.options.side) == predictions).all(axis=1)
+        return Scores(valid=counts.all(axis=1), optimal=right)
 
     def cost(self, spec):
         return replace(super().cost(spec), choosing_s=1e6)

@@ -90,9 +90,14 @@ def test_the_row_counts_what_was_evaluated(evaluated: Evaluated) -> None:
     assert (row["split"], row["split_digest"]) == ("test", evaluated.test.split_digest)
     assert (row["count"], row["cells"], row["supervision_steps"]) == (12, 12 * 36, 3)
     assert row["parts"] == [f"{row['evaluation']}-00000"]
-    query = "SELECT count(*), sum(wrong_cells), count_if(exact) FROM predictions WHERE evaluation = ?"
+    query = (
+        "SELECT count(*), sum(wrong_cells), count_if(exact), count_if(given_kept), count_if(valid), "
+        "count(optimal) FROM predictions WHERE evaluation = ?"
+    )
     counted = query_results(evaluated.layout, query, [row["evaluation"]]).rows
-    assert counted == [(row["count"], row["wrong_cells"], row["exact_count"])]
+    sums = ("count", "wrong_cells", "exact_count", "given_kept_count", "valid_count")
+    assert counted == [(*(row[name] for name in sums), 0)]
+    assert row["optimal_count"] is None
 
 
 def test_the_dataset_must_be_the_one_it_learned_from(

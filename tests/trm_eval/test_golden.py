@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import trm_eval
 from trm_data.build.flow import build_dataset
 from trm_data.kinds.registry import make_fields
 from trm_data.storage.root import Layout, resolve_root
@@ -59,6 +60,13 @@ def test_the_newest_evaluation_of_a_request_shows_and_older_ones_stay_addressabl
     )
     assert query_results(layout, both).rows == [(12, 2)]
     assert query_results(layout, "SELECT count(*) FROM predictions").rows == [(11,)]
+    legal = (
+        "SELECT step, given_kept_count IS NULL, valid_share IS NULL, optimal_count FROM evals ORDER BY step"
+    )
+    assert query_results(layout, legal).rows == [(6, True, True, None), (12, False, False, None)]
+    frame = trm_eval.read_predictions(run.name, layout).collect()
+    assert frame["valid"].is_null().sum() == 5  # those that were written before the column was
+    assert frame["valid"].sum() == row["valid_count"]
 
 
 def test_rates_are_those_of_the_sums_in_both_formats(layout: Layout) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
+from trm_data.kinds.base import Scores
+from trm_data.kinds.sudoku.kind import SudokuKind
 from trm_data.storage.root import resolve_root
 from trm_eval import predictions
+from trm_eval.errors import EvalError
 from trm_eval.predictions import PredictionWriter
 from trm_eval.rollout.inferred import Inferred
+from trm_eval.tables.schema import EVALS, NOTIONS, PREDICTIONS
 
 
 def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> Inferred:
@@ -56,6 +61,34 @@ def test_parts_are_written_as_rows_come(
     assert tables[1]["halt_step"].to_pylist() == [None, 1, 2, None]  # 0 is none
     picks = evaluated.test.groups.picks(np.arange(12))
     assert [group for table in tables for group in table["group_index"].to_pylist()] == picks.groups.tolist()
+
+
+def test_answers_are_scored_by_the_kind(evaluated: Evaluated, tmp_path: Path) -> None:
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    writer.add(batch(evaluated, 0, 12, wrong=36))
+    writer.finish()
+    assert writer.scored == {"given_kept_count": 11, "valid_count": 11, "optimal_count": None}
+    table = pq.read_table(next(tmp_path.rglob("e-00000.*.parquet")), partitioning=None)
+    assert table["valid"].to_pylist() == table["given_kept"].to_pylist() == [False] + [True] * 11
+    assert table["optimal"].null_count == 12
+
+
+def test_a_score_of_another_shape_is_named(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SudokuKind, "score", lambda *_: Scores(valid=np.ones((12, 36), np.bool_)))
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    writer.add(batch(evaluated, 0, 12))
+    with pytest.raises(
+        EvalError, match=r"kind sudoku: score gave valid as bool \(12, 36\), expected bool \(12,\)"
+    ):
+        writer.finish()
+
+
+def test_the_columns_are_the_notions_of_scores() -> None:
+    assert tuple(notion.name for notion in dataclasses.fields(Scores)) == NOTIONS
+    assert {f"{notion}_count" for notion in NOTIONS} <= set(EVALS.names)
+    assert set(NOTIONS) <= set(PREDICTIONS.names)
 
 
 def test_an_evaluation_without_rows_writes_no_part(evaluated: Evaluated, tmp_path: Path) -> None:

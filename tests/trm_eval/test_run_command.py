@@ -35,6 +35,8 @@ def test_depths_are_one_pass_and_every_depth_is_a_row(layout: Layout) -> None:
     done = run_here(main, "run", "tiny", "--steps", "2,5,1", "--root", layout.place)
     assert done.returncode == 0, done.stderr
     assert "5 supervision steps a puzzle" in done.stdout
+    assert "what is given is kept " in done.stdout
+    assert "legal answers " in done.stdout
     for depth in (1, 2, 5):
         assert f"after {depth:>3} supervision step" in done.stdout
     rows = query_results(

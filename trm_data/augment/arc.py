@@ -124,6 +124,19 @@ class ArcSymmetry:
         return match[1], cls(int(match[2]), tuple(map(int, match[3])))
 
 
+def colour_maps(elements: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The new colour of each old one under elements of these indices, uint8 [N, 10]; as `ArcSymmetry.colours`."""
+    rest = elements // DIHEDRAL_COUNT
+    left = np.tile(np.arange(1, COLOURS, dtype=np.uint8), (len(rest), 1))
+    colours = np.zeros((len(rest), COLOURS), np.uint8)
+    for place in range(1, COLOURS):
+        index, rest = np.divmod(rest, math.factorial(COLOURS - 1 - place))
+        colours[:, place] = left[np.arange(len(left)), index]
+        keep = np.arange(left.shape[1])[None, :] != index[:, None]
+        left = left[keep].reshape(len(left), COLOURS - 1 - place)
+    return colours
+
+
 def puzzle_key(name: str) -> int:
     """The number that names a task in random draws: the first 62 bits of the sha256 of its name.
 

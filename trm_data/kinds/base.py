@@ -129,6 +129,21 @@ class Answer:
     tokens: NDArray[np.uint8] | None = None
 
 
+@dataclass(frozen=True)
+class Scores:
+    """What a kind says of N predictions beside their equality with the labels; None for a notion that it has not.
+
+    Attributes:
+        given_kept: What the puzzle gives (clues, walls) is unchanged, bool [N].
+        valid: The prediction is an answer to the puzzle by its rules, the label or another, bool [N].
+        optimal: It is valid, and as good as the label where answers differ in that, bool [N].
+    """
+
+    given_kept: NDArray[np.bool_] | None = None
+    valid: NDArray[np.bool_] | None = None
+    optimal: NDArray[np.bool_] | None = None
+
+
 class Kind(Protocol):
     """One kind of puzzle."""
 
@@ -141,6 +156,8 @@ class Kind(Protocol):
     """Whether rows are made from base puzzles, so that `verify` can make them again."""
     splits_may_share_rows: bool
     """Whether equal rows in two splits are known of the published sets, so that `verify` only notes them."""
+    voted: bool
+    """Whether the augmentations of a test input vote on its answer (`trm_eval.votes`); its rows are like ARC's then."""
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse a specification that cannot be built, before puzzles are chosen.
@@ -232,6 +249,19 @@ class Kind(Protocol):
         """What a solver finds out about a puzzle [S]."""
         ...
 
+    def score(
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+    ) -> Scores:
+        """Judge predictions by the rules of the kind; all three are tokens, uint8 [N, S].
+
+        Predictions are whatever a network says: any token of the vocabulary anywhere.
+        """
+        ...
+
     def cost(self, spec: DatasetSpec) -> Cost:
         """What a build would take; sources may have placeholders for digests and names."""
         ...
@@ -267,6 +297,7 @@ class KindDefaults:
     derives_rows = True
     splits_may_share_rows = False
     """Whether equal rows in two splits are known of the published sets, and noted only."""
+    voted = False
     about = ""
     citation = ""
     stored_share = 0.54
@@ -293,11 +324,23 @@ class KindDefaults:
 
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
         """Nobody types such puzzles."""
-        raise ValueError(f"puzzles of the kind {spec.kind} have no form in text; name a row of a dataset: --row N")
+        raise ValueError(
+            f"puzzles of the kind {spec.kind} have no form in text; name a row of a dataset: --row N"
+        )
 
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
         """There is no solver."""
         return Answer()
+
+    def score(
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+    ) -> Scores:
+        """Nothing is known of an answer but whether it is the label."""
+        return Scores()
 
     def identifier_names(
         self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trm_data.errors import SpecError
 from trm_data.show.drawing import Drawing, ink
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CELL = 18
 MARGIN = 8
@@ -105,9 +109,37 @@ def _svg_page(drawings: Sequence[tuple[str, Drawing]]) -> str:
     )
 
 
+def write_animation(
+    frames: Sequence[Sequence[tuple[str, Drawing]]], path: Path, *, per_second: int = 2
+) -> None:
+    """Write frames of titled drawings side by side as a GIF; all frames have drawings of the same shapes.
+
+    Raises:
+        SpecError: The file is no .gif.
+    """
+    from matplotlib.animation import PillowWriter
+
+    if path.suffix.lower() != ".gif":
+        raise SpecError(f"--out {path}: an animation is a .gif")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = _figure(frames[0])
+    writer = PillowWriter(fps=per_second)
+    with writer.saving(figure, str(path), dpi=figure.dpi):
+        for frame in frames:
+            figure.clear()
+            _fill_figure(figure, frame)
+            writer.grab_frame()
+
+
 def _write_png(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
+    figure = _figure(drawings)
+    _fill_figure(figure, drawings)
+    figure.savefig(path, format="png")
+
+
+def _figure(drawings: Sequence[tuple[str, Drawing]]) -> Figure:
+    """An empty figure in which drawings of these shapes have room."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
     columns = [drawing.shape[1] for _, drawing in drawings]
@@ -116,6 +148,14 @@ def _write_png(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
     width = max(sum(columns) * inch + 0.5 * len(drawings), 2.0)
     figure = Figure(figsize=(width, rows * inch + 0.6), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
+    return figure
+
+
+def _fill_figure(figure: Figure, drawings: Sequence[tuple[str, Drawing]]) -> None:
+    """Draw them side by side."""
+    from matplotlib.colors import ListedColormap
+
+    columns = [drawing.shape[1] for _, drawing in drawings]
     axes = figure.subplots(1, len(drawings), squeeze=False, width_ratios=columns)[0]
     for axis, (name, drawing) in zip(axes, drawings, strict=True):
         high, wide = drawing.shape
@@ -141,4 +181,3 @@ def _write_png(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
             downs, acrosses = range(box_rows, high, box_rows), range(box_columns, wide, box_columns)
             axis.hlines([r - 0.5 for r in downs], -0.5, wide - 0.5, colors="#111827", linewidth=1.6)
             axis.vlines([c - 0.5 for c in acrosses], -0.5, high - 0.5, colors="#111827", linewidth=1.6)
-    figure.savefig(path, format="png")

@@ -44,6 +44,32 @@ def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabel
     return MazeLabels(labels=labels, path_steps=steps)
 
 
+def marked_steps(
+    inputs: NDArray[np.uint8], answers: NDArray[np.uint8], rows: int, columns: int
+) -> NDArray[np.int32]:
+    """Steps from S to G on a shortest way over marked cells alone, int32 [N].
+
+    It is -1 where there is no such way, or where an answer, which may be any tokens, does more than mark free cells.
+
+    Raises:
+        ValueError: As `label_mazes`, of the inputs.
+    """
+    from trm_data.solve import maze_kernels  # imports numba
+
+    inputs = check_inputs(inputs, rows, columns)
+    steps = np.full(len(inputs), maze_kernels.NO_PATH, np.int32)
+    same = np.flatnonzero(~_changed(inputs, answers).any(axis=1))
+    found = np.empty(len(same), np.int32)
+    maze_kernels.marked_many(np.ascontiguousarray(answers[same]), rows, columns, found)
+    steps[same] = found
+    return steps
+
+
+def _changed(inputs: NDArray[np.uint8], answers: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Cells [N, S] that are neither those of the maze nor marked free ones."""
+    return (answers != inputs) & ~((inputs == MAZE_FREE) & (answers == MAZE_PATH))
+
+
 def path_problems(
     inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: int, columns: int
 ) -> list[str | None]:
@@ -52,20 +78,14 @@ def path_problems(
     Raises:
         ValueError: As `label_mazes`, or labels that are no tokens of cells.
     """
-    from trm_data.solve import maze_kernels  # imports numba
-
     inputs = check_inputs(inputs, rows, columns)
     labels = check_tokens("labels", labels, rows, columns)
     if len(inputs) != len(labels):
         raise ValueError(f"got {len(inputs)} inputs and {len(labels)} labels: not the same")
     steps = label_mazes(inputs, rows, columns).path_steps
-    differs = (labels != inputs) & ~((inputs == MAZE_FREE) & (labels == MAZE_PATH))
+    differs = _changed(inputs, labels)
     marked = np.count_nonzero(labels == MAZE_PATH, axis=1)
-    marked_steps = np.full(len(inputs), maze_kernels.NO_PATH, np.int32)
-    same = np.flatnonzero(~differs.any(axis=1))
-    found = np.empty(len(same), np.int32)
-    maze_kernels.marked_many(labels[same], rows, columns, found)
-    marked_steps[same] = found
+    through = marked_steps(inputs, labels, rows, columns)
     problems: list[str | None] = []
     for i in range(len(inputs)):
         if differs[i].any():
@@ -76,7 +96,7 @@ def path_problems(
         elif steps[i] < 0:
             problems.append("the maze has no path from S to G")
         else:
-            problems.append(_path_problem(int(steps[i]), int(marked_steps[i]), int(marked[i]) + 1))
+            problems.append(_path_problem(int(steps[i]), int(through[i]), int(marked[i]) + 1))
     return problems
 
 

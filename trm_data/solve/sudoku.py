@@ -82,6 +82,21 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
     return (total / RATE_IMAGES).astype(np.float32)
 
 
+def legal_grids(grids: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray[np.bool_]:
+    """Whether every row, column and box of each grid [N, S] has every digit, bool [N]; any other value is none."""
+    side = box_rows * box_columns
+    bits = np.zeros(256, np.uint16)
+    bits[1 : side + 1] = 1 << np.arange(side)
+    cells = bits[grids].reshape(-1, side, side)
+    boxes = cells.reshape(-1, side // box_rows, box_rows, side // box_columns, box_columns)
+    found = (
+        np.bitwise_or.reduce(cells, axis=2),
+        np.bitwise_or.reduce(cells, axis=1),
+        np.bitwise_or.reduce(np.bitwise_or.reduce(boxes, axis=4), axis=2).reshape(-1, side),
+    )
+    return np.logical_and.reduce([(unit == (1 << side) - 1).all(axis=1) for unit in found])
+
+
 def _search(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, limit: int, node_limit: int, branching: int
 ) -> Solved:

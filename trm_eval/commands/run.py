@@ -28,8 +28,9 @@ class Run:
 
     Every row is given the same number of supervision steps, as published; or halts as in training (--mode halting,
     which is faster); or is answered several times with noise on the latent states, of which one answer is chosen
-    (--samples). Writes the tables runs, train_metrics, evals and predictions; evaluating again replaces the result.
-    The accuracy after every supervision step is in the view depth, that of the first 1, 2, ... samples in samples.
+    (--samples). Writes the tables runs, train_metrics, evals and predictions, and votes of ARC; evaluating again
+    replaces the result. The accuracy after every supervision step is in the view depth, that of the first 1, 2, ...
+    samples in samples, pass@K in pass_at_k.
 
     For example:
 

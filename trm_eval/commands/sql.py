@@ -17,8 +17,8 @@ class Sql:
     """Ask results and dataset catalog in SQL, read-only.
 
     Views: runs and train_metrics (of the runs as they are, evaluated or not), evals and predictions (the newest of
-    each request), all_evals, all_predictions, predicted_puzzles (predictions with rating and clues), and the tables
-    of trm-data sql. duckdb_columns() gives every column with its unit.
+    each request), votes and pass_at_k (of ARC), all_evals, all_predictions, all_votes, predicted_puzzles (predictions
+    with rating and clues), and the tables of trm-data sql. duckdb_columns() gives every column with its unit.
     @NAME runs a query that ships with the package; `trm-eval queries` lists them.
 
     For example:

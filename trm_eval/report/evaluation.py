@@ -18,26 +18,53 @@ SECTIONS = (
 
 HEADLINE = """
 SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, spent_steps, seconds, compile_seconds, how,
-       (SELECT count_if(rating > 0) FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
+       (SELECT count(*) FROM predictions AS p WHERE p.evaluation = e.evaluation),
+       (SELECT CASE WHEN count(rating) > 0 THEN count_if(rating > 0) END
+        FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
 FROM evals AS e WHERE evaluation = ?
 """
+
+NOTIONS = {
+    "given_kept": "what is given is kept",
+    "valid": "legal answers",
+    "optimal": "as good as the label",
+}
+"""What a kind of puzzle may know of answers, in words."""
+
+PASSED = "SELECT k, pass_at_k, tasks FROM pass_at_k WHERE evaluation = ? ORDER BY k"
 
 
 def print_headline(layout: Layout, result: EvalResult) -> None:
     """Print what one evaluation gave, in a few lines."""
     row = result.row
     headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
-    count, exact, exact_percent, cells_percent, spent, seconds, compiling, how, guessing = headline
+    count, exact, exact_percent, cells_percent, spent, seconds, compiling, how, rows, guessing = headline
     print(
         f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}"
         f"{'' if how == 'max_steps' else f', {how}'}"
     )
-    print(
-        f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
-        f"{spent / max(count, 1):.3g} supervision steps a puzzle, {count / seconds:,.0f} puzzles/s "
-        f"({compiling:.1f} s to compile aside)"
-    )
-    print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
+    if count:
+        print(
+            f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
+            f"{spent / rows:.3g} supervision steps a puzzle, {rows / seconds:,.0f} puzzles/s "
+            f"({compiling:.1f} s to compile aside)"
+        )
+    else:
+        print(
+            f"  no row has a solution to compare with, {spent / rows:.3g} supervision steps a puzzle, {seconds:,.0f} s"
+        )
+    shares = {text: row.get(f"{notion}_count") for notion, text in NOTIONS.items()}
+    known = [
+        f"{text} {100 * found / count:.2f}%" for text, found in shares.items() if count and found is not None
+    ]
+    if known:
+        print(f"  {', '.join(known)}")
+    if guessing is not None:
+        print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
+    passed = query_results(layout, PASSED, [row["evaluation"]]).rows if row.get("vote_parts") else []
+    if passed:
+        shares = ", ".join(f"pass@{k} {100 * share:.2f}%" for k, share, _ in passed)
+        print(f"  {shares} of {passed[0][2]:,} tasks, by votes over augmentations")
 
 
 def print_depths(result: EvalResult, steps: Sequence[int]) -> None:

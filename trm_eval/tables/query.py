@@ -30,13 +30,14 @@ from trm_eval.tables.live import live_parts, live_runs
 from trm_eval.tables.schema import (
     EXPERIMENTS,
     LEGACY,
+    NAMED_BY_EVALS,
     PARTITIONING,
     RUN_STATUS,
     TABLES,
     VIEW_COMMENTS,
     comments,
 )
-from trm_eval.tables.writer import part_names_of
+from trm_eval.tables.writer import files_named
 
 if TYPE_CHECKING:
     import polars
@@ -49,8 +50,14 @@ ATTEMPTS = 3
 TableFile = tuple[str, str, str]
 """Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
 
-WORDS = {"runs": "", "train_metrics": "train_metrics", "evals": "", "predictions": "predict"}
-"""What stands in the name of every view over a table; no word where the table is small."""
+WORDS = {
+    "runs": ("",),
+    "train_metrics": ("train_metrics",),
+    "evals": ("",),
+    "predictions": ("predict",),
+    "votes": ("vote", "pass_at_k"),
+}
+"""Of which one stands in the name of every view over a table; no word where the table is small."""
 
 SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_")
 """A query that has none of these words sees no comments, and need not wait for them: they take longer than all else."""
@@ -158,7 +165,7 @@ def open_results(
     Raises:
         CorruptFileError: A file has other bytes than were written; `again` checks those that were found whole before.
     """
-    wanted = {table for table, word in WORDS.items() if word in sql.lower()}
+    wanted = {table for table, words in WORDS.items() if any(word in sql.lower() for word in words)}
     with closing(duckdb.connect()) as connection, ExitStack() as stack:
         connection.execute("SET TimeZone = 'UTC'")
         problems = stack.enter_context(_catalog(connection, layout))
@@ -189,7 +196,7 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     by_column = {
         column: text
         for (table, column), text in texts.items()
-        if table in ("puzzles", "evals", "predictions", "experiments", "runs", "train_metrics")
+        if table in ("votes", "puzzles", "evals", "predictions", "experiments", "runs", "train_metrics")
     }
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
@@ -256,22 +263,22 @@ def _open_tables(
             found = _files(layout, table) if table in wanted else []
             tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
             missing += gone
-        found = []
-        if "predictions" in wanted:
-            found, gone = _named_predictions(layout, tables["evals_files"])
+        for table in NAMED_BY_EVALS:
+            found, gone = _named_files(layout, table, tables["evals_files"]) if table in wanted else ([], [])
             missing += gone
-        folder = results.within("predictions")
-        tables["predictions_files"], gone = _dataset("predictions", folder, found, again=again)
-        missing += gone
+            tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
+            missing += gone
         if not missing and not gaps:
             break
     return tables, missing + gaps
 
 
-def _named_predictions(layout: Layout, evals: pads.Dataset | pa.Table) -> tuple[list[TableFile], list[str]]:
-    """The files of predictions that evaluations name, and a line for each that is missing."""
-    there = set(layout.results.within("predictions").names("experiment=*/run=*/*.parquet"))
-    columns = ["experiment", "run", "parts", "part_digests"]
+def _named_files(
+    layout: Layout, table: str, evals: pads.Dataset | pa.Table
+) -> tuple[list[TableFile], list[str]]:
+    """The files of a table that evaluations name, and a line for each that is missing."""
+    there = set(layout.results.within(table).names("experiment=*/run=*/*.parquet"))
+    columns = ["experiment", "run", *NAMED_BY_EVALS[table]]
     try:
         rows = evals.to_table(columns) if isinstance(evals, pads.Dataset) else evals.select(columns)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:  # of format 1, which has no digest
@@ -281,9 +288,9 @@ def _named_predictions(layout: Layout, evals: pads.Dataset | pa.Table) -> tuple[
     named = [
         (f"experiment={row['experiment']}/run={row['run']}/{name}", row["experiment"], row["run"])
         for row in rows.to_pylist()
-        for name in part_names_of(row["parts"], row["part_digests"])
+        for name in files_named(row)[table]
     ]
-    folder = layout.results.within("predictions")
+    folder = layout.results.within(table)
     missing = [
         f"{folder.where(name)}: is missing, and an evaluation names it; evaluate again"
         for name, _, _ in named

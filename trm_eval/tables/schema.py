@@ -55,7 +55,7 @@ EVALS = _schema(
         ("split_digest", pa.string(), "digest of the split's rows, hexadecimal"),
         ("row_limit", pa.int64(), "rows at most; 0 for all (examples)"),
         ("supervision_steps", pa.int32(), "supervision steps each row was given, at most (steps)"),
-        ("count", pa.int64(), "rows evaluated (examples)"),
+        ("count", pa.int64(), "rows evaluated that have labels (examples)"),
         ("exact_count", pa.int64(), "rows with every cell right (examples)"),
         ("cells", pa.int64(), "labelled cells (cells)"),
         ("wrong_cells", pa.int64(), "labelled cells that are wrong (cells)"),
@@ -118,6 +118,27 @@ EVALS = _schema(
             pa.list_(pa.int64()),
             "rows of which one of the first 1, 2, ... samples is right (examples)",
         ),
+        (
+            "vote_parts",
+            pa.list_(pa.string()),
+            "files of votes that belong to it; NULL where nothing is voted on",
+        ),
+        ("vote_digests", pa.list_(pa.string()), "digest in the name of each of them"),
+        (
+            "given_kept_count",
+            pa.int64(),
+            "rows that keep what their puzzle gives; NULL where its kind knows none (examples)",
+        ),
+        (
+            "valid_count",
+            pa.int64(),
+            "rows with a legal answer; NULL where the kind has no such notion (examples)",
+        ),
+        (
+            "optimal_count",
+            pa.int64(),
+            "rows with an answer as good as the label; NULL where the kind has no such notion (examples)",
+        ),
     ]
 )
 
@@ -128,7 +149,7 @@ PREDICTIONS = _schema(
         ("row", pa.int64(), "row of the split, from 0"),
         ("group_index", pa.int32(), "base puzzle, as in puzzles.group_index"),
         ("augmentation", pa.int32(), "augmentation within the group; 0 is the original"),
-        ("exact", pa.bool_(), "every labelled cell is right"),
+        ("exact", pa.bool_(), "every labelled cell is right; NULL where none is labelled"),
         ("cells", pa.int32(), "labelled cells (cells)"),
         ("wrong_cells", pa.int32(), "labelled cells that are wrong (cells)"),
         ("steps", pa.int32(), "supervision steps spent on the answer (steps)"),
@@ -141,6 +162,41 @@ PREDICTIONS = _schema(
         ("prediction", pa.list_(pa.uint8()), "predicted tokens, a cell each"),
         ("sample", pa.int32(), "sample that answers, from 0; NULL where none was drawn"),
         ("oracle_exact", pa.bool_(), "some sample is right; NULL where none was drawn"),
+        (
+            "given_kept",
+            pa.bool_(),
+            "clues (Sudoku), walls and ends (maze) are unchanged; NULL of kinds without, and of older evaluations",
+        ),
+        (
+            "valid",
+            pa.bool_(),
+            "a legal answer, the label or not: Sudoku grid that keeps its clues, path from S to G and nothing else",
+        ),
+        ("optimal", pa.bool_(), "maze: valid and as short as the label's path; NULL of other kinds"),
+    ]
+)
+
+NOTIONS = ("given_kept", "valid", "optimal")
+"""Columns of predictions by `trm_data.kinds.base.Scores`, which older files lack; evals have <notion>_count."""
+
+VOTES = _schema(
+    [
+        ("evaluation", pa.string(), "id of the evaluation"),
+        ("part", pa.string(), "file the row lies in"),
+        ("task", pa.string(), "name of the task, as in puzzles.task"),
+        ("test_index", pa.int32(), "test input of the task, from 0"),
+        (
+            "rank",
+            pa.int32(),
+            "place among the candidates of the test input, from 1: by votes, then mean_q, then who came first",
+        ),
+        ("votes", pa.int32(), "augmentations whose answer it is, augmentation undone (examples)"),
+        ("mean_q", pa.float64(), "mean over them of sigmoid(halting logit) (0 to 1)"),
+        ("correct", pa.bool_(), "it is the solution; NULL where the task has none"),
+        ("first_row", pa.int64(), "row of the split that voted for it first, from 0"),
+        ("rows", pa.int32(), "rows of the grid; 0 where the answer begins with no colour (cells)"),
+        ("columns", pa.int32(), "columns of the grid (cells)"),
+        ("grid", pa.list_(pa.uint8()), "colours of its cells, row by row (0 to 9)"),
     ]
 )
 
@@ -221,6 +277,13 @@ VIEW_COMMENTS = {
     "mean_steps": "supervision steps spent, mean over count (steps)",
     "steps_std": "standard deviation of the supervision steps spent, over count (steps)",
     "examples_per_s": "slots per second of this step (examples/s)",
+    "k": "candidates that count for pass@K (candidates)",
+    "tasks": "tasks whose solutions are known (tasks)",
+    "test_inputs": "test inputs of these tasks (test inputs)",
+    "pass_at_k": "share of test inputs with the right grid among the first K, mean over tasks (0 to 1)",
+    "given_kept_share": "share of count that keeps what its puzzle gives (0 to 1)",
+    "valid_share": "share of count with a legal answer (0 to 1)",
+    "optimal_share": "share of count with an answer as good as the label (0 to 1)",
     "data_wait": "share of the step spent waiting for a batch (0 to 1)",
     "mfu": "share of what the devices can do at most; NULL where that is not known (0 to 1)",
     "lm_loss": "mean cross-entropy over cells, mean over slots or rows (nats)",
@@ -228,7 +291,16 @@ VIEW_COMMENTS = {
 }
 """Columns that only views have."""
 
-TABLES = {"runs": RUNS, "train_metrics": TRAIN_METRICS, "evals": EVALS, "predictions": PREDICTIONS}
+TABLES = {
+    "runs": RUNS,
+    "train_metrics": TRAIN_METRICS,
+    "evals": EVALS,
+    "predictions": PREDICTIONS,
+    "votes": VOTES,
+}
+
+NAMED_BY_EVALS = {"predictions": ("parts", "part_digests"), "votes": ("vote_parts", "vote_digests")}
+"""Tables of which only those files count that a row of `evals` names, and its columns that do."""
 
 
 def comments(table: str) -> dict[str, str]:

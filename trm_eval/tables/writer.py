@@ -7,7 +7,8 @@ named there, so a writer that dies leaves nothing that anyone sees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from trm_data.storage.digested import of_stem, write_digested
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import ResultError
-from trm_eval.tables.schema import TABLES
+from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
 
 
 def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folder:
@@ -69,10 +70,38 @@ def replace_table(layout: Layout, table: str, experiment: str, run: str, file: s
 
 
 def part_names_of(parts: Sequence[str], digests: Sequence[str] | None) -> list[str]:
-    """Names of the files of predictions that a row of `evals` names; of format 1 without digests."""
+    """Names of the files of a table that a row of `evals` names; of format 1 without digests."""
     if digests is None:
         return [f"{part}.parquet" for part in parts]
     return [f"{part}.{digest}.parquet" for part, digest in zip(parts, digests, strict=True)]
+
+
+def files_named(row: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The files that a row of `evals` names, by table."""
+    return {
+        table: part_names_of(row.get(parts) or [], row.get(digests))
+        for table, (parts, digests) in NAMED_BY_EVALS.items()
+    }
+
+
+def named_before(layout: Layout, experiment: str, run: str, evaluation: str) -> list[dict[str, list[str]]]:
+    """What earlier evaluations of this id name, by table; nothing where a row is damaged: its files stay, unnamed."""
+    folder = table_folder(layout, "evals", experiment, run)
+    found: list[dict[str, list[str]]] = []
+    for path in folder.currents(folder.names(f"{evaluation}.*")):
+        with suppress(pa.ArrowException, UnicodeDecodeError, OSError, KeyError, TypeError):
+            found += [files_named(row) for row in pq.ParquetFile(path).read().to_pylist()]
+    return found
+
+
+def drop_replaced(
+    layout: Layout, experiment: str, run: str, before: Sequence[dict[str, list[str]]], row: Mapping[str, Any]
+) -> None:
+    """Remove files that an evaluation named before, unless its new row in `evals` names them too."""
+    for table, names in files_named(row).items():
+        folder = table_folder(layout, table, experiment, run)
+        for name in {name for files in before for name in files[table]} - set(names):
+            folder.delete(name)
 
 
 def token_lists(tokens: NDArray[np.uint8]) -> pa.ListArray:

@@ -9,6 +9,7 @@ from trm_data.augment.arc import (
     NUM_SYMMETRIES,
     ArcAugmenter,
     ArcSymmetry,
+    colour_maps,
     distinct_augmentations,
     element_index,
     puzzle_key,
@@ -68,6 +69,13 @@ def slow_offset(images, example, key, k, seed=SEED):
         shapes = [side.shape for side in image if side is not None]
         offset = tuple(stream.bounded(31 - max(shape[axis] for shape in shapes)) for axis in (0, 1))
     return (0, 0) if example == fixed else offset
+
+
+def test_colour_maps_in_bulk_are_those_of_the_values():
+    elements = np.array([0, 7, 8, 13, 40, 322_567, NUM_SYMMETRIES - 1, 98_763])
+    expected = [ArcSymmetry.from_index(element).colours for element in elements.tolist()]
+    assert [tuple(row) for row in colour_maps(elements).tolist()] == expected
+    assert colour_maps(elements[:0]).shape == (0, 10)
 
 
 def test_group_order_and_identity():

@@ -11,7 +11,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.encode.arc import decode_row, encode_pair
 from trm_data.errors import SourceError, SpecError
-from trm_data.kinds.arc.kind import ArcKind, _colour_digits
+from trm_data.kinds.arc.kind import ArcKind
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
@@ -215,13 +215,6 @@ def test_a_broken_file_stops_the_build(folder, layout: Layout) -> None:
     with pytest.raises(SourceError, match=r"task02\.json"):
         build_dataset(request(folder), layout)
     assert not layout.dataset("arc").here.exists()
-
-
-def test_colour_maps_of_ranks() -> None:
-    ranks = np.array([0, 1, 5, 40_320, 362_879, 12_345])
-    text = [row.tobytes().decode() for row in _colour_digits(ranks)]
-    expected = ["".join(map(str, ArcSymmetry.from_index(8 * rank).colours)) for rank in ranks.tolist()]
-    assert text == expected
 
 
 def test_the_offset_row_is_what_encode_pair_makes() -> None:

@@ -1,16 +1,20 @@
 """Maze datasets: generated and read, every bad row named, the published file whole."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
+from trm_data.encode.maze import decode_maze
 from trm_data.errors import BadRowError, SpecError
+from trm_data.kinds.maze.kind import MazeKind
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
+from trm_data.solve.maze import label_mazes
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
@@ -49,6 +53,78 @@ def test_generated_mazes(layout: Layout) -> None:
     ).rows
     assert lengths[0][0] >= 6
     assert lengths[0][1] == 19
+
+
+def cells(*lines: str) -> np.ndarray:
+    return decode_maze("".join(lines), 5, 5)
+
+
+MAZE = cells("S  # ", " # # ", " #   ", " ### ", "    G")
+LABEL = cells("S  # ", "o# # ", "o#   ", "o### ", "ooooG")
+
+
+@pytest.mark.parametrize(
+    ("maze", "label", "answer", "given_kept", "valid", "optimal"),
+    [
+        (MAZE, LABEL, LABEL, True, True, True),
+        (
+            MAZE,
+            LABEL,
+            cells("Soo# ", "o#o# ", "o#ooo", "o###o", "ooooG"),
+            True,
+            False,
+            False,
+        ),  # two ways at once
+        (
+            MAZE,
+            LABEL,
+            cells("Soo# ", " #o# ", " #ooo", " ###o", "    G"),
+            True,
+            True,
+            True,
+        ),  # another shortest
+        (MAZE, LABEL, cells("S  # ", "o# # ", "o#   ", "o### ", "oo oG"), True, False, False),  # a gap
+        (MAZE, LABEL, cells("S  # ", "o# #o", "o#   ", "o### ", "ooooG"), True, False, False),  # a mark aside
+        (MAZE, LABEL, cells("S    ", "o# # ", "o#   ", "o### ", "ooooG"), False, False, False),  # a wall less
+        (MAZE, LABEL, cells("S  ##", "o# # ", "o#   ", "o### ", "ooooG"), True, False, False),  # a wall more
+        (MAZE, LABEL, cells("S S# ", "o# # ", "o#   ", "o### ", "ooooG"), True, False, False),
+        (MAZE, LABEL, np.zeros(25, np.uint8), False, False, False),
+        (MAZE, LABEL, MAZE, True, False, False),
+    ],
+)
+def test_answers_are_judged_by_the_rules(maze, label, answer, given_kept, valid, optimal) -> None:
+    scores = score(maze[None], label[None], answer[None])
+    assert [bool(found[0]) for found in scores] == [given_kept, valid, optimal]
+
+
+def test_a_detour_is_valid_and_longer() -> None:
+    maze = cells("S    ", " ### ", "     ", " ### ", "G    ")
+    label = cells("S    ", "o### ", "o    ", "o### ", "G    ")
+    detour = cells("Soooo", " ###o", "ooooo", "o### ", "G    ")
+    assert [bool(found[0]) for found in score(maze[None], label[None], detour[None])] == [True, True, False]
+
+
+def test_an_end_beside_the_start_needs_no_mark() -> None:
+    maze = cells("SG   ", *["     "] * 4)
+    assert [bool(found[0]) for found in score(maze[None], maze[None], maze[None])] == [True, True, True]
+
+
+def test_labels_and_other_shortest_paths_of_generated_mazes_are_right(layout: Layout) -> None:
+    build_dataset(request(), layout)
+    dataset = open_dataset("mazes", layout, "train")
+    batch = dataset.read(np.arange(len(dataset)))
+    inputs, labels = (batch[name].astype(np.uint8) for name in ("inputs", "labels"))
+    assert all(found.all() for found in score(inputs, labels, labels))
+    turned = inputs.reshape(-1, 5, 5)[:, ::-1, ::-1].reshape(-1, 25)  # the rule looks the other way
+    ruled = label_mazes(np.ascontiguousarray(turned), 5, 5).labels
+    others = np.ascontiguousarray(ruled.reshape(-1, 5, 5)[:, ::-1, ::-1].reshape(-1, 25))
+    assert all(found.all() for found in score(inputs, labels, others))
+
+
+def score(inputs: np.ndarray, labels: np.ndarray, answers: np.ndarray) -> list[np.ndarray]:
+    spec = SimpleNamespace(options=OPTIONS)
+    found = MazeKind().score(spec, inputs, labels, answers)
+    return [found.given_kept, found.valid, found.optimal]
 
 
 def test_smaller_sets_are_the_beginning_of_larger_ones(layout: Layout) -> None:

@@ -1,13 +1,19 @@
 """Sudoku variants: every box shape, exact counts per rating bin, hard puzzles, nested sets."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SpecError
-from trm_data.kinds.sudoku.kind import BOXES
+from trm_data.generate.sudoku import generate
+from trm_data.kinds.sudoku.kind import BOXES, SudokuKind
 from trm_data.kinds.sudoku.options import SudokuOptions
+from trm_data.solve.sudoku import legal_grids
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
@@ -30,6 +36,50 @@ def test_every_shape_is_generated_augmented_and_verified(layout: Layout, request
     assert manifest.vocabulary_size == box[0] * box[1] + 2
     assert manifest.splits["train"].num_examples == 24
     assert verify_dataset(layout, "small").problems == []
+
+
+@pytest.mark.parametrize("box", [(2, 2), (2, 3), (3, 2), (3, 3), (4, 4)])
+def test_answers_are_judged_by_the_rules(box) -> None:
+    side = box[0] * box[1]
+    puzzles, solutions = generate(5, 0, 0, 6, *box)
+    inputs, labels = puzzles + np.uint8(1), solutions + np.uint8(1)
+    spec = SimpleNamespace(options=SudokuOptions(box_rows=box[0], box_columns=box[1]))
+    answers = labels.copy()
+    clue, blank = (int(np.flatnonzero(where)[0]) for where in (puzzles[1] > 0, puzzles[2] == 0))
+    answers[1, clue] = labels[1, clue] % side + 2  # a clue is another digit
+    answers[2, blank] = 1  # a blank is left
+    answers[3] = 0
+    answers[4] = np.where(
+        labels[4] == 2, 3, np.where(labels[4] == 3, 2, labels[4])
+    )  # a legal grid of other clues
+    scores = SudokuKind().score(spec, inputs, labels, answers)
+    assert scores.given_kept.tolist() == [True, False, True, False, False, True]
+    assert scores.valid.tolist() == [True, False, False, False, False, True]
+    assert scores.optimal is None
+    assert legal_grids(answers[4:5] - np.uint8(1), *box).all()
+    empty = np.ones_like(inputs)
+    assert SudokuKind().score(spec, empty, labels, answers).valid.tolist() == [
+        1,
+        0,
+        0,
+        0,
+        1,
+        1,
+    ]  # of many answers
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 1000), st.integers(0, 80), st.integers(0, 255))
+def test_a_legal_grid_has_every_digit_in_every_unit(number: int, cell: int, value: int) -> None:
+    grid = generate(6, 0, number, 1, 3, 3)[1]
+    grid[0, cell] = value
+    rows = [set(row) for row in grid.reshape(9, 9).tolist()]
+    columns = [set(column) for column in grid.reshape(9, 9).T.tolist()]
+    boxes = [
+        set(grid.reshape(9, 9)[r : r + 3, c : c + 3].ravel().tolist()) for r in (0, 3, 6) for c in (0, 3, 6)
+    ]
+    plain = all(unit == set(range(1, 10)) for unit in [*rows, *columns, *boxes])
+    assert legal_grids(grid, 3, 3).tolist() == [plain]
 
 
 def test_every_bin_has_its_share(layout: Layout, request_small) -> None:

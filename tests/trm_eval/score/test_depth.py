@@ -11,7 +11,7 @@ from trm_eval.score.depth import depth_counts
 
 def test_counts_by_hand() -> None:
     wrong = np.array([[3, 0, 2], [0, 0, 1], [0, 1, 0]], np.int32)
-    counts = depth_counts(wrong, np.array([2, 3, 0], np.int32))
+    counts = depth_counts(wrong, np.array([2, 3, 0], np.int32), np.ones(3, np.bool_))
     assert {name: found.tolist() for name, found in counts.items()} == {
         "exact_by_depth": [1, 2, 2],
         "wrong_cells_by_depth": [5, 1, 1],
@@ -20,12 +20,23 @@ def test_counts_by_hand() -> None:
     }
 
 
+def test_rows_without_labels_count_nowhere() -> None:
+    wrong = np.array([[0, 1], [0, 0]], np.int32)
+    counts = depth_counts(wrong, np.array([1, 2], np.int32), np.array([False, True]))
+    assert {name: found.tolist() for name, found in counts.items()} == {
+        "exact_by_depth": [0, 1],
+        "wrong_cells_by_depth": [1, 0],
+        "halting_by_depth": [0, 1],
+        "halting_exact_by_depth": [0, 1],
+    }
+
+
 @given(st.integers(1, 6), st.integers(0, 9), st.randoms(use_true_random=False))
 def test_every_row_halts_once_or_never(steps: int, rows: int, draws: object) -> None:
     random = np.random.default_rng(draws.randint(0, 2**32 - 1))
     wrong = random.integers(0, 3, (steps, rows)).astype(np.int32)
     halts = random.integers(0, steps + 1, rows).astype(np.int32)
-    counts = depth_counts(wrong, halts)
+    counts = depth_counts(wrong, halts, np.ones(rows, np.bool_))
     assert counts["halting_by_depth"].sum() == (halts > 0).sum()
     assert (counts["halting_exact_by_depth"] <= counts["halting_by_depth"]).all()
     assert counts["halting_exact_by_depth"].sum() == sum(

@@ -29,7 +29,8 @@ def test_every_named_query_runs_on_results_and_on_an_empty_root(
     evaluated: Evaluated, name: str, tmp_path: object
 ) -> None:
     found = query_results(evaluated.layout, f"@{name}")
-    assert found.rows or name == "study", name  # the run of these tests is none of the study
+    # The run of these tests is none of the study, and its puzzles are not ARC's.
+    assert found.rows or name in ("study", "pass_at_k"), name
     assert query_results(resolve_root(str(tmp_path)), f"@{name}").columns == found.columns
 
 

@@ -15,8 +15,9 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import NUM_SYMMETRIES, ArcAugmenter, ArcSymmetry, untranslate
+from trm_data.augment.arc import NUM_SYMMETRIES, ArcAugmenter, ArcSymmetry, colour_maps, untranslate
 from trm_data.augment.base import Augmenter
+from trm_data.augment.dihedral import DIHEDRAL_COUNT
 from trm_data.augment.elements import keyed_elements
 from trm_data.canonical.arc import pair_hashes
 from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair, decode_row, encode_pair
@@ -82,6 +83,7 @@ class ArcKind(KindDefaults):
         "2505.11831; ConceptARC: Moskvichev et al., arXiv 2305.07141"
     )
     splits_may_share_rows = True
+    voted = True
     stored_share = 0.044
     cell_bytes_per_s = 250e6
 
@@ -204,9 +206,9 @@ class ArcKind(KindDefaults):
         """The dihedral id, and the colour map as ten digits."""
         import pyarrow as pa
 
-        ranks, dihedrals = np.divmod(elements, 8)
-        unique, position = np.unique(ranks, return_inverse=True)
-        digits = _colour_digits(unique)
+        dihedrals = elements % DIHEDRAL_COUNT
+        unique, position = np.unique(elements - dihedrals, return_inverse=True)
+        digits = colour_maps(unique) + ord("0")
         text = pa.array([row.tobytes().decode("ascii") for row in digits], pa.string())
         return {"dihedral": dihedrals.astype(np.int8), "colours": text.take(pa.array(position))}
 
@@ -266,7 +268,7 @@ class ArcKind(KindDefaults):
         return Comparison(sorted(problems), sorted(notes))
 
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """A grid as JSON, rows of colours 0 to 9; or a task in the competition's form, of which it is the first test."""
+        """A grid as JSON, rows of colours 0 to 9; or a task in the competition's form: its first test input."""
         return encode_pair(read_grid(text), None)[0]
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
@@ -316,17 +318,3 @@ def _pairs(inputs: NDArray[np.uint8], labels: NDArray[np.uint8]) -> list[Pair]:
         output = right[:out_rows, :out_columns] - FIRST_COLOUR if out_rows else None
         pairs.append(Pair(left[:rows, :columns] - FIRST_COLOUR, output))
     return pairs
-
-
-def _colour_digits(ranks: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The permutations of 1..9 of these lexicographic ranks as text, 0 before them; uint8 [N, 10]."""
-    left = np.tile(np.arange(1, 10, dtype=np.uint8), (len(ranks), 1))
-    digits = np.zeros((len(ranks), 10), np.uint8)
-    rest = ranks.copy()
-    for place in range(9):
-        radix = int(np.prod(np.arange(1, 9 - place)))
-        index, rest = np.divmod(rest, radix)
-        digits[:, place + 1] = left[np.arange(len(ranks)), index]
-        keep = np.arange(left.shape[1])[None, :] != index[:, None]
-        left = left[keep].reshape(len(ranks), -1)
-    return digits + ord("0")

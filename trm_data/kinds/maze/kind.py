@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from trm_data.augment.grid import grid_dihedrals
 from trm_data.canonical.maze import layout_hashes
 from trm_data.encode.maze import check_inputs, check_maze_size, decode_maze
-from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
+from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.generate.maze import generate_mazes, wall_range
-from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Geometry, named_problems
+from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Geometry, Scores, named_problems
 from trm_data.kinds.cached import cache_folder
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import (
@@ -35,7 +35,7 @@ from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Reject, SourceFile
 from trm_data.show.drawing import Drawing
-from trm_data.solve.maze import label_mazes, path_problems
+from trm_data.solve.maze import label_mazes, marked_steps, path_problems
 from trm_data.sources.base import LocalSource
 from trm_data.sources.maze import MazeRows, read_mazes
 from trm_data.specs import DatasetSpec, Split
@@ -135,6 +135,25 @@ class MazeKind(GridKind):
         found = label_mazes(tokens[None], *self.grid(spec))
         reachable = bool(found.path_steps[0] >= 0)
         return Answer(int(reachable), found.labels[0] if reachable else None)
+
+    def score(
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+    ) -> Scores:
+        """Walls and ends that are kept, a path from S to G and nothing else, and one as short as the label's.
+
+        A path needs all cells that it marks: where it touches itself, or a mark lies beside it, there is a shorter way.
+        """
+        options = _options(spec)
+        kept = ((predictions == inputs) | (inputs == MAZE_FREE)).all(axis=1)
+        steps = marked_steps(inputs, predictions, options.rows, options.columns)
+        valid = steps == (predictions == MAZE_PATH).sum(axis=1) + 1
+        return Scores(
+            given_kept=kept, valid=valid, optimal=valid & (steps == (labels == MAZE_PATH).sum(axis=1) + 1)
+        )
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """Walls, S, G and the path."""

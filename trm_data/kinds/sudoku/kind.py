@@ -20,7 +20,16 @@ from trm_data.encode.grid import decode_grid
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Cost, Geometry, KindDefaults, named_problems
+from trm_data.kinds.base import (
+    Answer,
+    BasePuzzles,
+    CheckedPuzzles,
+    Cost,
+    Geometry,
+    KindDefaults,
+    Scores,
+    named_problems,
+)
 from trm_data.kinds.sizes import check_sizes
 from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
@@ -28,7 +37,7 @@ from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
-from trm_data.solve.sudoku import rate, solve
+from trm_data.solve.sudoku import legal_grids, rate, solve
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, Split
 
@@ -144,6 +153,19 @@ class SudokuKind(KindDefaults):
         solved = solve((tokens - SUDOKU_BLANK)[None], *_options(spec).box, limit=2)
         count = int(solved.counts[0])
         return Answer(count, solved.solutions[0] + np.uint8(SUDOKU_BLANK) if count else None)
+
+    def score(
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+    ) -> Scores:
+        """Clues that are kept, and legal grids that keep them."""
+        kept = ((predictions == inputs) | (inputs <= SUDOKU_BLANK)).all(axis=1)
+        # PAD becomes 255, which is no digit either.
+        legal = legal_grids(predictions - np.uint8(SUDOKU_BLANK), *_options(spec).box)
+        return Scores(given_kept=kept, valid=kept & legal)
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """The grid with its boxes."""

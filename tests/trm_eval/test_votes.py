@@ -1,0 +1,379 @@
+"""Votes of an evaluation on real ARC rows: the table against a plain recount, its parts, and what is left unscored."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_data.kinds.test_arc import request, task, write
+from tests.trm_eval.conftest import Evaluated
+from tests.trm_train.test_loop import TINY, run
+from trm_data.augment.arc import ArcSymmetry
+from trm_data.build.flow import build_dataset
+from trm_data.catalog.query import query_catalog
+from trm_data.errors import CorruptFileError
+from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval import evaluate, votes
+from trm_eval.cli import main
+from trm_eval.evaluate import EvalResult, evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.report.evaluation import print_headline
+from trm_eval.score.arc import PASS_AT
+from trm_eval.submission import make_submission
+from trm_eval.sync import sync_results
+from trm_eval.tables.query import query_results
+from trm_train.run.record import RunRecord, list_runs
+
+AUG = 5
+CONFIG = dataclasses.replace(
+    TINY,
+    data=dataclasses.replace(TINY.data, dataset="arc", global_batch_size=4),
+    model=dataclasses.replace(TINY.model, puzzle_emb_ndim=16),
+    optim=dataclasses.replace(TINY.optim, lr_warmup_steps=1),
+    total_steps=2,
+    execution=dataclasses.replace(TINY.execution, validate_every=2, checkpoint_every=1),
+)
+
+
+@dataclass(frozen=True)
+class Voted:
+    """A root with a run on ARC, evaluated at both of its checkpoints; tests must not change it."""
+
+    layout: Layout
+    record: RunRecord
+    results: list[EvalResult]
+    test: Dataset
+
+
+def arc_folder(folder: Path) -> Path:
+    """4 training and 3 evaluation tasks, of which the last has no solutions."""
+    for subset, seeds in (("training", range(4)), ("evaluation", range(10, 13))):
+        (folder / subset).mkdir(parents=True)
+        for seed in seeds:
+            write(folder / subset / f"task{seed:02}.json", task(100 * seed, solved=seed != 12))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def voted(tmp_path_factory: pytest.TempPathFactory) -> Voted:
+    folder = tmp_path_factory.mktemp("voted")
+    layout = resolve_root(folder / "root")
+    build_dataset(request(arc_folder(folder / "arc"), aug=AUG, val_size=1), layout)
+    trained = run(layout, CONFIG)
+    results = [
+        evaluate_run(layout, trained.folder, EvalRequest(checkpoint=step, weights="raw"))
+        for step in ("1", "2")
+    ]
+    return Voted(layout, trained.record, results, open_dataset("arc", layout, "test"))
+
+
+def slow_votes(voted: Voted, evaluation: str) -> list[tuple[Any, ...]]:
+    """Every candidate by the plain rule, from predictions and catalog: task, test input, rank, votes, grid, right."""
+    catalog = query_catalog(
+        voted.layout,
+        "SELECT group_index, augmentation, task, dihedral, colours FROM augmentations "
+        "JOIN puzzles USING (dataset, split, group_index) WHERE split = 'test'",
+    ).rows
+    symmetries = {(group, k): (name, ArcSymmetry(d, tuple(map(int, c)))) for group, k, name, d, c in catalog}
+    predictions = query_results(
+        voted.layout,
+        "SELECT row, group_index, augmentation, q_halt_logit, prediction FROM all_predictions "
+        "WHERE evaluation = ? ORDER BY row",
+        [evaluation],
+    ).rows
+    seen: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for row, group, augmentation, q, tokens in predictions:
+        name, symmetry = symmetries[group, augmentation]
+        example = int(voted.test.groups.picks(np.array([row])).examples[0])
+        best = (0, 0)
+        canvas = np.array(tokens).reshape(30, 30)
+        for rows in range(1, 31):
+            for columns in range(1, 31):
+                if (canvas[:rows, :columns] >= 2).all() and rows * columns > best[0] * best[1]:
+                    best = rows, columns
+        grid = symmetry.inverse().apply((canvas[: best[0], : best[1]] - 2).astype(np.uint8))
+        seen.setdefault((name, example), {}).setdefault(json.dumps(grid.tolist()), []).append(
+            1 / (1 + np.exp(-np.float64(q)))
+        )
+    found: list[tuple[Any, ...]] = []
+    for (name, example), candidates in sorted(seen.items()):
+        pair = task(100 * int(name.removeprefix("task")), solved=name != "task12")["test"][example]
+        order = sorted(
+            candidates.items(), key=lambda item: (len(item[1]), sum(item[1]) / len(item[1])), reverse=True
+        )
+        for place, (text, qs) in enumerate(order, start=1):
+            grid = json.loads(text)
+            right = grid == pair["output"] if "output" in pair else None
+            found.append((name, example, place, len(qs), grid, right))
+    return found
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_the_table_is_a_plain_recount(voted: Voted, position: int) -> None:
+    evaluation = voted.results[position].row["evaluation"]
+    rows = query_results(
+        voted.layout,
+        "SELECT task, test_index, rank, votes, rows, columns, grid, correct FROM votes "
+        "WHERE evaluation = ? ORDER BY task, test_index, rank",
+        [evaluation],
+    ).rows
+    got = [
+        (*who, np.array(grid, np.int64).reshape(height, width).tolist(), right)
+        for *who, height, width, grid, right in rows
+    ]
+    expected = slow_votes(voted, evaluation)
+    assert got == expected
+    assert sum(row[3] for row in got) == len(voted.test)
+    assert Counter(row[:2] for row in got).keys() == {(f"task{n}", i) for n in (10, 11, 12) for i in (0, 1)}
+    assert {row[0] for row in got if row[5] is None} == {"task12"}
+    assert len(got) > len(voted.test) / 4  # an untrained network answers many things
+
+
+def rows_of(layout: Layout, evaluation: str) -> list[tuple[Any, ...]]:
+    """The votes of an evaluation without the names of their parts."""
+    query = "SELECT * EXCLUDE (part) FROM votes WHERE evaluation = ? ORDER BY task, test_index, rank"
+    return query_results(layout, query, [evaluation]).rows
+
+
+def files_of(layout: Layout, table: str = "votes") -> list[str]:
+    return [name for name in layout.results.names() if name.startswith(f"{table}/")]
+
+
+def passed(candidates: list[tuple[Any, ...]], k: int) -> float:
+    """The mean over scored tasks of the share of their test inputs that are right within the first k."""
+    right: dict[str, dict[int, bool]] = {}
+    for name, example, place, _, _, correct in candidates:
+        if correct is not None:
+            of_task = right.setdefault(name, {})
+            of_task[example] = of_task.get(example, False) or (correct and place <= k)
+    return float(np.mean([np.mean(list(of_task.values())) for of_task in right.values()]))
+
+
+def test_pass_at_k_is_that_of_the_candidates(voted: Voted) -> None:
+    for result in voted.results:
+        evaluation = result.row["evaluation"]
+        candidates = slow_votes(voted, evaluation)
+        rows = query_results(
+            voted.layout,
+            "SELECT k, pass_at_k, tasks, test_inputs FROM pass_at_k WHERE evaluation = ? ORDER BY k",
+            [evaluation],
+        ).rows
+        assert [(k, tasks, inputs) for k, _, tasks, inputs in rows] == [(k, 2, 4) for k in PASS_AT]
+        assert [share for _, share, _, _ in rows] == [passed(candidates, k) for k in PASS_AT]
+    named = query_results(voted.layout, "@pass_at_k").rows
+    assert len(named) == len(PASS_AT) * len(voted.results)
+
+
+def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an untrained network never shows: every row predicts its label, but those of one test input nothing."""
+    layout = copy_of(voted, tmp_path)
+
+    def answered(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
+        labels = dataset.read(rows)["labels"].astype(np.uint8)
+        picks = dataset.groups.picks(rows)
+        labels[(picks.groups == 0) & (picks.examples == 0)] = 0
+        return labels
+
+    infer = evaluate.infer
+
+    def labels_instead(run: Any, record: Any, dataset: Dataset, **options: Any) -> Any:
+        for batch in infer(run, record, dataset, **options):
+            rows = np.arange(batch.first_row, batch.first_row + len(batch.predictions))
+            labels = dataset.read(rows)["labels"].astype(np.uint8)
+            told = answered(dataset, rows)
+            right = ((told == labels) | (labels == 0)).all(axis=1) & labels.any(axis=1)
+            metrics = {**batch.metrics, "exact_accuracy": float(right.sum())}
+            yield dataclasses.replace(batch, predictions=told, metrics=metrics)
+
+    monkeypatch.setattr(evaluate, "infer", labels_instead)
+    row = evaluate_run(layout, list_runs(layout)[0], EvalRequest(checkpoint="2", weights="raw")).row
+    shares = query_results(
+        layout, "SELECT DISTINCT pass_at_k FROM pass_at_k WHERE evaluation = ?", [row["evaluation"]]
+    )
+    first = query_catalog(layout, "SELECT task FROM puzzles WHERE split = 'test' AND group_index = 0").rows[
+        0
+    ][0]
+    assert shares.rows == [(1.0 if first == "task12" else 0.75,)]
+    made = make_submission(layout, voted.record.run, weights="raw")
+    for name, tests in made.tasks.items():
+        for index, attempt in enumerate(tests):
+            pair = task(100 * int(name.removeprefix("task")), solved=name != "task12")["test"][index]
+            wanted = [] if (name, index) == (first, 0) else pair.get("output", [])
+            assert attempt == {"attempt_1": wanted, "attempt_2": wanted}
+
+
+def copy_of(voted: Voted, folder: Path) -> Layout:
+    shutil.copytree(voted.layout.place, folder / "root", symlinks=True)
+    return resolve_root(folder / "root")
+
+
+def test_a_writer_that_dies_leaves_no_stale_and_no_double_row(
+    voted: Voted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = copy_of(voted, tmp_path)
+    request = EvalRequest(checkpoint="2", weights="raw")
+    evaluation = voted.results[1].row["evaluation"]
+    before, files = rows_of(layout, evaluation), files_of(layout)
+    (folder,) = list_runs(layout)
+
+    class DiedError(Exception):
+        pass
+
+    def die(*_: object) -> None:
+        raise DiedError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(votes, "PART_EXAMPLES", 3)
+        dying.setattr(evaluate, "publish_run", die)
+        with pytest.raises(DiedError):
+            evaluate_run(layout, folder, request)
+    assert len(files_of(layout)) > len(files)
+    assert rows_of(layout, evaluation) == before
+    monkeypatch.setattr(votes, "PART_EXAMPLES", 7)
+    again = evaluate_run(layout, folder, request)
+    assert again.row["evaluation"] == evaluation
+    assert len(again.row["vote_parts"]) == -(-len(before) // 7) > 1
+    assert rows_of(layout, evaluation) == before
+    shown = query_results(layout, "SELECT DISTINCT part FROM votes WHERE evaluation = ?", [evaluation]).rows
+    assert sorted(part for (part,) in shown) == again.row["vote_parts"]
+    assert not {name for name in files if f"/{evaluation}-" in name} & set(files_of(layout))
+
+
+def test_damaged_and_missing_votes_are_named(voted: Voted, tmp_path: Path) -> None:
+    layout = copy_of(voted, tmp_path)
+    name = files_of(layout)[0]
+    path = Path(layout.place) / "results" / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9] + b"x" + whole[-8:])
+    with pytest.raises(CorruptFileError, match=Path(name).name):
+        query_results(layout, "@pass_at_k")
+    assert query_results(layout, "SELECT count(*) FROM evals").rows == [(2,)]  # which needs no votes
+    path.unlink()
+    found = query_results(layout, "@pass_at_k")
+    assert any(Path(name).name in problem and "is missing" in problem for problem in found.problems)
+    path.write_bytes(whole)
+    arrived = resolve_root(tmp_path / "other")
+    sync_results(layout, arrived)
+    assert query_results(arrived, "@pass_at_k").rows == query_results(voted.layout, "@pass_at_k").rows
+
+
+def test_what_is_not_voted_on(voted: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
+    assert "vote_parts" not in evaluated.row
+    layout = copy_of(voted, tmp_path)
+    (folder,) = list_runs(layout)
+    for options in ({"limit": 5}, {"split": "train", "limit": 0}):
+        row = evaluate_run(layout, folder, EvalRequest(checkpoint="2", weights="raw", **options)).row
+        assert "vote_parts" not in row
+    row = evaluate_run(layout, folder, EvalRequest(checkpoint="2", split="validation")).row
+    assert {name for name, *_ in query_results(
+        layout, "SELECT task, count(*) FROM votes WHERE evaluation = ? GROUP BY task", [row["evaluation"]]
+    ).rows} == {task for (task,) in query_catalog(
+        layout, "SELECT task FROM puzzles WHERE split = 'validation'"
+    ).rows}  # fmt: skip
+
+
+def test_rows_without_solutions_are_predicted_and_counted_nowhere(voted: Voted) -> None:
+    row = voted.results[1].row
+    unlabelled = query_results(
+        voted.layout,
+        "SELECT count(*), sum(cells) FROM predictions WHERE evaluation = ? AND exact IS NULL",
+        [row["evaluation"]],
+    ).rows
+    assert unlabelled == [(len(voted.test) - row["count"], 0)]
+    assert unlabelled[0][0] == 2 * (AUG + 1)
+    assert sum(row["halting_by_depth"]) <= row["count"]
+    assert row["exact_by_depth"][-1] == row["exact_count"]
+
+
+def test_an_ensemble_counts_votes_together(voted: Voted) -> None:
+    evaluations = [result.row["evaluation"] for result in voted.results]
+    pooled: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for evaluation in evaluations:
+        for name, example, _, count, mean, height, width, grid in query_results(
+            voted.layout,
+            "SELECT task, test_index, rank, votes, mean_q, rows, columns, grid FROM all_votes WHERE evaluation = ? "
+            "ORDER BY first_row",
+            [evaluation],
+        ).rows:
+            entry = pooled.setdefault((name, example), {}).setdefault(f"{height}x{width}:{grid}", [0, 0.0])
+            entry[0] += count
+            entry[1] += count * mean
+    query = (
+        "SELECT task, test_index, rank, votes, rows, columns, grid FROM pooled_votes(?) "
+        "ORDER BY task, test_index, rank"
+    )
+    got = query_results(voted.layout, query, [evaluations]).rows
+    expected: list[tuple[Any, ...]] = []
+    for (name, example), candidates in sorted(pooled.items()):
+        order = sorted(
+            candidates.items(), key=lambda item: (item[1][0], item[1][1] / item[1][0]), reverse=True
+        )
+        expected += [(name, example, i, entry[0], text) for i, (text, entry) in enumerate(order, start=1)]
+    assert [(*row[:4], f"{row[4]}x{row[5]}:{row[6]}") for row in got] == expected
+    assert sum(row[3] for row in got) == 2 * len(voted.test)
+
+
+def test_a_submission_has_two_attempts_at_every_test_input(voted: Voted, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "submission.json"
+    words = ["submission", "tiny", "--weights", "raw", "--root", voted.layout.place]
+    done = run_here(main, *words, "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "3 tasks, 6 test inputs of arc test" in done.stdout
+    assert "at step 2, raw weights" in done.stdout
+    assert "1 tasks have no solutions and are not scored" in done.stdout
+    written = json.loads(out.read_text())
+    candidates = slow_votes(voted, voted.results[1].row["evaluation"])
+    assert list(written) == ["task10", "task11", "task12"]
+    for name, tests in written.items():
+        for index, attempt in enumerate(tests):
+            best = [
+                grid for who, i, place, _, grid, _ in candidates if (who, i) == (name, index) and place <= 2
+            ]
+            assert list(attempt.values()) == (best * 2)[:2]
+            assert list(attempt) == ["attempt_1", "attempt_2"]
+    share = passed(candidates, 2)
+    assert f"pass@2 {100 * share:.2f}%" in done.stdout
+    one = json.loads(run_here(main, *words, "--out", str(out), "--checkpoint", "1", "--json").stdout)
+    assert (one["steps"], one["evaluations"]) == ([1], [voted.results[0].row["evaluation"]])
+    both = json.loads(run_here(main, *words, "--out", str(out), "--ensemble", "2,1", "--json").stdout)
+    assert both["steps"] == [2, 1]
+    assert both["tasks"] == json.loads(out.read_text())
+
+
+def test_submissions_that_cannot_be(voted: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
+    def refused(layout: Layout, *words: str) -> str:
+        done = run_here(
+            main, "submission", "tiny", "--root", layout.place, "--out", str(tmp_path / "x"), *words
+        )
+        assert done.returncode == 2
+        assert not (tmp_path / "x").exists()
+        return done.stderr
+
+    assert "the puzzles of small are not those of ARC" in refused(evaluated.layout)
+    assert "has no evaluation of held-out rows with ema weights: trm-eval run tiny" in refused(voted.layout)
+    unknown = refused(voted.layout, "--weights", "raw", "--checkpoint", "7")
+    assert "step 7 was not evaluated on all rows of test with raw weights (steps 1, 2 were)" in unknown
+    for text in ("1", "1,", "1,1", "a,b", "-1,2"):
+        assert "--ensemble: at least two different steps" in refused(voted.layout, f"--ensemble={text}")
+    assert "exclude each other" in refused(voted.layout, "--ensemble", "1,2", "--checkpoint", "1")
+    layout = copy_of(voted, tmp_path)
+    (folder,) = list_runs(layout)
+    evaluate_run(layout, folder, EvalRequest(limit=5))
+    assert "on its first 5 rows only" in refused(layout)
+
+
+def test_the_report_of_an_evaluation_says_what_passes(
+    voted: Voted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_headline(voted.layout, voted.results[1])
+    assert "pass@1000" in capsys.readouterr().out

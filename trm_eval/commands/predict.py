@@ -1,0 +1,134 @@
+"""`trm-eval predict`: answer puzzles that are given here and now."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Root
+from trm_data.storage.root import resolve_root
+from trm_eval.errors import EvalError
+from trm_train.commands.common import DataOption, ScaleOption
+from trm_train.experiments.setting import parse_setting
+
+if TYPE_CHECKING:
+    from trm_data.storage.root import Layout
+    from trm_eval.solver import Solution, Solver
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict:
+    """Answer one puzzle, or those of a file, with a run's network, and say whether the answers are legal.
+
+    A puzzle is typed as in a source file: digits with . or 0 for blanks (Sudoku, lines between boxes may stay), lines
+    of # S G and spaces (maze), a task or a grid as JSON (ARC). A file is .csv with a column question, .json, or text.
+
+    For example:
+
+      trm-eval predict quickstart --puzzle 1....46...2...3...4..5.....6..6....1
+      trm-eval predict quickstart --file puzzles.txt --json
+      trm-eval predict quickstart --row 0 --trace --out solution.gif
+    """
+
+    run: Annotated[Positional[str], arg(metavar="RUN")]
+    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    puzzle: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")] = None
+    """The puzzle itself."""
+    file: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """A file of puzzles."""
+    row: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """A row of the run's dataset, from 0."""
+    split: Literal["train", "validation", "test"] = "test"
+    """Split of --row."""
+    scale: ScaleOption = None
+    data: DataOption = None
+    checkpoint: str = "last"
+    """A step, last, or best (highest exact accuracy on the validation split)."""
+    weights: Literal["ema", "raw"] = "ema"
+    """Averaged or raw parameters."""
+    steps: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Supervision steps (default: as many as training gives at most)."""
+    trace: bool = False
+    """Show the answer after every supervision step."""
+    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Draw the first puzzle into a file: .gif cycle by cycle, .png or .svg its end (with --trace every step)."""
+    root: Root = None
+    json: bool = False
+    """Print JSON for machines, one object a puzzle in a list."""
+
+    def command(self) -> int:
+        """Answer and draw."""
+        from trm_eval.predict import ENDINGS, as_json, write_solution
+        from trm_eval.solver import load
+        from trm_train.run.record import find_run
+
+        given = [value for value in (self.puzzle, self.file, self.row) if value is not None]
+        if len(given) != 1:
+            raise EvalError("name one of --puzzle TEXT, --file FILE and --row N")
+        if self.steps is not None and self.steps < 1:
+            raise EvalError(f"--steps: at least 1, got {self.steps}")
+        if self.out is not None and self.out.suffix.lower() not in ENDINGS:
+            raise EvalError(f"--out {self.out}: allowed are {', '.join(ENDINGS)}")
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        layout = resolve_root(self.root)
+        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        solver = load(
+            run.name,
+            layout,
+            checkpoint=self.checkpoint,
+            weights=self.weights,
+            supervision_steps=self.steps,
+        )
+        solutions = self._solve(layout, solver)
+        if self.out is not None:
+            write_solution(solutions[0], self.out, trace=self.trace)
+        if self.json:
+            print(json.dumps([as_json(solution, trace=self.trace) for solution in solutions], indent=1))
+            return 0
+        for solution in solutions:
+            _print(solution, trace=self.trace)
+        if len(solutions) > 1:
+            legal = [solution.legal for solution in solutions]
+            if None not in legal:
+                print(f"{sum(map(bool, legal)):,} of {len(legal):,} answers are legal")
+        if self.out is not None:
+            print(f"drawn: {self.out}")
+        return 0
+
+    def _solve(self, layout: Layout, solver: Solver) -> list[Solution]:
+        from trm_eval.predict import read_puzzle_file, solve_texts
+        from trm_eval.solver import row_of
+
+        if self.puzzle is not None:
+            return solve_texts(solver, [self.puzzle], "--puzzle")
+        if self.file is not None:
+            return solve_texts(solver, read_puzzle_file(self.file, solver), str(self.file))
+        assert self.row is not None
+        tokens, identifier = row_of(layout, solver.dataset, self.split, self.row)
+        return [solver.solve(tokens, identifier=identifier)]
+
+
+def _print(solution: Solution, *, trace: bool) -> None:
+    """Print a puzzle with its answer, and what is known of it."""
+    from trm_data.show.render import print_drawings
+    from trm_eval.predict import steps_of, verdict
+
+    drawings = [solution.draw(solution.puzzle), solution.draw()]
+    label = solution.known.tokens
+    if label is not None and solution.known.count == 1 and not solution.legal:
+        drawings.append(solution.draw(label))
+    print_drawings(drawings)
+    halts = "never" if solution.halt_step is None else f"after step {solution.halt_step}"
+    print(
+        f"{verdict(solution)}; halting probability {solution.halt_probability:.3f}, would halt {halts} "
+        f"of {len(solution.answers)}"
+    )
+    for title, drawing in steps_of(solution) if trace else []:
+        print(f"\n{title}")
+        print_drawings([drawing])
+    print()

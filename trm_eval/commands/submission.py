@@ -1,0 +1,91 @@
+"""`trm-eval submission`: two attempts at every test input of ARC."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Json, Root
+from trm_data.storage.root import resolve_root
+from trm_eval.errors import EvalError
+from trm_train.commands.common import DataOption, ScaleOption
+from trm_train.experiments.setting import parse_setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Write what a run answers to ARC tasks in the competition's form: two attempts at each test input.
+
+    The attempts are the two grids with the most votes over the augmentations of a test input, of the last checkpoint
+    that was evaluated (trm-eval run). Tasks without solutions are answered like the others and left unscored.
+
+    For example:
+
+      trm-eval submission trm_arc1 --out submission.json
+      trm-eval submission trm_arc1 --ensemble 400000,500000,600000
+    """
+
+    run: Annotated[Positional[str], arg(metavar="RUN")]
+    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    scale: ScaleOption = None
+    data: DataOption = None
+    out: Annotated[str, arg(metavar="FILE")] = "submission.json"
+    """File to write."""
+    checkpoint: Annotated[int | None, arg(metavar="STEP", help_behavior_hint="")] = None
+    """Evaluated checkpoint (default: the last one)."""
+    ensemble: Annotated[str | None, arg(metavar="STEP,STEP,...", help_behavior_hint="")] = None
+    """Evaluated checkpoints whose votes are counted together."""
+    split: Annotated[Literal["validation", "test"] | None, arg(help_behavior_hint="")] = None
+    """Evaluated split (default: test, or validation where test was not evaluated)."""
+    weights: Literal["ema", "raw"] = "ema"
+    """Averaged or raw parameters."""
+    root: Root = None
+    json: Json = False
+
+    def command(self) -> int:
+        """Write it and say what it is made of."""
+        from trm_data.storage.atomic import write_bytes
+        from trm_eval.submission import make_submission
+        from trm_train.run.record import find_run
+
+        if self.checkpoint is not None and self.ensemble is not None:
+            raise EvalError(
+                "--checkpoint and --ensemble exclude each other: an ensemble names its checkpoints"
+            )
+        steps = _steps(self.ensemble) if self.checkpoint is None else [self.checkpoint]
+        layout = resolve_root(self.root)
+        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        made = make_submission(layout, run.name, steps=steps, split=self.split, weights=self.weights)
+        path = Path(self.out).expanduser()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, json.dumps(made.tasks).encode())
+        except OSError as error:
+            raise EvalError(f"--out {self.out}: cannot be written ({error})") from error
+        if self.json:
+            print(json.dumps({"run": run.name, "file": str(path), **asdict(made)}, indent=1))
+            return 0
+        inputs = sum(len(tests) for tests in made.tasks.values())
+        print(f"{path}: {len(made.tasks):,} tasks, {inputs:,} test inputs of {made.dataset} {made.split}")
+        checkpoints = ", ".join(f"{step:,}" for step in made.steps)
+        print(f"  votes of {run.name} at step {checkpoints}, {self.weights} weights")
+        if made.passed is not None:
+            print(f"  pass@2 {100 * made.passed:.2f}%")
+        if made.unscored:
+            print(f"  {made.unscored:,} tasks have no solutions and are not scored")
+        return 0
+
+
+def _steps(text: str | None) -> list[int]:
+    """Steps of an ensemble, as a user types them; none of None."""
+    try:
+        steps = [] if text is None else [int(part) for part in text.split(",")]
+    except ValueError:
+        steps = [-1]
+    if text is not None and (len(steps) < 2 or min(steps) < 0 or len(set(steps)) < len(steps)):
+        raise EvalError(f"--ensemble: at least two different steps between commas, got {text!r}")
+    return steps

@@ -1,0 +1,175 @@
+"""Puzzles from a command line or a file, answered and drawn: for `trm-eval predict`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trm_data.errors import SourceError
+from trm_data.show.drawing import Drawing
+from trm_data.show.picture import FORMATS, write_animation, write_picture
+from trm_data.sources.rows import read_csv
+from trm_eval.errors import EvalError
+from trm_eval.solver import Solution, Solver
+
+ENDINGS = (*FORMATS, ".gif")
+MOST = 1_000
+"""Puzzles of one file; more are a dataset."""
+
+
+def read_puzzle_file(path: Path, solver: Solver) -> list[str]:
+    """The puzzles of a file: CSV with a column `question`, JSON, or text with one a line or one a block.
+
+    JSON is a list of texts, or one puzzle whose own form it is (a task of ARC). In text a puzzle is a line; where that
+    does not fit the kind it is a block of lines between empty ones.
+
+    Raises:
+        EvalError: The file cannot be read, or holds no puzzle.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvalError(f"{path}: cannot be read ({error})") from error
+    puzzles = _of_text(text, path, solver)
+    if not puzzles:
+        raise EvalError(f"{path}: holds no puzzle")
+    if len(puzzles) > MOST:
+        raise EvalError(
+            f"{path}: {len(puzzles):,} puzzles, at most {MOST:,} are answered so; build a dataset of them "
+            "(trm-data build --source) and give it to trm-eval run --dataset"
+        )
+    return puzzles
+
+
+def _of_text(text: str, path: Path, solver: Solver) -> list[str]:
+    if path.suffix.lower() == ".csv":
+        try:
+            return [row.question for row in read_csv(iter(text.splitlines()), str(path))]
+        except SourceError as error:
+            raise EvalError(str(error)) from error
+    if path.suffix.lower() == ".json":
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise EvalError(f"{path}: is not JSON ({error})") from error
+        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            return value
+        return [text]
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and all(_parses(line, solver) for line in lines):
+        return lines
+    blocks = [block for block in text.split("\n\n") if block.strip()]
+    if len(blocks) < 2 or all(_parses(block, solver) for block in blocks):
+        return [block.strip("\n") for block in blocks]
+    return lines
+
+
+def _parses(text: str, solver: Solver) -> bool:
+    try:
+        solver.parse(text)
+    except EvalError:
+        return False
+    return True
+
+
+def solve_texts(solver: Solver, texts: Sequence[str], shown: str) -> list[Solution]:
+    """Answers to puzzles as they are typed.
+
+    Raises:
+        EvalError: One is no puzzle of the run's kind; says which.
+    """
+    puzzles = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            puzzles.append(solver.parse(text))
+        except (EvalError, SourceError) as error:
+            where = f"{shown}: puzzle {number}: " if len(texts) > 1 else f"{shown}: "
+            raise EvalError(f"{where}{str(error).removeprefix('the puzzle: ')}") from error
+    return solver.solve_all(puzzles)
+
+
+def verdict(solution: Solution) -> str:
+    """What is known of an answer, in a line."""
+    count, label = solution.known.count, solution.known.tokens
+    if count == 0:
+        return "the puzzle has no solution"
+    if label is not None and count == 1 and np.array_equal(solution.answer, label):
+        return "solved"
+    several = "; the puzzle has several solutions" if count == 2 else ""
+    if solution.legal:
+        return f"a legal answer{several}" if count == 2 else "a legal answer, another than the solver's"
+    if label is not None and count == 1:
+        return f"wrong in {int((solution.answer != label).sum())} cells"
+    return f"no legal answer{several}" if solution.legal is False else "not checked: the kind has no solver"
+
+
+def as_json(solution: Solution, *, trace: bool) -> dict[str, Any]:
+    """A solution for machines."""
+    scores = {
+        name: None if (found := getattr(solution.scores, name)) is None else bool(found[0])
+        for name in ("given_kept", "valid", "optimal")
+    }
+    label = solution.known.tokens
+    value: dict[str, Any] = {
+        "puzzle": solution.puzzle.tolist(),
+        "answer": solution.answer.tolist(),
+        "text": solution.text(),
+        "verdict": verdict(solution),
+        **scores,
+        "solutions": solution.known.count,
+        "exact": None
+        if solution.known.count != 1 or label is None
+        else bool((solution.answer == label).all()),
+        "halt_probability": solution.halt_probability,
+        "halt_step": solution.halt_step,
+    }
+    if trace:
+        value["steps"] = [
+            {
+                "step": step,
+                "cycle": cycle,
+                "halt_logit": float(solution.halt_logits[step - 1, cycle - 1]),
+                "answer": solution.answers[step - 1, cycle - 1].tolist(),
+            }
+            for step in range(1, len(solution.answers) + 1)
+            for cycle in range(1, solution.answers.shape[1] + 1)
+        ]
+    return value
+
+
+def steps_of(solution: Solution) -> list[tuple[str, Drawing]]:
+    """The answer after every supervision step, titled with how sure the network was."""
+    sure = 1 / (1 + np.exp(-solution.halt_logits[:, -1].astype(np.float64)))
+    return [
+        (f"step {step}: halt {probability:.2f}", solution.draw(tokens[-1]))
+        for step, (tokens, probability) in enumerate(zip(solution.answers, sure, strict=True), start=1)
+    ]
+
+
+def write_solution(solution: Solution, path: Path, *, trace: bool) -> None:
+    """Draw a solution into a file: a .gif shows it cycle by cycle, .png and .svg its end or, traced, every step.
+
+    Raises:
+        EvalError: The file has another ending.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise EvalError(f"--out {path}: allowed are {', '.join(ENDINGS)}")
+    puzzle = ("puzzle", solution.draw(solution.puzzle))
+    if path.suffix.lower() == ".gif":
+        cycles = solution.answers.shape[1]
+        frames = [
+            [
+                puzzle,
+                (f"step {step + 1}" + (f", cycle {cycle + 1}" if cycles > 1 else ""), solution.draw(tokens)),
+            ]
+            for step, answers in enumerate(solution.answers)
+            for cycle, tokens in enumerate(answers)
+        ]
+        ending = [puzzle, (verdict(solution), solution.draw())]
+        write_animation([[puzzle, ("", solution.draw(solution.puzzle))], *frames, ending, ending], path)
+        return
+    write_picture([puzzle, *steps_of(solution)] if trace else [puzzle, ("answer", solution.draw())], path)

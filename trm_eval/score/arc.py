@@ -1,0 +1,219 @@
+"""How right ARC answers are: augmentation undone, votes over all augmentations of a test input, pass@K, two attempts.
+
+Input: predicted rows of tokens with the symmetry that made each, batch by batch. Output: the candidates of every test
+input, ranked. Neighbours: `trm_eval.votes` reads and writes tables with it; `tests/parity/check_arc.py` compares it
+with what the published evaluator answers.
+
+A test input's candidates are the grids that its predictions are, augmentation undone, equal grids together. They rank
+by number of votes, then by the mean of sigmoid(halting logit) over their votes; of equal ones the first seen leads.
+
+Source: the published evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from trm_data.augment.dihedral import Dihedral, source_cells
+from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR
+
+PASS_AT = (1, 2, 5, 10, 100, 1000)
+"""The K of pass@K that are reported."""
+ATTEMPTS = 2
+"""Answers to each test input in a submission."""
+
+Grid = bytes
+"""A grid as a value: its rows, its columns, then the colours of its cells, a byte each. Equal grids are equal."""
+
+NO_GRID: Grid = bytes((0, 0))
+"""The grid of a row whose first cell is no colour."""
+
+
+def grid_of(cells: NDArray[np.uint8]) -> Grid:
+    """The value of a grid of colours [R, C]."""
+    return bytes(cells.shape) + cells.astype(np.uint8).tobytes()
+
+
+def cells_of(grid: Grid) -> NDArray[np.uint8]:
+    """The colours of a grid, uint8 [R, C]; the inverse of `grid_of`."""
+    return np.frombuffer(grid, np.uint8, offset=2).reshape(grid[0], grid[1])
+
+
+def crop_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Rows and columns of the largest rectangle of colours at the top left of each row [N, 900], int64 [N, 2].
+
+    Of equally large ones it is that with the fewest rows; 0 x 0 where the first cell is no colour.
+    """
+    canvas = tokens.reshape(-1, ARC_SIDE, ARC_SIDE)
+    colours = (canvas >= FIRST_COLOUR) & (canvas < ARC_VOCABULARY)
+    leading = np.where(colours.all(axis=2), ARC_SIDE, colours.argmin(axis=2))
+    columns = np.minimum.accumulate(leading, axis=1)
+    areas = columns * np.arange(1, ARC_SIDE + 1)
+    rows = areas.argmax(axis=1)
+    sizes = np.stack([rows + 1, np.take_along_axis(columns, rows[:, None], axis=1)[:, 0]], axis=1)
+    sizes[sizes[:, 1] == 0] = 0
+    return sizes
+
+
+def undo(tokens: NDArray[np.uint8], dihedrals: NDArray[np.integer], colours: NDArray[np.uint8]) -> list[Grid]:
+    """The grid of each row, cropped, with the symmetry undone that its augmentation applied.
+
+    Args:
+        tokens: Predictions, uint8 [N, 900].
+        dihedrals: Ids, [N].
+        colours: The new colour of each old one, uint8 [N, 10]; they were permuted before the dihedral.
+    """
+    sizes = crop_sizes(tokens)
+    old_colours = np.argsort(colours, axis=1).astype(np.uint8)
+    shapes = (dihedrals.astype(np.int64) * (ARC_SIDE + 1) + sizes[:, 0]) * (ARC_SIDE + 1) + sizes[:, 1]
+    order = np.argsort(shapes, kind="stable")
+    same = np.split(order, np.flatnonzero(np.diff(shapes[order])) + 1) if len(order) else []
+    grids: list[Grid] = [NO_GRID] * len(tokens)
+    for found in same:
+        rows, columns = sizes[found[0]].tolist()
+        if not rows:
+            continue
+        inverse = Dihedral(int(dihedrals[found[0]])).inverse()
+        cells = source_cells(inverse.id, rows, columns)
+        on_canvas = cells // columns * ARC_SIDE + cells % columns
+        images = tokens[found][:, on_canvas] - FIRST_COLOUR
+        values = np.empty((len(found), 2 + rows * columns), np.uint8)
+        values[:, :2] = (columns, rows) if inverse.turns else (rows, columns)
+        values[:, 2:] = np.take_along_axis(old_colours[found], images.astype(np.int64), axis=1)
+        for position, value in zip(found.tolist(), values, strict=True):
+            grids[position] = value.tobytes()
+    return grids
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The candidates of some test inputs, those of each together and the best first. C candidates.
+
+    Attributes:
+        test_inputs: Number of the test input, ascending, int64 [C].
+        ranks: From 1 for each test input, int64 [C].
+        votes: Predictions that are this grid, int64 [C].
+        mean_q: Mean of sigmoid(halting logit) over them, float64 [C].
+        first_rows: Row of the split that voted for it first, int64 [C].
+        grids: The candidates themselves.
+    """
+
+    test_inputs: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    votes: NDArray[np.int64]
+    mean_q: NDArray[np.float64]
+    first_rows: NDArray[np.int64]
+    grids: list[Grid]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+
+@dataclass
+class Ballot:
+    """Takes votes in order, as many rows at a time as there are; how they are divided changes no bit of the result.
+
+    It holds a grid, two sums and a row for each candidate, and nothing of a prediction.
+    """
+
+    _candidates: dict[tuple[int, Grid], int] = field(default_factory=dict[tuple[int, Grid], int])
+    _votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    _q_sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    _first_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def add(
+        self,
+        test_inputs: NDArray[np.int64],
+        grids: Sequence[Grid],
+        q_halt_logits: NDArray[np.floating],
+        rows: NDArray[np.int64],
+    ) -> None:
+        """Count predictions for test inputs of these numbers, all [N]; `rows` say where each prediction is."""
+        known = self._candidates
+        ids = np.array(
+            [
+                known.setdefault((number, grid), len(known))
+                for number, grid in zip(test_inputs.tolist(), grids, strict=True)
+            ],
+            np.int64,
+        )
+        new = len(known) - len(self._votes)
+        self._votes = np.concatenate([self._votes, np.zeros(new, np.int64)])
+        self._q_sums = np.concatenate([self._q_sums, np.zeros(new)])
+        self._first_rows = np.concatenate([self._first_rows, np.full(new, np.iinfo(np.int64).max)])
+        np.add.at(self._votes, ids, 1)
+        np.add.at(self._q_sums, ids, expit(q_halt_logits.astype(np.float64)))  # in order: sums round alike
+        np.minimum.at(self._first_rows, ids, rows)
+
+    def ranked(self) -> Ranking:
+        """All candidates, ranked."""
+        test_inputs = np.array([number for number, _ in self._candidates], np.int64)
+        grids = [grid for _, grid in self._candidates]
+        return rank(
+            test_inputs, grids, self._votes, self._q_sums / np.maximum(self._votes, 1), self._first_rows
+        )
+
+
+def rank(
+    test_inputs: NDArray[np.int64],
+    grids: Sequence[Grid],
+    votes: NDArray[np.int64],
+    mean_q: NDArray[np.float64],
+    first_rows: NDArray[np.int64],
+) -> Ranking:
+    """Candidates in the order in which they were first seen, all [C], ranked."""
+    order = np.lexsort((-mean_q, -votes, test_inputs))  # stable: of equal ones the first seen leads
+    numbers = test_inputs[order]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    counts = np.diff(np.append(starts, len(numbers)))
+    return Ranking(
+        test_inputs=numbers,
+        ranks=np.arange(len(numbers)) - np.repeat(starts, counts) + 1,
+        votes=votes[order],
+        mean_q=mean_q[order],
+        first_rows=first_rows[order],
+        grids=[grids[position] for position in order.tolist()],
+    )
+
+
+def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:
+    """Rank of the right grid of each test input, int64 [T]; 0 where it is no candidate or not known."""
+    ranks = np.zeros(len(solutions), np.int64)
+    known = zip(ranking.test_inputs.tolist(), ranking.ranks.tolist(), ranking.grids, strict=True)
+    for number, place, grid in known:
+        if grid == solutions[number]:
+            ranks[number] = place
+    return ranks
+
+
+def pass_at_k(ranks: NDArray[np.int64], tasks: NDArray[np.int64], k: int) -> float:
+    """Share of test inputs whose right grid is among the first K, averaged over each task's, then over the tasks.
+
+    Args:
+        ranks: Rank of the right grid of each test input, [T]; 0 where it is no candidate.
+        tasks: Number of the task of each, [T].
+        k: Candidates that count.
+
+    Returns:
+        From 0 to 1; NaN of no test inputs.
+    """
+    if not len(tasks):
+        return float("nan")
+    _, numbers = np.unique(tasks, return_inverse=True)
+    passed = (ranks > 0) & (ranks <= k)
+    return float((np.bincount(numbers, passed) / np.bincount(numbers)).mean())
+
+
+def attempts(grids: Sequence[Grid]) -> dict[str, list[list[int]]]:
+    """A submission's attempts at one test input, from its candidates in order of rank.
+
+    Of one candidate it is both; of none both are empty, so that the test input keeps its place.
+    """
+    best = [*grids[:ATTEMPTS]] or [NO_GRID]
+    best += best[:1] * (ATTEMPTS - len(best))
+    return {f"attempt_{place}": cells_of(grid).tolist() for place, grid in enumerate(best, start=1)}

@@ -1,0 +1,133 @@
+"""Two attempts at every test input of ARC, in the competition's form, from the votes of one or several evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trm_data.catalog.query import QueryResult
+from trm_data.storage.root import Layout
+from trm_eval.errors import ResultError
+from trm_eval.score.arc import ATTEMPTS, Grid, attempts
+from trm_eval.tables.query import query_results
+
+EVALUATIONS = """
+SELECT evaluation, step, dataset, split, split_digest, row_limit, vote_parts IS NOT NULL AS voted
+FROM evals WHERE run = ? AND weights = ? AND (split = ? OR (? IS NULL AND split IN ('test', 'validation')))
+ORDER BY split = 'test' DESC, row_limit = 0 DESC, step DESC, created_at DESC
+"""
+CANDIDATES = """
+SELECT task, test_index, rows, columns, grid, correct FROM {} WHERE rank <= ? ORDER BY task, test_index, rank
+"""
+ONE = "(SELECT * FROM all_votes WHERE evaluation = ?)"
+SEVERAL = "pooled_votes(?)"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission and where it comes from.
+
+    Attributes:
+        tasks: What is written: task to attempts, in the order of its test inputs.
+        evaluations: Ids of the evaluations whose votes count.
+        steps: Their checkpoints.
+        dataset: What was evaluated.
+        split: Its split.
+        unscored: Tasks without solutions.
+        passed: Share of test inputs with a right attempt, mean over the tasks with solutions; None without any.
+    """
+
+    tasks: dict[str, list[dict[str, list[list[int]]]]]
+    evaluations: list[str]
+    steps: list[int]
+    dataset: str
+    split: str
+    unscored: int
+    passed: float | None
+
+
+def make_submission(
+    layout: Layout,
+    run: str,
+    *,
+    steps: Sequence[int] = (),
+    split: str | None = None,
+    weights: str = "ema",
+) -> Submission:
+    """The submission of a run from what was evaluated.
+
+    Args:
+        layout: The root.
+        run: Name of the run.
+        steps: Checkpoints whose votes are counted together; none is the last one that was evaluated.
+        split: None is test, or validation where test was not evaluated.
+        weights: `ema` or `raw`.
+
+    Raises:
+        ResultError: The run was not evaluated so, its puzzles are not voted on, or an evaluation does not cover all
+            rows.
+        CorruptFileError: A file of results has other bytes than were written.
+    """
+    chosen = _choose(query_results(layout, EVALUATIONS, [run, weights, split, split]), run, weights, steps)
+    evaluations = [str(row["evaluation"]) for row in chosen]
+    if len(evaluations) == 1:
+        found = query_results(layout, CANDIDATES.format(ONE), [evaluations[0], ATTEMPTS])
+    else:
+        found = query_results(layout, CANDIDATES.format(SEVERAL), [evaluations, ATTEMPTS])
+    candidates: dict[str, dict[int, list[Grid]]] = {}
+    rights: dict[str, dict[int, list[bool | None]]] = {}
+    for task, index, rows, columns, grid, correct in found.rows:
+        candidates.setdefault(task, {}).setdefault(index, []).append(bytes((rows, columns, *grid)))
+        rights.setdefault(task, {}).setdefault(index, []).append(correct)
+    scored = [
+        [any(right) for right in of_task.values()]
+        for of_task in rights.values()
+        if not any(None in right for right in of_task.values())
+    ]
+    return Submission(
+        tasks={
+            task: [attempts(of_task.get(index, [])) for index in range(max(of_task) + 1)]
+            for task, of_task in candidates.items()
+        },
+        evaluations=evaluations,
+        steps=[row["step"] for row in chosen],
+        dataset=chosen[0]["dataset"],
+        split=chosen[0]["split"],
+        unscored=len(rights) - len(scored),
+        passed=sum(sum(right) / len(right) for right in scored) / len(scored) if scored else None,
+    )
+
+
+def _choose(found: QueryResult, run: str, weights: str, steps: Sequence[int]) -> list[dict[str, Any]]:
+    """The rows of `evals` whose votes count, in the order of `steps`; the split and rows of the first."""
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    if not rows:
+        raise ResultError(
+            f"{run}: has no evaluation of held-out rows with {weights} weights: trm-eval run {run}"
+        )
+    whole = [row for row in rows if row["voted"]]
+    if not whole:
+        limited = [row["row_limit"] for row in rows if row["row_limit"]]
+        if len(limited) == len(rows):
+            raise ResultError(
+                f"{run}: was evaluated on its first {max(limited)} rows only, in which test inputs lack votes: "
+                f"trm-eval run {run} without --limit"
+            )
+        raise ResultError(
+            f"{run}: its evaluations have no votes, for the puzzles of {rows[0]['dataset']} are not those of ARC; "
+            "evaluations that are older than votes must be made again"
+        )
+    by_step: dict[int, dict[str, Any]] = {}
+    same = [whole[0][name] for name in ("split", "split_digest")]
+    for row in whole:
+        if [row["split"], row["split_digest"]] == same:
+            by_step.setdefault(row["step"], row)
+    for step in steps:
+        if step not in by_step:
+            there = ", ".join(map(str, sorted(by_step)))
+            raise ResultError(
+                f"{run}: step {step} was not evaluated on all rows of {same[0]} with {weights} weights (steps {there} "
+                f"were): trm-eval run {run} --checkpoint {step} --split {same[0]} --weights {weights}"
+            )
+    return [by_step[step] for step in steps or [whole[0]["step"]]]
