@@ -8,7 +8,7 @@ In Python a result is a polars frame:
 
 and a run answers puzzles:
 
-    trm_eval.load("quickstart").solve("1..4.. ...").text()
+    trm_eval.load("quickstart").solve("..2....3.45..4........6...51.......3").text()
 
 They are imported on first use, so that the command line does not pay for them.
 """

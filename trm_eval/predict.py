@@ -24,8 +24,8 @@ MOST = 1_000
 def read_puzzle_file(path: Path, solver: Solver) -> list[str]:
     """The puzzles of a file: CSV with a column `question`, JSON, or text with one a line or one a block.
 
-    JSON is a list of texts, or one puzzle whose own form it is (a task of ARC). In text a puzzle is a line; where that
-    does not fit the kind it is a block of lines between empty ones.
+    JSON is a list of texts, or one puzzle whose own form it is (a task of ARC). In text a puzzle is a line; where none
+    fits the kind it is a block of lines between empty ones.
 
     Raises:
         EvalError: The file cannot be read, or holds no puzzle.
@@ -60,12 +60,9 @@ def _of_text(text: str, path: Path, solver: Solver) -> list[str]:
             return value
         return [text]
     lines = [line for line in text.splitlines() if line.strip()]
-    if lines and all(_parses(line, solver) for line in lines):
+    if any(_parses(line, solver) for line in lines):
         return lines
-    blocks = [block for block in text.split("\n\n") if block.strip()]
-    if len(blocks) < 2 or all(_parses(block, solver) for block in blocks):
-        return [block.strip("\n") for block in blocks]
-    return lines
+    return [block.strip("\n") for block in text.split("\n\n") if block.strip()]
 
 
 def _parses(text: str, solver: Solver) -> bool:

@@ -2,7 +2,7 @@
 
 import trm_eval
 solver = trm_eval.load("quickstart")
-print(solver.solve("1.3..6...").text())
+print(solver.solve("..2....3.45..4........6...51.......3").text())
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Predict:
 
     For example:
 
-      trm-eval predict quickstart --puzzle 1....46...2...3...4..5.....6..6....1
+      trm-eval predict quickstart --puzzle ..2....3.45..4........6...51.......3
       trm-eval predict quickstart --file puzzles.txt --json
       trm-eval predict quickstart --row 0 --trace --out solution.gif
     """
@@ -123,10 +123,15 @@ def _print(solution: Solution, *, trace: bool) -> None:
     if label is not None and solution.known.count == 1 and not solution.legal:
         drawings.append(solution.draw(label))
     print_drawings(drawings)
-    halts = "never" if solution.halt_step is None else f"after step {solution.halt_step}"
+    steps = len(solution.answers)
+    halts = (
+        "would not halt within"
+        if solution.halt_step is None
+        else f"would halt after step {solution.halt_step} of"
+    )
     print(
-        f"{verdict(solution)}; halting probability {solution.halt_probability:.3f}, would halt {halts} "
-        f"of {len(solution.answers)}"
+        f"{verdict(solution)}; halting probability {solution.halt_probability:.3f}, "
+        f"{halts} {steps} step{'s' if steps > 1 else ''}"
     )
     for title, drawing in steps_of(solution) if trace else []:
         print(f"\n{title}")

@@ -125,8 +125,12 @@ class MazeKind(GridKind):
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
         """Lines of `#`, space, `S` and `G`, or all of them in one line."""
         options = _options(spec)
-        lines = text.strip("\r\n").splitlines()
-        cells = "".join(lines if len(lines) == 1 else (line.ljust(options.columns) for line in lines))
+        lines = text.splitlines()
+        while len(lines) > options.rows and not lines[-1]:
+            lines.pop()
+        if len(lines) > 1:  # rows of free cells may have been cut off
+            lines = [line.ljust(options.columns) for line in [*lines, *[""] * (options.rows - len(lines))]]
+        cells = "".join(lines)
         tokens = decode_maze(cells, options.rows, options.columns)
         return check_inputs(tokens[None], options.rows, options.columns)[0]
 

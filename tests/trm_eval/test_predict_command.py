@@ -1,0 +1,126 @@
+"""`trm-eval predict`: puzzles from the command line and from files, drawn, and what is said of the answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.conftest import run_here
+from tests.trm_eval.conftest import Evaluated
+from trm_data.kinds.registry import load_kind
+from trm_eval.cli import main
+
+PUZZLE = "..2....3.45..4........6...51.......3"
+
+
+def predict(evaluated: Evaluated, *options: str) -> subprocess.CompletedProcess[str]:
+    return run_here(main, "predict", "tiny", *options, "--root", evaluated.layout.place)
+
+
+def test_one_puzzle_is_answered_beside_its_solution(evaluated: Evaluated) -> None:
+    done = predict(evaluated, "--puzzle", PUZZLE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("   . . 2 | . . .  ")
+    assert "wrong in " in done.stdout
+    assert "halting probability 0." in done.stdout
+    assert len(done.stdout.splitlines()[0].split("    ")) >= 3  # puzzle, answer, solution
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "said"),
+    [("." * 36, "the puzzle has several solutions"), ("11" + "." * 34, "the puzzle has no solution")],
+)
+def test_puzzles_that_are_not_right_are_said_to_be(evaluated: Evaluated, puzzle: str, said: str) -> None:
+    done = predict(evaluated, "--puzzle", puzzle)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+
+
+def test_a_row_of_the_dataset_step_by_step(evaluated: Evaluated) -> None:
+    done = predict(evaluated, "--row", "4", "--trace", "--json")
+    (found,) = json.loads(done.stdout)
+    inputs = evaluated.test.read(np.array([4]))["inputs"][0]
+    assert found["puzzle"] == inputs.tolist()
+    assert [(step["step"], step["cycle"]) for step in found["steps"]] == [
+        (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2),
+    ]  # fmt: skip
+    assert found["steps"][-1]["answer"] == found["answer"]
+    assert (found["solutions"], found["exact"]) == (1, False)
+    assert predict(evaluated, "--row", "4", "--trace").stdout.count("\nstep ") == 3
+    fewer = json.loads(predict(evaluated, "--row", "4", "--trace", "--json", "--steps", "1").stdout)
+    assert len(fewer[0]["steps"]) == 2
+
+
+@pytest.mark.parametrize("form", ["lines.txt", "blocks.txt", "puzzles.csv", "puzzles.json"])
+def test_files_of_puzzles(evaluated: Evaluated, tmp_path: Path, form: str) -> None:
+    spec = evaluated.test.manifest.spec
+    drawn = load_kind("sudoku").draw(evaluated.test.read(np.array([0]))["inputs"][0].astype(np.uint8), spec)
+    texts = {
+        "lines.txt": f"{PUZZLE}\n\n{'.' * 36}\n",
+        "blocks.txt": f"{drawn.text()}\n\n{drawn.text()}\n",
+        "puzzles.csv": f"source,question\nme,{PUZZLE}\nyou,{'.' * 36}\n",
+        "puzzles.json": json.dumps([PUZZLE, "." * 36]),
+    }
+    (tmp_path / form).write_text(texts[form])
+    done = predict(evaluated, "--file", str(tmp_path / form), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == 2
+    if form != "blocks.txt":
+        assert [one["solutions"] for one in found] == [1, 2]
+    assert "of 2 answers are legal" in predict(evaluated, "--file", str(tmp_path / form)).stdout
+
+
+def test_pictures_open(evaluated: Evaluated, tmp_path: Path) -> None:
+    for name in ("a.gif", "a.png", "a.svg"):
+        done = predict(evaluated, "--puzzle", PUZZLE, "--trace", "--out", str(tmp_path / "new" / name))
+        assert done.returncode == 0, done.stderr
+        assert f"drawn: {tmp_path / 'new' / name}" in done.stdout
+    with Image.open(tmp_path / "new" / "a.gif") as image:
+        assert getattr(image, "n_frames", 1) >= 4  # equal frames after each other are one
+    with Image.open(tmp_path / "new" / "a.png") as image:
+        assert image.size[0] > image.size[1]
+    assert (tmp_path / "new" / "a.svg").read_text().count("<text") > 80
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "name one of --puzzle TEXT, --file FILE and --row N"),
+        (["--row", "1", "--puzzle", PUZZLE], "name one of --puzzle TEXT, --file FILE and --row N"),
+        (["--row", "12"], "--row 12: small has 12 rows in its test split, from 0"),
+        (["--puzzle", "12"], "--puzzle: expected 36 characters, got 2"),
+        (["--puzzle", PUZZLE, "--steps", "0"], "--steps: at least 1, got 0"),
+        (["--puzzle", PUZZLE, "--out", "x.pdf"], "--out x.pdf: allowed are .png, .svg, .gif"),
+        (["--file", "/nowhere.txt"], "/nowhere.txt: cannot be read"),
+    ],
+)
+def test_what_cannot_be_answered(evaluated: Evaluated, options: list[str], message: str) -> None:
+    done = predict(evaluated, *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", f"{PUZZLE}\nabc\n", "a.txt: puzzle 2: expected 36 characters, got 3"),
+        ("a.txt", "\n\n", "a.txt: holds no puzzle"),
+        ("a.csv", "puzzle\n1\n", "a.csv:1: has no column 'question'"),
+        ("a.json", "{", "a.json: is not JSON"),
+        ("a.json", "[]", "a.json: expected 36 characters, got 2"),
+        ("a.txt", f"{PUZZLE}\n" * 1001, "1,001 puzzles, at most 1,000 are answered so"),
+    ],
+)
+def test_files_that_are_wrong(
+    evaluated: Evaluated, tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    done = predict(evaluated, "--file", str(tmp_path / name))
+    assert done.returncode == 2
+    assert message in done.stderr
