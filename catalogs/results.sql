@@ -2,14 +2,15 @@
 -- experiment and run), the runs as they are now as runs_live and train_metrics_live, and the dataset catalog as the
 -- schema `catalog`, then runs this. Columns that are sums or counts say so; rates have the names of the field.
 
--- A run's folder knows more than what was published of it; results of runs whose folder is gone stay.
+-- Every run, a row each. A run's folder knows more than what was published of it; results of runs whose folder is gone
+-- stay.
 CREATE VIEW runs AS
 SELECT * FROM runs_live
 UNION ALL BY NAME
 SELECT * FROM runs_files AS f ANTI JOIN runs_live AS l ON f.run = l.run;
 
--- Every step once: from the run's own parts, or from what was published where the run is gone. Files of format 1
--- called the sums by the names of the rates.
+-- Training and validation, a row a step and split, every step once: from the run's own parts, or from what was
+-- published where the run is gone. Files of format 1 called the sums by the names of the rates.
 CREATE VIEW train_metrics AS
 WITH rows_of AS (
     SELECT * FROM train_metrics_live
@@ -52,7 +53,11 @@ SELECT
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
     steps_sum / nullif(count, 0) AS mean_steps,
     lm_loss_sum / nullif(global_batch_size, 0) AS lm_loss,
-    sqrt(greatest(steps_squared_sum / nullif(count, 0) - mean_steps ** 2, 0)) AS steps_std,
+    -- greatest() takes NULL for nothing, and would make 0 of what older files do not say.
+    CASE
+        WHEN steps_squared_sum IS NOT NULL
+            THEN sqrt(greatest(steps_squared_sum / nullif(count, 0) - mean_steps ** 2, 0))
+    END AS steps_std,
     q_halt_loss_sum / nullif(global_batch_size, 0) AS q_halt_loss,
     global_batch_size / nullif(step_s, 0) AS examples_per_s,
     data_wait_s / nullif(step_s, 0) AS data_wait,
@@ -177,7 +182,10 @@ SELECT
     e.cell_accuracy,
     e.q_halt_accuracy,
     e.supervision_steps,
-    e.seconds AS test_seconds
+    e.seconds AS test_seconds,
+    r.parameters,
+    r.training_flops,
+    r.evaluation_flops
 FROM experiments AS x
 LEFT JOIN runs AS r ON r.experiment = x.runs_of AND r.identity = x.identity
 LEFT JOIN evals AS e
@@ -191,6 +199,106 @@ LEFT JOIN evals AS e
     AND e.mode = 'max_steps'
     AND e.identifiers = 'own'
     AND e.samples IS NULL;
+
+-- Every run under each name that it has: those of experiments which share it, or else the one that it was started by.
+CREATE VIEW named_runs AS
+SELECT
+    coalesce(x.experiment, r.experiment) AS experiment,
+    coalesce(x.experiment_group, r.experiment_group) AS experiment_group,
+    coalesce(x.scale, r.scale) AS scale,
+    coalesce(x.data, r.data) AS data,
+    x.alias_of,
+    x.varies,
+    x.quantity,
+    x.value,
+    x.unit,
+    r.run,
+    r.identity,
+    r.seed,
+    r.dataset,
+    r.state,
+    r.step,
+    r.total_steps,
+    r.train_seconds,
+    r.global_batch_size,
+    r.parameters,
+    r.training_flops,
+    r.evaluation_flops
+FROM runs AS r
+LEFT JOIN experiments AS x ON r.experiment = x.runs_of AND r.identity = x.identity;
+
+-- When the validations of a run first reach 80%, 85%, and 95% of the accuracy that it ends with: known to within the
+-- steps between two of them. NULL where they never do; nor is it known yet what a run that goes on ends with.
+CREATE VIEW time_to AS
+WITH validations AS (
+    SELECT t.run, t.step, t.exact_accuracy, t.seconds, r.total_steps
+    FROM train_metrics AS t
+    JOIN runs AS r USING (run)
+    WHERE t.split = 'validation' AND t.count > 0
+),
+goals AS (
+    SELECT
+        run,
+        goal,
+        max_by(exact_accuracy, step) FILTER (step >= total_steps) AS final_accuracy,
+        coalesce(share, 0.95::DOUBLE * nullif(final_accuracy, 0)) AS target_accuracy
+    FROM validations
+    CROSS JOIN (VALUES ('80%', 0.8::DOUBLE), ('85%', 0.85::DOUBLE), ('95% of final', NULL)) AS each(goal, share)
+    GROUP BY run, goal, share
+)
+SELECT
+    g.run,
+    g.goal,
+    g.final_accuracy,
+    g.target_accuracy,
+    min(v.step) AS reached_step,
+    min_by(v.seconds, v.step) AS reached_seconds
+FROM goals AS g
+LEFT JOIN validations AS v ON v.run = g.run AND v.exact_accuracy >= g.target_accuracy
+GROUP BY ALL;
+
+-- Tested runs of one scale and data, asked the same puzzles: which of them no other beats for as little or less. A row a
+-- run and measure of cost, with all names of the run. Seconds compare only runs of one machine.
+CREATE VIEW pareto AS
+WITH tested AS (
+    SELECT
+        scale,
+        data,
+        split_digest,
+        run,
+        list(experiment ORDER BY alias_of IS NOT NULL, experiment) AS experiments,
+        any_value(exact_accuracy) AS exact_accuracy,
+        any_value(exact_low) AS exact_low,
+        any_value(exact_high) AS exact_high,
+        any_value(parameters) AS parameters,
+        any_value(training_flops) AS training_flops,
+        any_value(train_seconds) AS train_seconds
+    FROM study
+    WHERE evaluation IS NOT NULL
+    GROUP BY scale, data, split_digest, run
+),
+costs AS (
+    SELECT
+        * EXCLUDE (parameters, training_flops, train_seconds),
+        CASE measure
+            WHEN 'parameters' THEN parameters
+            WHEN 'training_flops' THEN training_flops
+            ELSE train_seconds
+        END AS cost
+    FROM tested
+    CROSS JOIN (VALUES ('parameters'), ('training_flops'), ('train_seconds')) AS each(measure)
+)
+SELECT
+    *,
+    NOT EXISTS (
+        FROM costs AS other
+        WHERE other.scale = c.scale AND other.data = c.data AND other.split_digest = c.split_digest
+            AND other.measure = c.measure
+            AND other.cost <= c.cost AND other.exact_accuracy >= c.exact_accuracy
+            AND (other.cost < c.cost OR other.exact_accuracy > c.exact_accuracy)
+    ) AS on_front
+FROM costs AS c
+WHERE cost IS NOT NULL;
 
 -- Every evaluation after each of its supervision steps; nothing of those that are older than it.
 CREATE VIEW depth AS
@@ -252,13 +360,15 @@ SELECT
     wilson_high(exact_count, count) AS exact_high
 FROM counts;
 
--- Only what a finished evaluation names: parts of a writer that died, or of an older division, do not show.
+-- Every prediction of all_evals, a row an example. Only what a finished evaluation names: parts of a writer that died, or
+-- of an older division, do not show.
 CREATE VIEW all_predictions AS
 SELECT p.*
 FROM predictions_files AS p
 SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
     ON p.evaluation = named.evaluation AND p.part = named.part;
 
+-- Every prediction of evals, a row an example.
 CREATE VIEW predictions AS
 SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.evaluation;
 
@@ -343,6 +453,7 @@ SELECT
     q.rating,
     q.rating_source,
     q.clues,
+    q.path_length,
     q.source_file,
     q.source_row
 FROM predictions AS p
@@ -350,3 +461,65 @@ JOIN evals AS e USING (evaluation)
 LEFT JOIN catalog.splits AS s ON s.dataset = e.dataset AND s.split = e.split AND s.digest = e.split_digest
 LEFT JOIN catalog.puzzles AS q
     ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = p.group_index;
+
+-- Two tested runs of one group, scale, data and seed that were asked the same puzzles, under the names of the group.
+CREATE VIEW compared_runs AS
+SELECT
+    a.scale,
+    a.data,
+    a.experiment_group,
+    a.seed,
+    a.experiment AS experiment_a,
+    b.experiment AS experiment_b,
+    a.varies AS varies_a,
+    b.varies AS varies_b,
+    a.run AS run_a,
+    b.run AS run_b,
+    a.evaluation AS evaluation_a,
+    b.evaluation AS evaluation_b,
+    a.count
+FROM study AS a
+JOIN study AS b
+    ON b.scale = a.scale AND b.data = a.data AND b.experiment_group = a.experiment_group AND b.seed = a.seed
+    AND b.split_digest = a.split_digest
+WHERE a.run <> b.run AND (coalesce(a.value, 0), a.experiment) < (coalesce(b.value, 0), b.experiment);
+
+-- Every puzzle that one of two runs solved and the other did not, for any two newest tests of the same rows; each pair
+-- both ways around, so that WHERE run_a = '...' AND run_b = '...' finds it.
+CREATE VIEW disagreements AS
+WITH tests AS (
+    SELECT evaluation, run, dataset, split, split_digest
+    FROM evals
+    WHERE weights = 'ema' AND row_limit = 0 AND how = 'max_steps'
+    QUALIFY row_number() OVER (PARTITION BY run, dataset, split ORDER BY step DESC, created_at DESC, evaluation) = 1
+),
+answers AS (
+    SELECT t.*, p.row, p.group_index, p.augmentation, p.exact, p.wrong_cells, p.halt_step
+    FROM predictions AS p
+    JOIN tests AS t ON p.evaluation = t.evaluation
+)
+SELECT
+    a.run AS run_a,
+    b.run AS run_b,
+    a.evaluation AS evaluation_a,
+    b.evaluation AS evaluation_b,
+    a.dataset,
+    a.split,
+    a.row,
+    a.group_index,
+    a.augmentation,
+    a.exact AS exact_a,
+    b.exact AS exact_b,
+    a.wrong_cells AS wrong_cells_a,
+    b.wrong_cells AS wrong_cells_b,
+    a.halt_step AS halt_step_a,
+    b.halt_step AS halt_step_b,
+    q.rating,
+    q.clues,
+    q.path_length
+FROM answers AS a
+JOIN answers AS b
+    ON b.row = a.row AND b.split = a.split AND b.split_digest = a.split_digest AND b.run <> a.run AND b.exact <> a.exact
+LEFT JOIN catalog.splits AS s ON s.dataset = a.dataset AND s.split = a.split AND s.digest = a.split_digest
+LEFT JOIN catalog.puzzles AS q
+    ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = a.group_index;

@@ -17,7 +17,7 @@ from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
 from trm_eval.commands.run import Run
 from trm_eval.commands.show import Show
-from trm_eval.commands.sql import Queries, Sql
+from trm_eval.commands.sql import Duckdb, Queries, Sql, Tables
 from trm_eval.commands.submission import Submission
 from trm_eval.commands.sync import Sync
 from trm_eval.errors import EvalError
@@ -27,6 +27,8 @@ Command = (
     Annotated[Run, subcommand("run")]
     | Annotated[Sql, subcommand("sql")]
     | Annotated[Queries, subcommand("queries")]
+    | Annotated[Tables, subcommand("tables")]
+    | Annotated[Duckdb, subcommand("duckdb")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Predict, subcommand("predict")]
     | Annotated[Report, subcommand("report")]

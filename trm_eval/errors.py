@@ -7,3 +7,7 @@ class EvalError(Exception):
 
 class ResultError(EvalError):
     """Results that are missing, or cannot be written or read."""
+
+
+class StatisticsError(EvalError):
+    """Numbers that a statistic cannot be computed from, or would mean nothing of; the message says why."""

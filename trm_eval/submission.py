@@ -15,6 +15,7 @@ from trm_eval.tables.query import query_results
 EVALUATIONS = """
 SELECT evaluation, step, dataset, split, split_digest, row_limit, vote_parts IS NOT NULL AS voted
 FROM evals WHERE run = ? AND weights = ? AND (split = ? OR (? IS NULL AND split IN ('test', 'validation')))
+AND how = 'max_steps'
 ORDER BY split = 'test' DESC, row_limit = 0 DESC, step DESC, created_at DESC
 """
 CANDIDATES = """

@@ -7,6 +7,7 @@ SELECT
     split,
     row_limit,
     supervision_steps,
+    how,
     count AS puzzles,
     round(100 * exact_accuracy, 2) AS exact_percent,
     round(100 * given_kept_share, 2) AS given_kept_percent,

@@ -128,3 +128,14 @@ def test_columns_of_every_view_have_comments(layout: Layout, trained: TrainResul
 def test_the_configuration_in_the_table_is_json(layout: Layout, trained: TrainResult) -> None:
     (text,) = trm_eval.sql("SELECT config FROM runs", layout)["config"]
     assert json.loads(text)["total_steps"] == 12
+
+
+def test_sums_and_counts_are_integers(layout: Layout, trained: TrainResult) -> None:
+    """DuckDB gives them 128 bits, which a frame would have as decimals; what does not fit stays one."""
+    query = (
+        "SELECT sum(step) AS total, count_if(step > 3) AS late, sum(step) + 10::HUGEINT * 1000000000000000000 AS large "
+        "FROM train_metrics WHERE split = 'train'"
+    )
+    frame = trm_eval.sql(query, layout)
+    assert frame.rows() == [(78, 9, 10**19 + 78)]
+    assert frame.dtypes == [pl.Int64, pl.Int64, pl.Decimal(38, 0)]

@@ -27,6 +27,7 @@ from trm_data.storage.root import Layout, Root, resolve_root
 if TYPE_CHECKING:
     import duckdb
     import polars
+    import pyarrow as pa
 
 
 TEMPORARY = ".tmp-sql-"
@@ -40,16 +41,23 @@ class QueryResult:
     rows: list[tuple[Any, ...]]
     problems: tuple[str, ...] = ()
     """A line for each thing that could not be read and was left out."""
+    table: pa.Table | None = None
+    """The same with its types, where that was asked for; `rows` is empty then."""
 
 
-def query_catalog(layout: Layout, sql: str) -> QueryResult:
+def query_catalog(layout: Layout, sql: str, *, as_table: bool = False) -> QueryResult:
     """The result of a query over the dataset catalog; its `problems` name the datasets that are left out.
+
+    Args:
+        layout: The root.
+        sql: One SQL query.
+        as_table: Give an Arrow table instead of rows.
 
     Raises:
         QueryError: There is no catalog, or the SQL is no query.
     """
     with _open_catalog(layout) as (connection, problems):
-        return replace(run_locked(connection, sql), problems=tuple(problems))
+        return replace(run_locked(connection, sql, as_table=as_table), problems=tuple(problems))
 
 
 def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> polars.DataFrame:
@@ -123,7 +131,11 @@ def _remove_left(cache: Path) -> None:
 
 
 def run_locked(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Sequence[object] = (),
+    *,
+    as_table: bool = False,
 ) -> QueryResult:
     """Take away a connection's access to anything outside its tables, then run a user's SQL on it.
 
@@ -133,11 +145,14 @@ def run_locked(
     import duckdb
 
     try:
-        result = connection.execute(_statement(connection, sql), list(parameters))
-        rows = result.fetchall()
+        statement = _statement(connection, sql)
+        if as_table:
+            table = _with_integers(connection.sql(statement, params=list(parameters)).to_arrow_table())
+            return QueryResult(table.column_names, [], table=table)
+        result = connection.execute(statement, list(parameters))
+        return QueryResult([column[0] for column in result.description or []], result.fetchall())
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
-    return QueryResult([column[0] for column in result.description or []], rows)
 
 
 def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.DataFrame:
@@ -150,12 +165,23 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     import polars
 
     try:
-        table = connection.sql(_statement(connection, sql)).to_arrow_table()
+        table = _with_integers(connection.sql(_statement(connection, sql)).to_arrow_table())
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
     frame = polars.from_arrow(table)
     assert isinstance(frame, polars.DataFrame)
     return frame
+
+
+def _with_integers(table: pa.Table) -> pa.Table:
+    """Whole numbers of 128 bits, which sums and counts of DuckDB are, as 64-bit integers where all of a column fit."""
+    import pyarrow as pa
+
+    for position, field in enumerate(table.schema):
+        if field.type == pa.decimal128(38, 0):
+            with suppress(pa.ArrowInvalid):
+                table = table.set_column(position, field.name, table.column(position).cast(pa.int64()))
+    return table
 
 
 def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:

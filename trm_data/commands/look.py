@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
+from trm_data.commands.answer import Out, give_answer
 from trm_data.commands.common import Name, SplitName, megabytes
-from trm_data.show.render import print_drawings, print_result, print_table
+from trm_data.show.render import Form, print_drawings, print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class Sql:
     """
 
     query: Annotated[Positional[str], arg(metavar="QUERY")]
-    format: Literal["table", "csv", "json"] = "table"
+    format: Form = "table"
+    """csv, json, markdown and parquet are for files and other programs."""
+    out: Out = None
     skip_damaged: SkipDamaged = False
     root: Root = None
 
@@ -130,8 +133,8 @@ class Sql:
         """Run the query and print the result."""
         from trm_data.catalog.query import query_catalog
 
-        found = query_catalog(resolve_root(self.root), self.query)
-        print_result(found, self.format)
+        found = query_catalog(resolve_root(self.root), self.query, as_table=self.format == "parquet")
+        give_answer(found, self.format, self.out)
         return say_what_is_left_out("trm-data", found.problems, skip=self.skip_damaged)
 
 

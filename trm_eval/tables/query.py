@@ -6,6 +6,7 @@ that the connection has no access to files or the network, and its settings are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -50,20 +51,15 @@ ATTEMPTS = 3
 TableFile = tuple[str, str, str]
 """Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
 
-WORDS = {
-    "runs": ("",),
-    "train_metrics": ("train_metrics",),
-    "evals": ("",),
-    "predictions": ("predict",),
-    "votes": ("vote", "pass_at_k"),
-}
-"""Of which one stands in the name of every view over a table; no word where the table is small."""
+SMALL = ("runs", "evals")
+"""Tables that are opened for every query; of the others the files are, where a query can mean them."""
+
+VIEW = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)[^;]*? AS\s(.*?);$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"--.*")
+COLUMN_OF_PAIR = re.compile(r"_[ab]$")
 
 SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_")
 """A query that has none of these words sees no comments, and need not wait for them: they take longer than all else."""
-
-SHOW_EXPERIMENTS = ("experiments", "study")
-"""A query that has none of these words needs no registry."""
 
 WHICH_EVALUATION = (
     "run",
@@ -80,7 +76,12 @@ WHICH_EVALUATION = (
 
 
 def query_results(
-    layout: Layout, sql: str, parameters: Sequence[object] = (), *, verify: bool = False
+    layout: Layout,
+    sql: str,
+    parameters: Sequence[object] = (),
+    *,
+    verify: bool = False,
+    as_table: bool = False,
 ) -> QueryResult:
     """The result of a query over results and catalog.
 
@@ -89,6 +90,7 @@ def query_results(
         sql: A query, or `@name` for one of `named_queries`.
         parameters: Values for `?` in it.
         verify: Check every file that is read, also those that were found whole before.
+        as_table: Give an Arrow table instead of rows.
 
     Raises:
         QueryError: The SQL cannot be run, or there is no query of that name.
@@ -96,7 +98,7 @@ def query_results(
     """
     text = query_text(sql)
     with open_results(layout, text, again=verify) as (connection, problems):
-        found = run_locked(connection, text, parameters)
+        found = run_locked(connection, text, parameters, as_table=as_table)
     return replace(found, problems=tuple(problems))
 
 
@@ -165,23 +167,38 @@ def open_results(
     Raises:
         CorruptFileError: A file has other bytes than were written; `again` checks those that were found whole before.
     """
-    wanted = {table for table, words in WORDS.items() if any(word in sql.lower() for word in words)}
+    text = files("catalogs").joinpath("results.sql").read_text("utf-8")
+    named = _named_by(sql, text)
+    wanted = {table for table in TABLES if table in SMALL or f"{table}_files" in named}
     with closing(duckdb.connect()) as connection, ExitStack() as stack:
         connection.execute("SET TimeZone = 'UTC'")
         problems = stack.enter_context(_catalog(connection, layout))
         runs, folders, unread = live_runs(layout)
         problems += unread
         connection.register("runs_live", runs)
-        with_experiments = any(word in sql.lower() for word in SHOW_EXPERIMENTS)
-        experiments = experiment_table() if with_experiments else EXPERIMENTS.empty_table()
+        experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
         connection.register("experiments_live", experiments)
         opened, missing = _open_tables(layout, wanted, folders, again=again)
         for table, dataset in opened.items():
             connection.register(table, dataset)
-        connection.execute(files("catalogs").joinpath("results.sql").read_text("utf-8"))
+        connection.execute(text)
         if any(word in sql.lower() for word in SHOW_COMMENTS):
             _comment(connection)
         yield connection, problems + missing
+
+
+def _named_by(sql: str, views: str) -> set[str]:
+    """The words of a query, and of every view that it names, and so on: all tables that it can mean are among them."""
+    bodies = {name: _words(body) for name, body in VIEW.findall(COMMENT.sub("", views))}
+    named, new = set[str](), _words(sql)
+    while new:
+        named |= new
+        new = set[str]().union(*(bodies.get(name, ()) for name in new)) - named
+    return named
+
+
+def _words(sql: str) -> set[str]:
+    return set(re.findall(r"\w+", sql.lower()))
 
 
 def _comment(connection: duckdb.DuckDBPyConnection) -> None:
@@ -202,10 +219,11 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
     ).fetchall()
     for table, column in columns:
+        alone = COLUMN_OF_PAIR.sub("", column)
         text = (
             texts.get((table.removeprefix("all_"), column))
-            or VIEW_COMMENTS.get(column)
-            or by_column.get(column)
+            or VIEW_COMMENTS.get(alone)
+            or by_column.get(alone)
         )
         if text:
             target = f"{quote_identifier(table)}.{quote_identifier(column)}"

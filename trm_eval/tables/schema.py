@@ -38,6 +38,21 @@ RUNS = _schema(
         ("global_batch_size", pa.int32(), "slots of a batch (examples)"),
         ("created_at", pa.timestamp("us", "UTC"), "when the run began (UTC)"),
         ("versions", pa.string(), "library versions as JSON"),
+        (
+            "parameters",
+            pa.int64(),
+            "trained parameters of the network, the puzzle embedding aside; NULL where the run is older (parameters)",
+        ),
+        (
+            "training_flops",
+            pa.float64(),
+            "operations of all steps of its experiment, counted from the shapes; NULL where the run is older (FLOP)",
+        ),
+        (
+            "evaluation_flops",
+            pa.float64(),
+            "operations of one example tested, all supervision steps; NULL where the run is older (FLOP)",
+        ),
     ]
 )
 
@@ -272,6 +287,15 @@ VIEW_COMMENTS = {
     "q_halt_accuracy": "share of count whose halting logit fits their rightness (0 to 1)",
     "exact_low": "lower end of the 95% interval of exact_accuracy (Wilson)",
     "exact_high": "upper end of the 95% interval of exact_accuracy (Wilson)",
+    "goal": "80%, 85%, or 95% of final",
+    "final_accuracy": "exact accuracy of the validation after the last step; NULL while the run goes on (0 to 1)",
+    "target_accuracy": "exact accuracy of a validation that reaches the goal (0 to 1)",
+    "reached_step": "step of the first validation that reaches the goal; NULL if none does (steps)",
+    "reached_seconds": "training time up to there over all starts, compilation aside (s)",
+    "experiments": "names of experiments that share the run, its own first",
+    "measure": "what is paid: parameters, training_flops or train_seconds",
+    "cost": "how much of it, in the unit of the column that measure names",
+    "on_front": "no other run is as accurate for less, or more accurate for as little",
     "test_seconds": "wall-clock time of the test, compilation included (s)",
     "cell_accuracy": "share of labelled cells that are right (0 to 1)",
     "mean_steps": "supervision steps spent, mean over count (steps)",
@@ -289,7 +313,7 @@ VIEW_COMMENTS = {
     "lm_loss": "mean cross-entropy over cells, mean over slots or rows (nats)",
     "q_halt_loss": "halting cross-entropy, mean over slots (nats)",
 }
-"""Columns that only views have."""
+"""Columns that only views have; those of two runs side by side end in `_a` and `_b`."""
 
 TABLES = {
     "runs": RUNS,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trm_eval.statistics import Paired, holm
+from trm_eval.errors import StatisticsError
+from trm_eval.statistics import Paired, holm, pair, with_tests
 
 
 def test_mcnemar_is_exact() -> None:
@@ -53,3 +55,27 @@ def test_holm_corrects_upwards_and_keeps_the_order(p_values: list[float]) -> Non
     assert all(p <= c <= 1.0 for p, c in zip(p_values, corrected, strict=True))
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     assert [corrected[i] for i in order] == sorted(corrected)
+
+
+def test_a_frame_of_two_runs_is_a_pair() -> None:
+    frame = pl.DataFrame({"a": [True, True, False, True], "b": [True, False, True, False]})
+    assert pair(frame, "a", "b") == Paired(4, 2, 1)
+    with pytest.raises(StatisticsError, match="no puzzle was asked of both"):
+        pair(frame.clear(), "a", "b")
+    with pytest.raises(StatisticsError, match="b: 1 of 2 rows have no value"):
+        pair(pl.DataFrame({"a": [True, True], "b": [True, None]}), "a", "b")
+
+
+def test_pairs_of_a_query_get_their_tests() -> None:
+    frame = pl.DataFrame({"puzzles": [200, 100, 50], "only_a": [10, 3, 0], "only_b": [40, 9, 0]})
+    tested = with_tests(frame)
+    pairs = [Paired(200, 10, 40), Paired(100, 3, 9), Paired(50, 0, 0)]
+    assert tested["p_value"].to_list() == [one.p_value for one in pairs]
+    assert tested["p_holm"].to_list() == holm([one.p_value for one in pairs])
+    assert tested.select("difference", "low", "high").rows() == [
+        (one.difference, *one.interval) for one in pairs
+    ]
+    assert with_tests(frame.clear()).columns == tested.columns
+    for bad in ({"only_a": -1}, {"puzzles": 0}, {"only_b": 199}):
+        with pytest.raises(StatisticsError, match="cannot be"):
+            with_tests(frame[:1].with_columns(**{name: pl.lit(value) for name, value in bad.items()}))

@@ -1,0 +1,30 @@
+-- Accuracy against the amount of data: puzzles and augmentations learned from, the test with its 95% interval, what training answered right in its last tenth.
+WITH ending AS (
+    SELECT t.run, sum(t.exact_count) / nullif(sum(t.count), 0) AS exact_accuracy, max(t.rows_loaded) AS rows_loaded
+    FROM train_metrics AS t
+    JOIN runs AS r USING (run)
+    WHERE t.split = 'train' AND t.step > 0.9 * r.total_steps
+    GROUP BY t.run
+)
+SELECT
+    s.scale,
+    s.data,
+    s.experiment_group,
+    s.experiment,
+    s.value,
+    s.unit,
+    s.dataset,
+    p.num_groups AS train_puzzles,
+    p.num_examples AS train_rows,
+    round(t.rows_loaded / p.num_examples, 3) AS passes,
+    s.run,
+    s.count AS test_puzzles,
+    round(100 * s.exact_accuracy, 2) AS exact_percent,
+    round(100 * s.exact_low, 2) AS low,
+    round(100 * s.exact_high, 2) AS high,
+    round(100 * t.exact_accuracy, 2) AS train_percent
+FROM study AS s
+LEFT JOIN splits AS p ON p.dataset = s.dataset AND p.split = 'train'
+LEFT JOIN ending AS t USING (run)
+WHERE s.evaluation IS NOT NULL AND (s.experiment_group IN ('exp04a', 'exp04b') OR starts_with(s.experiment_group, 'data_'))
+ORDER BY s.scale, s.data, s.experiment_group, s.value, s.seed;

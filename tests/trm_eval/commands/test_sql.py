@@ -1,0 +1,215 @@
+"""`trm-eval sql`: every form of an answer, a query from a pipe, and the prompt on a real terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_eval.conftest import Evaluated
+from trm_data.cli import main as data_main
+from trm_eval.cli import main
+
+QUERY = "SELECT 1 AS a, 'x|y' AS b, NULL AS c, 0.5::DOUBLE AS d UNION ALL SELECT 2, 'two\nlines', 3, 1e-9 ORDER BY a"
+
+
+def sql(evaluated: Evaluated, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_here(main, "sql", *arguments, "--root", evaluated.layout.place)
+
+
+def test_markdown_is_a_table_of_it(evaluated: Evaluated) -> None:
+    assert sql(evaluated, QUERY, "--format", "markdown").stdout == (
+        "| a | b | c | d |\n| ---: | --- | --- | ---: |\n"
+        "| 1 | x\\|y | NULL | 0.5 |\n| 2 | two lines | 3 | 1e-09 |\n"
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "markdown", "parquet"])
+@pytest.mark.parametrize("program", ["trm-eval", "trm-data"])
+def test_every_form_goes_to_a_file_whole(
+    evaluated: Evaluated, tmp_path: Path, form: str, program: str
+) -> None:
+    path = tmp_path / "answer"
+    path.write_text("old")
+    run = {"trm-eval": main, "trm-data": data_main}[program]
+    arguments = ["--format", form, "--out", str(path), "--root", evaluated.layout.place]
+    done = run_here(run, "sql", QUERY, *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [left.name for left in tmp_path.iterdir()] == ["answer"]
+    if form == "parquet":
+        assert pl.read_parquet(path)["d"].to_list() == [0.5, 1e-9]
+    else:
+        assert path.read_text() == run_here(run, "sql", QUERY, *arguments[:2], *arguments[4:]).stdout
+    bad = run_here(run, "sql", "SELECT nothing", *arguments)
+    assert bad.returncode == 2
+    assert path.exists()
+
+
+def test_parquet_keeps_types_and_comes_through_a_pipe(evaluated: Evaluated) -> None:
+    code = "from trm_eval.cli import main; main()"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "sql",
+        "SELECT run, created_at, exact_by_depth, exact_accuracy FROM evals",
+    ]
+    done = subprocess.run(
+        [*command, "--format", "parquet", "--root", evaluated.layout.place], capture_output=True, check=True
+    )
+    frame = pl.read_parquet(io.BytesIO(done.stdout))
+    assert frame["run"].to_list() == [evaluated.record.run]
+    assert frame.schema["created_at"] == pl.Datetime("us", "UTC")
+    assert frame.schema["exact_by_depth"] == pl.List(pl.Int64)
+    empty = sql(evaluated, "SELECT step FROM evals WHERE false", "--format", "csv")
+    assert empty.stdout == "step\n"
+
+
+def test_parquet_is_not_thrown_at_a_terminal(evaluated: Evaluated, tmp_path: Path) -> None:
+    with Terminal(evaluated, tmp_path, "SELECT 1", "--format", "parquet") as terminal:
+        assert "--format parquet is for programs" in terminal.read_to("pipe it")
+        assert terminal.code() == 2
+
+
+def test_a_query_comes_from_a_pipe(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT count(*) AS n\nFROM runs;\n"))
+    assert sql(evaluated, "--format", "csv").stdout == "n\n1\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(" \n"))
+    done = sql(evaluated)
+    assert (done.returncode, "no query: give one" in done.stderr) == (2, True)
+
+
+class Terminal:
+    """`trm-eval sql` on a pseudo-terminal, as a person has it."""
+
+    def __init__(self, evaluated: Evaluated, cache: Path, *arguments: str) -> None:
+        self._primary, secondary = pty.openpty()
+        code = "from trm_eval.cli import main; main()"
+        environment = {**os.environ, "TRM_CACHE": str(cache), "TERM": "dumb", "INPUTRC": "/dev/null"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, "sql", *arguments, "--root", evaluated.layout.place],
+            stdin=secondary, stdout=secondary, stderr=secondary, env=environment, start_new_session=True,
+        )  # fmt: skip
+        os.close(secondary)
+        self.seen = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        os.close(self._primary)
+
+    def type(self, text: str) -> None:
+        os.write(self._primary, text.encode())
+
+    def read_to(self, pattern: str, limit_s: float = 60.0) -> str:
+        """What it says from now on, up to a pattern."""
+        said, ends = "", time.monotonic() + limit_s
+        while not re.search(pattern, said):
+            assert time.monotonic() < ends, f"no {pattern!r} in {said!r}"
+            if select.select([self._primary], [], [], 0.2)[0]:
+                try:
+                    said += os.read(self._primary, 65_536).decode()
+                except OSError:  # it has ended
+                    break
+        self.seen += said
+        assert re.search(pattern, said), said
+        return said
+
+    def ask(self, text: str) -> str:
+        """What it says to a line, without the next prompt."""
+        self.type(f"{text}\r")
+        return self.read_to(r"(?:^|\n)trm> ")
+
+    def interrupt(self) -> None:
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def code(self) -> int:
+        return self._process.wait(60)
+
+
+@pytest.fixture
+def terminal(evaluated: Evaluated, tmp_path: Path) -> Iterator[Terminal]:
+    with Terminal(evaluated, tmp_path / "cache") as terminal:
+        terminal.read_to("trm> ")
+        yield terminal
+
+
+def test_the_prompt_answers_and_goes_on_after_an_error(terminal: Terminal, tmp_path: Path) -> None:
+    assert "12" in terminal.ask("SELECT count(*) AS n FROM predictions;")
+    terminal.type("SELECT 41 +\r")
+    terminal.read_to(re.escape("...> "))
+    assert "42" in terminal.ask("1;")
+    assert "nothing" in terminal.ask("SELECT nothing;")
+    assert "COPY statements are not run" in terminal.ask("COPY (SELECT 1) TO 'x.csv';")
+    assert "no query @eval; there are" in terminal.ask("@eval")
+    assert "tiny-" in terminal.ask("@evals;")
+    assert "supervision steps taken" in terminal.ask(".tables depth")
+    assert "@pareto" in terminal.ask(".queries")
+    assert ".format: one of table, csv" in terminal.ask(".format yaml")
+    assert ".help says what is" in terminal.ask(".nothing")
+    terminal.ask(".format csv")
+    assert "n\r\n12\r\n" in terminal.ask("SELECT count(*) AS n FROM predictions;")
+    terminal.ask(".format parquet")
+    assert "say where with .out FILE" in terminal.ask("SELECT 1 AS n;")
+    terminal.ask(f".out {tmp_path}/one.parquet")
+    assert "wrote" in terminal.ask("SELECT 1 AS n;")
+    assert pl.read_parquet(tmp_path / "one.parquet")["n"].to_list() == [1]
+    terminal.type("\x04")
+    assert terminal.code() == 0
+
+
+def test_tab_completes_views_columns_and_queries(terminal: Terminal) -> None:
+    terminal.ask(".format csv")
+    terminal.type("@accuracy_by_ra\t")
+    assert "rating_bucket" in terminal.ask("")
+    terminal.type("SELECT exact_accu\t")
+    terminal.read_to("exact_accuracy")
+    terminal.type("FROM predicted_p\t")
+    terminal.read_to("predicted_puzzles")
+    terminal.interrupt()  # forgets the line
+    terminal.read_to("trm> ")
+    assert "7" in terminal.ask("SELECT 3 + 4;")
+
+
+def test_history_is_kept_for_the_next_time_and_for_this_user_alone(
+    evaluated: Evaluated, terminal: Terminal, tmp_path: Path
+) -> None:
+    terminal.ask("SELECT 40 + 3;")
+    terminal.type(".quit\r")
+    assert terminal.code() == 0
+    history = tmp_path / "cache" / "sql_history"
+    assert history.read_text().splitlines()[0] == "SELECT 40 + 3;"
+    assert history.stat().st_mode & 0o777 == 0o600
+    with Terminal(evaluated, tmp_path / "cache") as again:
+        again.read_to("trm> ")
+        again.type("\x10\x10")  # Ctrl-P twice: past .quit
+        again.read_to(re.escape("SELECT 40 + 3;"))
+        assert "43" in again.ask("")
+
+
+def test_a_prompt_takes_no_out(evaluated: Evaluated, tmp_path: Path) -> None:
+    with Terminal(evaluated, tmp_path, "--out", "x.csv") as terminal:
+        terminal.read_to(r"--out: is for one query")
+        assert terminal.code() == 2
+
+
+def test_json_has_no_numbers_that_are_none(evaluated: Evaluated) -> None:
+    done = sql(evaluated, "SELECT 'nan'::DOUBLE AS a, [1.5, 'inf'::DOUBLE] AS b", "--format", "json")
+    assert json.loads(done.stdout) == [{"a": None, "b": [1.5, None]}]

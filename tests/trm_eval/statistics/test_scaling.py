@@ -1,0 +1,158 @@
+"""Fits recover the curves that points were made from, and refuse what no curve can be drawn through."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trm_eval.errors import StatisticsError
+from trm_eval.statistics import Form, band, choose_fit, fit, saturation
+
+WIDTHS = [32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]
+
+
+def points(xs: list[float], ys: object) -> pl.DataFrame:
+    return pl.DataFrame({"width": xs, "exact": np.asarray(ys, np.float64)})
+
+
+def noisy(seed: int, spread: float = 0.01) -> pl.DataFrame:
+    xs = np.repeat(WIDTHS, 3)
+    ys = 0.9 - 3 * xs**-0.7 + np.random.default_rng(seed).normal(0, spread, len(xs))
+    return points(xs.tolist(), ys)
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.3, 1.0),
+    st.floats(0.05, 0.6),
+    st.floats(0.15, 2.5),
+    st.sampled_from([1, -1]),
+    st.floats(-3, 5),
+)
+def test_a_power_law_recovers_what_it_was_made_from(
+    ceiling: float, rise: float, exponent: float, sign: int, scale: float
+) -> None:
+    """`rise` is what the smallest value lacks to the ceiling; the unit of x, 10^scale, must not matter."""
+    xs = np.array(WIDTHS) * 10**scale
+    a = sign * rise * xs[0] ** exponent
+    found = fit(points(xs.tolist(), ceiling - a * xs**-exponent), "width", "exact", "power law")
+    assert found.ceiling == pytest.approx(ceiling, abs=1e-4)
+    assert (found.a, found.b) == pytest.approx((a, exponent), rel=2e-3)
+    assert found.at(xs) == pytest.approx(ceiling - a * xs**-exponent, abs=1e-6)
+
+
+@given(st.floats(-1, 1), st.floats(0.01, 0.5), st.floats(-3, 5))
+def test_a_line_over_the_logarithm_recovers_what_it_was_made_from(a: float, b: float, scale: float) -> None:
+    xs = np.array(WIDTHS) * 10**scale
+    found = fit(points(xs.tolist(), a + b * np.log10(xs)), "width", "exact", "log-linear")
+    assert (found.a, found.b, found.ceiling) == (pytest.approx(a, abs=1e-9), pytest.approx(b), None)
+
+
+def test_the_curve_that_the_points_follow_is_chosen() -> None:
+    xs = np.array(WIDTHS)
+    bent = choose_fit(points(WIDTHS, 0.9 - 3 * xs**-0.8), "width", "exact")
+    straight = choose_fit(points(WIDTHS, 0.1 + 0.2 * np.log10(xs)), "width", "exact")
+    assert (bent.form, straight.form) == ("power law", "log-linear")
+    assert bent.text == "y = 0.9 - 3 x^-0.8"
+    assert straight.text == "y = 0.1 + 0.2 log10(x)"
+    chosen = [choose_fit(noisy(seed), "width", "exact").form for seed in range(20)]
+    assert chosen.count("power law") == 20
+    spread = np.random.default_rng(0).normal(0, 0.02, (20, len(xs)))
+    lines = [choose_fit(points(WIDTHS, 0.1 + 0.2 * np.log10(xs) + s), "width", "exact").form for s in spread]
+    assert lines.count("log-linear") >= 18
+
+
+def test_aicc_is_that_of_its_definition() -> None:
+    found = fit(noisy(3), "width", "exact", "power law")
+    n, k = 18, 4
+    assert found.aicc == pytest.approx(n * math.log(found.rss / n) + 2 * k + 2 * k * (k + 1) / (n - k - 1))
+    assert fit(noisy(3)[:15:3], "width", "exact", "power law").aicc == math.inf  # five runs
+
+
+def test_saturation_is_the_first_value_within_a_point_of_the_ceiling() -> None:
+    xs = np.array(WIDTHS)
+    curve = fit(points(WIDTHS, 0.9 - 3 * xs**-1.0), "width", "exact", "power law")
+    assert saturation(curve, WIDTHS) == 512.0  # 3 / 0.01 = 300
+    assert saturation(curve, WIDTHS, point=0.05) == 64.0
+    assert saturation(curve, WIDTHS[:4]) is None
+    line = fit(points(WIDTHS, 0.1 + 0.2 * np.log10(xs)), "width", "exact", "log-linear")
+    assert saturation(line, WIDTHS) is None
+    falling = fit(points(WIDTHS, 0.5 + 3 * xs**-1.0), "width", "exact", "power law")
+    assert saturation(falling, WIDTHS) is None
+
+
+def test_a_line_has_no_ceiling_that_a_power_law_could_name() -> None:
+    xs = np.array(WIDTHS)
+    assert fit(points(WIDTHS, 0.1 + 0.2 * np.log10(xs)), "width", "exact", "power law").ceiling is None
+
+
+@pytest.mark.parametrize("how", ["parametric", "pairs"])
+def test_a_band_holds_the_curve_about_as_often_as_it_says(how: str) -> None:
+    truth = 0.9 - 3 * np.array([32.0, 256.0]) ** -0.7
+    held = np.zeros(2)
+    for seed in range(25):
+        found = band(noisy(seed), "width", "exact", "power law", [32, 256], seed=seed, how=how, resamples=100)
+        held += (found.low <= truth) & (truth <= found.high)
+    assert (held >= 19).all(), held  # 95% less what so few runs and draws cost
+
+
+def test_a_band_follows_from_its_seed() -> None:
+    frame = noisy(0)
+    one, same, other = (
+        band(frame, "width", "exact", "log-linear", WIDTHS, seed=seed, resamples=100) for seed in (5, 5, 6)
+    )
+    assert (one.low == same.low).all()
+    assert (one.low != other.low).any()
+    assert one.fits == 100
+    wider = band(frame, "width", "exact", "log-linear", WIDTHS, seed=5, resamples=100, level=0.99)
+    assert (wider.high - wider.low >= one.high - one.low).all()
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys", "form", "message"),
+    [
+        (
+            [1, 2, 3],
+            [0.1, 0.2, 0.3],
+            "power law",
+            "3 values in 3 runs; a power law curve has 3 parameters and needs 4",
+        ),
+        (
+            [1, 2, 2, 1],
+            [0.1, 0.2, 0.3, 0],
+            "log-linear",
+            "2 values in 4 runs; a log-linear curve has 2 parameters",
+        ),
+        (
+            [0, 1, 2, 3],
+            [0.1, 0.2, 0.3, 0],
+            "power law",
+            "width: has 0; a power law curve is over values above 0",
+        ),
+        ([-1, 1, 2], [0.1, 0.2, 0.3], "log-linear", "width: has -1"),
+        ([1, 2, 3, 4], [0.5] * 4, "power law", "exact: is 0.5 in all 4 runs; nothing varies"),
+        ([1, 2, 3, None], [0.5] * 4, "power law", "width: 1 of 4 rows have no value"),
+    ],
+)
+def test_what_no_curve_is_drawn_through(xs: list, ys: list, form: Form, message: str) -> None:
+    frame = pl.DataFrame({"width": xs, "exact": ys}, schema={"width": pl.Float64, "exact": pl.Float64})
+    with pytest.raises(StatisticsError, match=message):
+        fit(frame, "width", "exact", form)
+    with pytest.raises(StatisticsError, match=message):
+        band(frame, "width", "exact", form, [1], seed=0)
+
+
+def test_what_there_are_too_few_runs_for() -> None:
+    four = noisy(0)[::3][:4]
+    with pytest.raises(StatisticsError, match="4 runs: at least 5 are needed to choose"):
+        choose_fit(four, "width", "exact")
+    with pytest.raises(StatisticsError, match="more than half of the draws from 4 runs at 4 values"):
+        band(four, "width", "exact", "power law", [64], seed=0, how="pairs", resamples=50)
+    with pytest.raises(StatisticsError, match="values above 0 are needed"):
+        band(four, "width", "exact", "power law", [0], seed=0)
+    assert choose_fit(pl.concat([noisy(0)[:9]]), "width", "exact").form == "log-linear"  # three values

@@ -1,0 +1,123 @@
+"""A DuckDB file of everything: what SQL says over the root, it says over the file, without us."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_eval.conftest import Evaluated
+from trm_data.storage.root import resolve_root
+from trm_eval.cli import main
+from trm_eval.errors import ResultError
+from trm_eval.tables import export
+from trm_eval.tables.export import OVER_PREDICTIONS, write_duckdb
+from trm_eval.tables.query import query_results
+from trm_eval.tables.views import list_views
+
+
+@pytest.fixture(scope="module")
+def written(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("exported") / "results.duckdb"
+    done = write_duckdb(evaluated.layout, path)
+    assert done.problems == ()
+    assert done.rows["all_predictions"] == 12
+    return path
+
+
+def test_every_view_is_there_with_the_same_rows(evaluated: Evaluated, written: Path) -> None:
+    with duckdb.connect(str(written), read_only=True) as connection:
+        for name in list_views():
+            columns = [row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()]
+            expected = query_results(
+                evaluated.layout, f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL"
+            )
+            assert connection.execute(f"FROM {name} ORDER BY ALL").fetchall() == expected.rows, name
+        tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        assert tables == set(list_views()) - set(OVER_PREDICTIONS)
+        assert connection.execute(
+            "SELECT count(*) FROM predicted_puzzles WHERE rating IS NULL"
+        ).fetchone() == (0,)
+        assert connection.execute("SELECT round(wilson_low(5, 10), 4)").fetchone() == (0.2366,)
+
+
+def test_every_column_keeps_its_comment(written: Path) -> None:
+    with duckdb.connect(str(written), read_only=True) as connection:
+        found = connection.execute(
+            "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
+        )
+        comments = {(table, column): comment for table, column, comment in found.fetchall()}
+        assert comments == {(v.name, c.name): c.comment for v in list_views().values() for c in v.columns}
+        said = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = 'study'").fetchone()
+        assert said == (list_views()["study"].says,)
+
+
+def test_another_process_opens_it_without_our_packages(written: Path) -> None:
+    code = (
+        "import sys, duckdb; c = duckdb.connect(sys.argv[1], read_only=True); "
+        "print(c.execute('SELECT count(*) FROM predictions').fetchone(), "
+        "c.execute('SELECT tags FROM duckdb_databases() WHERE NOT internal').fetchone(), 'trm_eval' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, written], capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert done.stdout == "(12,) ({'storage_version': 'v1.0.0+'},) False\n"
+
+
+def test_a_file_that_is_there_stays_without_force(evaluated: Evaluated, tmp_path: Path) -> None:
+    path = tmp_path / "mine.duckdb"
+    path.write_text("mine")
+    with pytest.raises(ResultError, match=r"mine.duckdb: is there already; --force replaces it"):
+        write_duckdb(evaluated.layout, path)
+    assert path.read_text() == "mine"
+    with pytest.raises(ResultError, match="is there already; give another name"):
+        write_duckdb(evaluated.layout, tmp_path, force=True)
+    write_duckdb(evaluated.layout, path, force=True)
+    with duckdb.connect(str(path), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+    assert [left.name for left in tmp_path.iterdir()] == ["mine.duckdb"]
+
+
+def test_what_fails_leaves_nothing(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last view cannot be made; and another writer was faster."""
+    path = tmp_path / "results.duckdb"
+    with monkeypatch.context() as patched:
+        patched.setattr(export, "_comment", lambda connection, views: connection.execute("FROM nothing"))
+        with pytest.raises(ResultError, match="could not be written"):
+            write_duckdb(evaluated.layout, path)
+        assert list(tmp_path.iterdir()) == []
+    sync = export.sync_file
+
+    def slow(temporary: Path) -> None:
+        sync(temporary)
+        path.write_text("of another")
+
+    monkeypatch.setattr(export, "sync_file", slow)
+    with pytest.raises(ResultError, match="is there already"):
+        write_duckdb(evaluated.layout, path)
+    assert [(left.name, left.read_text()) for left in tmp_path.iterdir()] == [
+        ("results.duckdb", "of another")
+    ]
+
+
+def test_the_command_and_an_empty_root(evaluated: Evaluated, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "results.duckdb"
+    said = run_here(main, "duckdb", str(path), "--root", evaluated.layout.place)
+    assert said.returncode == 0, said.stderr
+    assert "21 tables, 3 views" in said.stdout
+    value = json.loads(
+        run_here(main, "duckdb", str(path), "--root", evaluated.layout.place, "--force", "--json").stdout
+    )
+    assert (value["path"], value["rows"]["runs"]) == (str(path), 1)
+    again = run_here(main, "duckdb", str(path), "--root", evaluated.layout.place)
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
+    done = write_duckdb(resolve_root(tmp_path / "empty"), tmp_path / "empty.duckdb")
+    assert done.rows["runs"] == done.rows["all_predictions"] == 0
+    assert done.rows["experiments"] > 67

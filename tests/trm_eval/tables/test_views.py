@@ -1,0 +1,53 @@
+"""Every view says what it is, and every column of it its unit; no root is needed to ask."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_eval.conftest import Evaluated
+from trm_data.catalog.schema import TABLES as CATALOG_TABLES
+from trm_data.errors import QueryError
+from trm_eval.cli import main
+from trm_eval.tables.query import VIEW, query_results
+from trm_eval.tables.views import find_view, list_views
+
+
+def test_every_view_and_column_says_what_it_is() -> None:
+    text = files("catalogs").joinpath("results.sql").read_text("utf-8")
+    views = list_views()
+    assert set(views) == {name for name, _ in VIEW.findall(text)} | set(CATALOG_TABLES)
+    for view in views.values():
+        assert view.says.endswith((".", ")")), view.name
+        assert not [column.name for column in view.columns if not column.comment], view.name
+
+
+def test_columns_are_those_that_a_query_gives(evaluated: Evaluated) -> None:
+    for view in list_views().values():
+        found = query_results(evaluated.layout, f"DESCRIBE {view.name}").rows
+        assert [(name, kind) for name, kind, *_ in found] == [(c.name, c.type) for c in view.columns]
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = run_here(main, "tables")
+    assert (listed.returncode, "predicted_puzzles" in listed.stdout) == (0, True)
+    one = run_here(main, "tables", "time_to")
+    assert "When the validations of a run first reach" in one.stdout
+    assert "step of the first validation that reaches the goal" in one.stdout
+    value = json.loads(run_here(main, "tables", "study", "--json").stdout)
+    assert value["name"] == "study"
+    assert {"name": "exact_low", "type": "DOUBLE"}.items() <= value["columns"][21].items()
+    assert [view["name"] for view in json.loads(run_here(main, "tables", "--json").stdout)] == list(
+        list_views()
+    )
+    wrong = run_here(main, "tables", "studies")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "no table 'studies'; there are: all_evals, all_predictions" in wrong.stderr
+    with pytest.raises(QueryError, match="no table ''"):
+        find_view("")
+    assert not list(tmp_path.iterdir())

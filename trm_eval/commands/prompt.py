@@ -1,0 +1,181 @@
+"""The prompt of `trm-eval sql`: one query after another, with history and completion by GNU readline (or editline).
+
+A query ends with `;` or an empty line; `@name` and `.words` at their line's end. Every query opens the root anew, so
+that runs which are training are seen as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import readline
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import get_args
+
+import duckdb
+
+from trm_data.commands.answer import give_answer
+from trm_data.errors import DataError, QueryError
+from trm_data.show.render import Form
+from trm_data.storage.machine import user_cache
+from trm_data.storage.root import Layout
+from trm_eval.errors import EvalError
+from trm_eval.tables.query import named_queries, query_results
+from trm_eval.tables.views import list_views
+
+HISTORY = "sql_history"
+"""File in the user's cache folder."""
+HISTORY_LINES = 2000
+FIRST, FURTHER = "trm> ", "...> "
+FORMS: tuple[Form, ...] = get_args(Form)
+KEYWORDS_SQL = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved' ORDER BY 1"
+HELP = """\
+SELECT ...;            a query, over as many lines as you like; it ends with ; or an empty line
+@NAME                  a query that ships with the package
+.queries               list those
+.tables [NAME]         list tables, or the columns of one
+.format FORM           print answers as table, csv, json or markdown
+.out FILE              write the next answer to a file (.format parquet needs one)
+.quit, Ctrl-D          leave; Ctrl-C forgets what was typed, or ends a query"""
+
+
+class Completion:
+    """Completes names of views and columns, `@queries`, `.words` and SQL's keywords, as readline asks for them."""
+
+    def __init__(self) -> None:
+        views = list_views()
+        columns = {column.name for view in views.values() for column in view.columns}
+        queries = {f"@{name}" for name in named_queries()}
+        words = {".queries", ".tables", ".format", ".out", ".help", ".quit"}
+        self.names = sorted({*views, *columns, *queries, *words})
+        self._keywords = [name for (name,) in duckdb.execute(KEYWORDS_SQL).fetchall()]
+        self._found: list[str] = []
+
+    def matches(self, text: str) -> list[str]:
+        """What a beginning can become; keywords in the case in which it is typed."""
+        found = [name for name in self.names if name.startswith(text.lower())]
+        if text and not text.startswith(("@", ".")):
+            words = (word.upper() if text.isupper() else word for word in self._keywords)
+            found += [word for word in words if word.startswith(text) and word not in found]
+        return found
+
+    def __call__(self, text: str, state: int) -> str | None:
+        """The match of a number, as readline counts them."""
+        if state == 0:
+            self._found = self.matches(text)
+        return self._found[state] if state < len(self._found) else None
+
+
+class Prompt:
+    """Reads queries and prints what they find.
+
+    Args:
+        layout: The root.
+        form: How answers are printed, until `.format`.
+        verify: Check every file that is read, whatever was found whole before.
+    """
+
+    def __init__(self, layout: Layout, form: Form, *, verify: bool) -> None:
+        self._layout = layout
+        self._form: Form = form
+        self._out: str | None = None
+        self._verify = verify
+
+    def run(self) -> None:
+        """Ask until the user leaves."""
+        while True:
+            try:
+                text = self._read()
+                if text is None:
+                    print()
+                    return
+                if text in (".quit", ".exit"):
+                    return
+                self._answer(text)
+            except KeyboardInterrupt:
+                print()
+            except (DataError, EvalError, OSError) as error:
+                print(f"trm-eval: {error}", file=sys.stderr)
+
+    def _read(self) -> str | None:
+        """What a user typed, as a whole; None where he ends it."""
+        lines: list[str] = []
+        while True:
+            try:
+                line = input(FURTHER if lines else FIRST)
+            except EOFError:
+                return None
+            if not lines and re.match(r"\s*[@.]\w", line):
+                return line.strip().removesuffix(";").rstrip()
+            if line.strip():
+                lines.append(line)
+            if lines and (not line.strip() or line.rstrip().endswith(";")):
+                return "\n".join(lines).strip()
+
+    def _answer(self, text: str) -> None:
+        if text.startswith("."):
+            self._do(text)
+            return
+        if self._form == "parquet" and self._out is None:
+            raise QueryError(".format parquet: say where with .out FILE first")
+        as_table = self._form == "parquet"
+        found = query_results(self._layout, text, verify=self._verify, as_table=as_table)
+        give_answer(found, self._form, self._out)
+        if self._out is not None:
+            print(f"wrote {self._out}")
+            self._out = None
+        for problem in found.problems:
+            print(f"trm-eval: left out: {problem}", file=sys.stderr)
+
+    def _do(self, text: str) -> None:
+        """What begins with a dot."""
+        from trm_eval.commands.sql import Queries, Tables
+
+        try:
+            word, *values = shlex.split(text)
+        except ValueError as error:
+            raise QueryError(f"{text}: {error}") from error
+        if word == ".help":
+            print(HELP)
+        elif word == ".queries":
+            Queries(name=values[0] if values else None).command()
+        elif word == ".tables":
+            Tables(name=values[0] if values else None).command()
+        elif word == ".format" and len(values) == 1 and values[0] in FORMS:
+            self._form = values[0]
+        elif word == ".format":
+            raise QueryError(f".format: one of {', '.join(FORMS)}")
+        elif word == ".out" and len(values) == 1:
+            self._out = values[0]
+        else:
+            raise QueryError(f"{text}: is nothing that can be done here; .help says what is")
+
+
+def ask(layout: Layout, *, form: Form, verify: bool) -> int:
+    """Answer queries at a prompt until the user leaves; returns the exit code."""
+    readline.set_completer(Completion())
+    readline.set_completer_delims(" \t\n,;()=<>+-*/'\"")
+    editline = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if editline else "tab: complete")
+    history = user_cache() / HISTORY
+    with suppress(OSError):  # none yet, or one that cannot be read: there is nothing to call back
+        readline.read_history_file(history)
+    readline.set_history_length(HISTORY_LINES)
+    print(f"SQL over {layout.place}, read-only; .help says how, Tab completes, Ctrl-D leaves")
+    try:
+        Prompt(layout, form, verify=verify).run()
+    finally:
+        _keep(history)
+    return 0
+
+
+def _keep(history: Path) -> None:
+    """Keep what was typed, for this user alone."""
+    try:
+        history.parent.mkdir(parents=True, exist_ok=True)
+        history.touch(mode=0o600)
+        readline.write_history_file(history)
+    except OSError as error:
+        print(f"trm-eval: {history}: the history could not be kept ({error})", file=sys.stderr)

@@ -1,0 +1,40 @@
+"""Which differences count: statistics of results, pure functions that read no files.
+
+Each takes a polars frame and names of its columns, as `trm_eval.sql` returns it, or counts; draws are made from an
+explicit seed. What cannot be said of the numbers is refused with the reason (`StatisticsError`).
+
+    intervals   of a share (Wilson), of a mean of rows that come in groups (bootstrap)
+    paired      two runs on the same puzzles (McNemar), many comparisons (Holm)
+    seeds       the mean over seeds and its interval, the difference of two experiments over their seeds
+    scaling     curves with and without a ceiling, their bands, where they saturate
+    factorial   how much each factor of a full factorial group explains
+"""
+
+from trm_eval.statistics.factorial import Effect, anova
+from trm_eval.statistics.intervals import Interval, bootstrap_mean, share_intervals, wilson
+from trm_eval.statistics.paired import Paired, holm, pair, with_tests
+from trm_eval.statistics.scaling import Band, Fit, Form, band, choose_fit, fit, saturation
+from trm_eval.statistics.seeds import AcrossSeeds, across_seeds, difference_across_seeds
+
+__all__ = [
+    "AcrossSeeds",
+    "Band",
+    "Effect",
+    "Fit",
+    "Form",
+    "Interval",
+    "Paired",
+    "across_seeds",
+    "anova",
+    "band",
+    "bootstrap_mean",
+    "choose_fit",
+    "difference_across_seeds",
+    "fit",
+    "holm",
+    "pair",
+    "saturation",
+    "share_intervals",
+    "wilson",
+    "with_tests",
+]

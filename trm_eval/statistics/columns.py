@@ -1,0 +1,54 @@
+"""Columns of a frame as arrays, with a reason where they cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from trm_eval.errors import StatisticsError
+
+
+def check_columns(frame: pl.DataFrame, *names: str) -> None:
+    """Refuse a frame that lacks a column, or has no value in a row of one.
+
+    Raises:
+        StatisticsError: Names the column.
+    """
+    for name in names:
+        if name not in frame.columns:
+            raise StatisticsError(f"no column {name!r}; there are: {', '.join(frame.columns)}")
+        if missing := frame[name].null_count():
+            raise StatisticsError(
+                f"{name}: {missing} of {frame.height} rows have no value; leave them out, or find out why"
+            )
+
+
+def numbers(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
+    """A column of finite numbers.
+
+    Raises:
+        StatisticsError: There is no such column, or a row of it is no number.
+    """
+    check_columns(frame, name)
+    kind = frame[name].dtype
+    if not (kind.is_numeric() or kind == pl.Boolean):
+        raise StatisticsError(f"{name}: has no numbers but {kind}")
+    found = frame[name].cast(pl.Float64).to_numpy()
+    if not np.isfinite(found).all():
+        raise StatisticsError(
+            f"{name}: has {found[~np.isfinite(found)][0]}, where only finite numbers mean something"
+        )
+    return found
+
+
+def booleans(frame: pl.DataFrame, name: str) -> NDArray[np.bool_]:
+    """A column of true and false.
+
+    Raises:
+        StatisticsError: There is no such column, or it is of another type.
+    """
+    check_columns(frame, name)
+    if frame[name].dtype != pl.Boolean:
+        raise StatisticsError(f"{name}: true or false is needed, got {frame[name].dtype}")
+    return frame[name].to_numpy()

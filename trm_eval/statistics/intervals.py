@@ -1,0 +1,126 @@
+"""Intervals of a share and of a mean.
+
+Wilson's is for rows that are independent: a test split without augmentation. The bootstrap draws whole groups, so that
+the augmentations of one puzzle, which fail together, do not count as so many puzzles.
+
+Source: Wilson 1927 (interval of a share); Efron 1979 (bootstrap; here of percentiles, over groups).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from trm_eval.errors import StatisticsError
+from trm_eval.statistics.columns import booleans, check_columns, numbers
+
+LEVEL = 0.95
+BATCH_VALUES = 4_000_000
+"""Values drawn at a time by a bootstrap, which bounds its memory."""
+
+
+class Interval(NamedTuple):
+    """An estimate between the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def wilson(right: int, count: int, *, level: float = LEVEL) -> Interval:
+    """A share and its interval, as `wilson_low` and `wilson_high` give it in SQL.
+
+    Raises:
+        StatisticsError: There are no rows, or more are right than there are.
+    """
+    if not 0 <= right <= count or count == 0:
+        raise StatisticsError(f"{right} right of {count}: no share")
+    found = stats.binomtest(right, count).proportion_ci(_checked(level), method="wilson")
+    return Interval(right / count, float(found.low), float(found.high))
+
+
+def share_intervals(
+    frame: pl.DataFrame, right: str, *, by: Sequence[str] = (), level: float = LEVEL
+) -> pl.DataFrame:
+    """The share of rows in which a column is true, with its Wilson interval, a row for each value of `by`.
+
+    Args:
+        frame: A row for each puzzle.
+        right: Column of true and false.
+        by: Columns that tell strata apart; none for all rows together.
+        level: Of the intervals.
+
+    Returns:
+        The columns of `by` in their order, then `count`, `right`, `share`, `low`, `high`.
+
+    Raises:
+        StatisticsError: There are no rows, or a value is missing.
+    """
+    booleans(frame, right)
+    if not frame.height:
+        raise StatisticsError(f"{right}: no rows, so no share")
+    keys = list(by)
+    counts = [pl.len().alias("count"), pl.col(right).sum().alias("right")]
+    counted = frame.group_by(keys).agg(counts).sort(keys) if keys else frame.select(counts)
+    found = [wilson(k, n, level=level) for n, k in counted.select("count", "right").iter_rows()]
+    columns = [
+        pl.Series(name, values)
+        for name, values in zip(("share", "low", "high"), zip(*found, strict=True), strict=True)
+    ]
+    return counted.with_columns(columns)
+
+
+def bootstrap_mean(
+    frame: pl.DataFrame,
+    column: str,
+    *,
+    seed: int,
+    group: str | None = None,
+    resamples: int = 10_000,
+    level: float = LEVEL,
+) -> Interval:
+    """The mean of a column, and the interval of it when whole groups of rows are drawn again.
+
+    Args:
+        frame: A row for each example.
+        column: Numbers, or true and false.
+        seed: Of the draws.
+        group: Column that says which rows belong together, such as `group_index`; None where all are independent.
+        resamples: Draws.
+        level: Of the interval.
+
+    Raises:
+        StatisticsError: There are fewer than two groups, or all have the same mean: an interval of no width would say
+            that nothing else can happen.
+    """
+    values = numbers(frame, column)
+    if group is None:
+        sums, counts = values, np.ones(len(values))
+    else:
+        check_columns(frame, group)
+        owners = np.unique(frame[group].to_numpy(), return_inverse=True)[1]
+        sums, counts = np.bincount(owners, values), np.bincount(owners).astype(np.float64)
+    if len(sums) < 2:
+        raise StatisticsError(f"{column}: {len(sums)} groups of rows; at least 2 are needed to draw from")
+    if np.ptp(sums / counts) == 0:
+        raise StatisticsError(
+            f"{column}: is {values[0]:g} in every row, so that no draw differs; of a share, Wilson's interval says more"
+        )
+    generator, at_a_time = np.random.default_rng(seed), max(BATCH_VALUES // len(sums), 1)
+    means: list[np.ndarray] = []
+    for begin in range(0, resamples, at_a_time):
+        drawn = generator.integers(len(sums), size=(min(at_a_time, resamples - begin), len(sums)))
+        means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
+    tail = (1 - _checked(level)) / 2
+    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
+    return Interval(float(sums.sum() / counts.sum()), float(low), float(high))
+
+
+def _checked(level: float) -> float:
+    if not 0 < level < 1:
+        raise StatisticsError(f"level {level:g}: between 0 and 1")
+    return level

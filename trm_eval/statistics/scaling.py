@@ -1,0 +1,286 @@
+"""How accuracy grows with a quantity: curves, their bands, and where they saturate.
+
+    power law    y = c - a * x^-b    rises to the ceiling c (a > 0), or falls to the floor c (a < 0)
+    log-linear   y = a + b * log10(x)   so much more for every factor of ten, without a ceiling
+
+For a given exponent the power law is linear in c and a, so that only the exponent is searched for, in one dimension:
+over a grid, then within the best interval of it. The fit with the smaller AICc is chosen.
+
+Source: Golub and Pereyra 1973 (separable least squares), Hurvich and Tsai 1989 (AICc).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import optimize
+
+from trm_eval.errors import StatisticsError
+from trm_eval.statistics.columns import numbers
+from trm_eval.statistics.intervals import LEVEL
+
+Array = NDArray[np.float64]
+
+Form = Literal["power law", "log-linear"]
+LEAST: dict[Form, int] = {"power law": 4, "log-linear": 3}
+"""Distinct values of x that a form needs: one more than it has parameters."""
+LEAST_TO_CHOOSE = 5
+"""Runs from which on AICc says anything of a log-linear curve, the simplest."""
+
+EXPONENTS = np.geomspace(0.01, 20, 200)
+"""Grid of exponents. At its ends a power law is a straight line over log x, or a step behind the first value."""
+POINT = 0.01
+"""A point of accuracy, as a share."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted curve.
+
+    Attributes:
+        form: Which.
+        a: Its parameter a, as in the head of this file.
+        b: Its parameter b.
+        ceiling: c of a power law; None of a log-linear curve, and where the exponent lies at an end of what is
+            searched: there the numbers do not say where the curve ends.
+        offset: c as it was fitted, whatever it means; None of a log-linear curve.
+        count: Runs fitted.
+        distinct: Values of x among them.
+        rss: Sum of the squares of what is left.
+        aicc: Akaike's criterion for small samples; infinite where there are too few runs for it.
+    """
+
+    form: Form
+    a: float
+    b: float
+    ceiling: float | None
+    offset: float | None
+    count: int
+    distinct: int
+    rss: float
+    aicc: float
+
+    def at(self, x: Sequence[float] | Array) -> Array:
+        """The curve at values of x."""
+        values = np.asarray(x, np.float64)
+        if self.offset is None:
+            return self.a + self.b * np.log10(values)
+        return self.offset - self.a * values**-self.b
+
+    @property
+    def text(self) -> str:
+        """The curve for people."""
+        if self.offset is None:
+            return f"y = {self.a:.4g} {'-' if self.b < 0 else '+'} {abs(self.b):.4g} log10(x)"
+        return f"y = {self.offset:.4g} {'+' if self.a < 0 else '-'} {abs(self.a):.4g} x^-{self.b:.4g}"
+
+
+@dataclass(frozen=True)
+class Band:
+    """Where the curve might lie, from curves fitted to drawn runs.
+
+    Attributes:
+        x: Where.
+        low: Lower end of the interval of the curve there.
+        high: Upper end of it.
+        fits: Curves it is made of.
+    """
+
+    x: Array
+    low: Array
+    high: Array
+    fits: int
+
+
+def fit(frame: pl.DataFrame, x: str, y: str, form: Form) -> Fit:
+    """Fit a curve by least squares.
+
+    Args:
+        frame: A row for each run.
+        x: Column of the quantity, above 0.
+        y: Column of what depends on it, such as `exact_accuracy`.
+        form: Which curve.
+
+    Raises:
+        StatisticsError: There are too few values of x, one is not above 0, or nothing varies; says which.
+    """
+    xs, ys = numbers(frame, x), numbers(frame, y)
+    _check(xs, ys, x, y, form)
+    return _fit(xs, ys, form)
+
+
+def choose_fit(frame: pl.DataFrame, x: str, y: str) -> Fit:
+    """The curve with the smaller AICc; a power law has to earn its third parameter.
+
+    Args:
+        frame: A row for each run.
+        x: Column of the quantity, above 0.
+        y: Column of what depends on it.
+
+    Raises:
+        StatisticsError: Neither can be fitted, or there are too few runs to choose by.
+    """
+    simple = fit(frame, x, y, "log-linear")
+    if simple.count < LEAST_TO_CHOOSE:
+        raise StatisticsError(
+            f"{simple.count} runs: at least {LEAST_TO_CHOOSE} are needed to choose between curves; fit one by name"
+        )
+    if simple.distinct < LEAST["power law"]:
+        return simple
+    curved = fit(frame, x, y, "power law")
+    return curved if curved.aicc < simple.aicc else simple
+
+
+def band(
+    frame: pl.DataFrame,
+    x: str,
+    y: str,
+    form: Form,
+    at: Sequence[float],
+    *,
+    seed: int,
+    how: Literal["parametric", "pairs"] = "parametric",
+    resamples: int = 1000,
+    level: float = LEVEL,
+) -> Band:
+    """The interval of a curve at some values of x, by bootstrap.
+
+    Args:
+        frame: A row for each run.
+        x: Column of the quantity, above 0.
+        y: Column of what depends on it.
+        form: Which curve.
+        at: Where, above 0.
+        seed: Of the draws.
+        how: Draw runs from the curve, with normal errors as large as what it leaves; or draw from the runs, which
+            assumes no curve but needs several at each value. Draws with too few values of x are drawn again.
+        resamples: Draws.
+        level: Of the interval.
+
+    Raises:
+        StatisticsError: As `fit`, or half of the draws and more have too few values of x.
+    """
+    best = fit(frame, x, y, form)
+    where = np.asarray(at, np.float64)
+    if not len(where) or not (np.isfinite(where) & (where > 0)).all():
+        raise StatisticsError(f"at {list(at)}: values above 0 are needed")
+    xs, ys, generator = numbers(frame, x), numbers(frame, y), np.random.default_rng(seed)
+    middle, spread = best.at(xs), math.sqrt(best.rss / (best.count - _parameters(form)))
+    curves: list[Array] = []
+    for _ in range(2 * resamples):
+        if len(curves) == resamples:
+            break
+        if how == "parametric":
+            curves.append(_fit(xs, middle + generator.normal(0, spread, len(xs)), form).at(where))
+            continue
+        drawn = generator.integers(len(xs), size=len(xs))
+        if len(np.unique(xs[drawn])) >= LEAST[form] and np.ptp(ys[drawn]) > 0:
+            curves.append(_fit(xs[drawn], ys[drawn], form).at(where))
+    if len(curves) < resamples:
+        raise StatisticsError(
+            f"{y} over {x}: more than half of the draws from {len(xs)} runs at {best.distinct} values have fewer than "
+            f"{LEAST[form]} values; draw from the curve (how='parametric')"
+        )
+    tail = (1 - level) / 2
+    low, high = np.quantile(np.stack(curves), [tail, 1 - tail], axis=0)
+    return Band(where, low, high, len(curves))
+
+
+def saturation(fitted: Fit, xs: Sequence[float], *, point: float = POINT) -> float | None:
+    """The smallest value that was run from which on the curve stays within a point of its ceiling.
+
+    Args:
+        fitted: A curve.
+        xs: Values that were run; nothing is said beyond them.
+        point: How near, in the unit of y.
+
+    Returns:
+        None where no value that was run is so near, or the curve has no ceiling.
+    """
+    if fitted.ceiling is None or fitted.a <= 0:
+        return None
+    near = [x for x in xs if fitted.ceiling - float(fitted.at([x])[0]) <= point]
+    return min(near, default=None)
+
+
+def _check(xs: Array, ys: Array, x: str, y: str, form: Form) -> None:
+    distinct = len(np.unique(xs))
+    if (xs <= 0).any():
+        raise StatisticsError(f"{x}: has {xs[xs <= 0][0]:g}; a {form} curve is over values above 0")
+    if distinct < LEAST[form]:
+        raise StatisticsError(
+            f"{x}: {distinct} values in {len(xs)} runs; a {form} curve has {_parameters(form)} parameters and needs "
+            f"{LEAST[form]} values"
+        )
+    if np.ptp(ys) == 0:
+        raise StatisticsError(
+            f"{y}: is {ys[0]:g} in all {len(ys)} runs; nothing varies that a curve could follow"
+        )
+
+
+def _parameters(form: Form) -> int:
+    return LEAST[form] - 1
+
+
+def _fit(xs: Array, ys: Array, form: Form) -> Fit:
+    ceiling = offset = None
+    if form == "log-linear":
+        a, b, rss = _line(np.log10(xs), ys)
+    else:
+        # Over the geometric mean, powers neither overflow nor vanish.
+        unit = float(np.exp(np.log(xs).mean()))
+        b, at_an_end = _exponent(xs / unit, ys)
+        offset, slope, rss = _line((xs / unit) ** -b, ys)
+        a = -slope * unit**b
+        ceiling = None if at_an_end else offset
+    rss = max(rss, 0.0)
+    count = len(xs)
+    return Fit(form, a, b, ceiling, offset, count, len(np.unique(xs)), rss, _aicc(rss, ys, _parameters(form)))
+
+
+def _exponent(xs: Array, ys: Array) -> tuple[float, bool]:
+    """The exponent that leaves least, and whether it lies at an end of the grid."""
+    left = _left(EXPONENTS, xs, ys)
+    best = int(left.argmin())
+    if best in (0, len(EXPONENTS) - 1):
+        return float(EXPONENTS[best]), True
+    around = np.log(EXPONENTS[[best - 1, best + 1]])
+    found = optimize.minimize_scalar(
+        lambda log_b: float(_left(np.exp([log_b]), xs, ys)[0]),
+        bounds=(float(around[0]), float(around[1])),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return math.exp(float(found.x)), False
+
+
+def _left(exponents: Array, xs: Array, ys: Array) -> Array:
+    """What the best line over x^-b leaves, for each exponent."""
+    powers = xs ** -exponents[:, None]
+    powers = powers - powers.mean(axis=1, keepdims=True)
+    centred = ys - ys.mean()
+    slopes = (powers * centred).sum(axis=1) / (powers**2).sum(axis=1)
+    return ((centred - slopes[:, None] * powers) ** 2).sum(axis=1)
+
+
+def _line(xs: Array, ys: Array) -> tuple[float, float, float]:
+    """Intercept and slope of the line through points, and what it leaves."""
+    centred = xs - xs.mean()
+    slope = float((centred * ys).sum() / (centred**2).sum())
+    intercept = float(ys.mean() - slope * xs.mean())
+    return intercept, slope, float(((ys - intercept - slope * xs) ** 2).sum())
+
+
+def _aicc(rss: float, ys: Array, parameters: int) -> float:
+    """With the variance as a further parameter; of a curve through all points as if rounding were left."""
+    count, k = len(ys), parameters + 1
+    if count <= k + 1:
+        return math.inf
+    rounding = count * (1e-9 * float(np.ptp(ys))) ** 2
+    return count * math.log(max(rss, rounding) / count) + 2 * k + 2 * k * (k + 1) / (count - k - 1)

@@ -1,0 +1,124 @@
+"""What several seeds of an experiment say together: the mean of its runs, and of the difference of two experiments.
+
+A run's test has an interval over puzzles; how much another seed would differ only other seeds can say. With few of
+them the spread is hardly known, which Student's t accounts for.
+
+Source: Student 1908 (interval and test of a mean of few).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import stats
+
+from trm_eval.errors import StatisticsError
+from trm_eval.statistics.columns import check_columns, numbers
+from trm_eval.statistics.intervals import LEVEL
+
+
+@dataclass(frozen=True)
+class AcrossSeeds:
+    """A number of several runs that differ in their seed.
+
+    Attributes:
+        count: Seeds.
+        mean: Over them.
+        std: Standard deviation over them (of a sample).
+        low: Lower end of the interval of the mean.
+        high: Upper end of it.
+        p_value: Chance of a mean so far from 0 if it were 0; of use for differences.
+    """
+
+    count: int
+    mean: float
+    std: float
+    low: float
+    high: float
+    p_value: float
+
+
+def across_seeds(frame: pl.DataFrame, value: str, *, seed: str = "seed", level: float = LEVEL) -> AcrossSeeds:
+    """The mean over seeds of a number, and its interval.
+
+    Args:
+        frame: A row for each seed, of one experiment.
+        value: Column of the number, such as `exact_accuracy`.
+        seed: Column of the seeds.
+        level: Of the interval.
+
+    Raises:
+        StatisticsError: There is one seed, one stands twice, or all gave the same number.
+    """
+    _check_seeds(frame, seed)
+    return _of(numbers(frame, value), value, level)
+
+
+def difference_across_seeds(
+    frame: pl.DataFrame, value: str, *, of: str, a: str, b: str, seed: str = "seed", level: float = LEVEL
+) -> AcrossSeeds:
+    """How much more the second of two experiments has than the first, over the seeds that both have.
+
+    Args:
+        frame: A row for each experiment and seed.
+        value: Column of the number.
+        of: Column of the experiments' names.
+        a: Name of the first.
+        b: Name of the second.
+        seed: Column of the seeds.
+        level: Of the interval.
+
+    Raises:
+        StatisticsError: They share fewer than two seeds, one stands twice, or all differences are the same.
+    """
+    check_columns(frame, of)
+    sides: list[pl.DataFrame] = []
+    for name in (a, b):
+        side = frame.filter(pl.col(of) == name)
+        if not side.height:
+            raise StatisticsError(
+                f"no run of {name!r} in {of}; there are: {', '.join(map(str, frame[of].unique().sort()))}"
+            )
+        _check_once(side, seed, name)
+        sides.append(side.select(pl.col(seed), pl.col(value)))
+    both = sides[0].join(sides[1], on=seed, suffix="_b").sort(seed)
+    if both.height < 2:
+        raise StatisticsError(
+            f"{a} and {b} share {both.height} seed{'s' * (both.height != 1)}: the spread over seeds cannot be known; "
+            "train both with further seeds (--seed)"
+        )
+    return _of(numbers(both, f"{value}_b") - numbers(both, value), f"{value} of {b} less {a}", level)
+
+
+def _of(values: NDArray[np.float64], what: str, level: float) -> AcrossSeeds:
+    count, mean, std = len(values), float(values.mean()), float(values.std(ddof=1))
+    if np.ptp(values) == 0:
+        raise StatisticsError(
+            f"{what}: is {mean:g} for each of {count} seeds; from no spread no interval follows (are they one run?)"
+        )
+    error = std / math.sqrt(count)
+    half = float(stats.t.ppf((1 + level) / 2, count - 1)) * error
+    p_value = 2 * float(stats.t.sf(abs(mean) / error, count - 1))
+    return AcrossSeeds(count, mean, std, mean - half, mean + half, p_value)
+
+
+def _check_seeds(frame: pl.DataFrame, seed: str) -> None:
+    _check_once(frame, seed, "this experiment")
+    if frame.height < 2:
+        raise StatisticsError(
+            f"{frame.height or 'no'} seed: how much another would differ cannot be known, so that no interval can be "
+            "given; train further seeds (--seed)"
+        )
+
+
+def _check_once(frame: pl.DataFrame, seed: str, name: str) -> None:
+    check_columns(frame, seed)
+    twice = frame[seed].filter(frame[seed].is_duplicated())
+    if len(twice):
+        raise StatisticsError(
+            f"seed {twice[0]} stands {int((twice == twice[0]).sum())} times: one row for each seed of {name} is needed"
+        )

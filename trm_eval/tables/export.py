@@ -1,0 +1,121 @@
+"""Writes everything that SQL sees as one DuckDB file, which any client of it opens: no root, no Parquet, no Python.
+
+What is small is a table. Predictions are one table, `all_predictions`, and what follows from them row by row is a view
+over it, so that tokens are stored once and pairs of runs not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import duckdb
+
+from trm_data.catalog.schema import quote_identifier, quote_literal
+from trm_data.storage.atomic import sync_file, temporary_path
+from trm_data.storage.root import Layout
+from trm_eval.errors import ResultError
+from trm_eval.tables.query import open_results
+from trm_eval.tables.views import View, list_views
+
+OVER_PREDICTIONS = ("predictions", "predicted_puzzles", "disagreements")
+"""Views of the file, in an order in which each is over what is there."""
+
+STORAGE_VERSION = "v1.0.0"
+"""Format of the file: the oldest that DuckDB promises to read."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written.
+
+    Attributes:
+        path: The file.
+        rows: Rows of each table in it.
+        views: Views in it.
+        size_bytes: Of the file (bytes).
+        problems: A line for each thing that it is without.
+    """
+
+    path: Path
+    rows: dict[str, int]
+    views: tuple[str, ...]
+    size_bytes: int
+    problems: tuple[str, ...]
+
+
+def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported:
+    """Write all views over results, runs and catalog as a DuckDB file, whole or not at all.
+
+    Args:
+        layout: The root.
+        path: File to write.
+        force: Replace one that is there.
+
+    Raises:
+        ResultError: There is a file of that name, or it could not be written.
+        CorruptFileError: A file of results has other bytes than were written.
+    """
+    _check_free(path, force=force)
+    views = list_views()
+    # As a query that names everything, comments too: then all files are read.
+    everything = " ".join([*views, "comment"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_path(path)
+    try:
+        with open_results(layout, everything) as (connection, problems):
+            target = quote_literal(str(temporary))
+            connection.execute("SET preserve_insertion_order = false")
+            connection.execute(f"ATTACH {target} AS out (STORAGE_VERSION {quote_literal(STORAGE_VERSION)})")
+            rows = _fill(connection, views)
+            connection.execute("DETACH out")
+            left_out = tuple(problems)
+        sync_file(temporary)
+        _check_free(path, force=force)
+        temporary.replace(path)
+    except duckdb.Error as error:
+        raise ResultError(
+            f"{path}: could not be written ({error}); free some space, or see what it says"
+        ) from error
+    finally:
+        for name in (temporary, temporary.with_name(f"{temporary.name}.wal")):
+            name.unlink(missing_ok=True)
+    return Exported(path, rows, OVER_PREDICTIONS, path.stat().st_size, left_out)
+
+
+def _check_free(path: Path, *, force: bool) -> None:
+    if path.is_dir() or (path.exists() and not force):
+        way = "give another name" if path.is_dir() else "--force replaces it, or give another name"
+        raise ResultError(f"{path}: is there already; {way}")
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict[str, int]:
+    """Make the tables and views of the attached file `out`; returns the rows of each table."""
+    rows: dict[str, int] = {}
+    for name in views:
+        if name not in OVER_PREDICTIONS:
+            connection.execute(f"CREATE TABLE out.{name} AS SELECT * FROM memory.main.{name}")
+            found = connection.execute(f"SELECT count(*) FROM out.{name}").fetchone()
+            rows[name] = found[0] if found else 0
+    connection.execute("USE out")
+    for statement in connection.extract_statements(
+        files("catalogs").joinpath("results.sql").read_text("utf-8")
+    ):
+        # In the file the catalog's tables lie beside the others.
+        if any(f"CREATE VIEW {name} AS" in statement.query for name in OVER_PREDICTIONS):
+            connection.execute(statement.query.replace("catalog.", ""))
+        elif "CREATE MACRO" in statement.query:
+            connection.execute(statement.query)
+    _comment(connection, views)
+    connection.execute("USE memory")
+    return rows
+
+
+def _comment(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> None:
+    for view in views.values():
+        kind = "VIEW" if view.name in OVER_PREDICTIONS else "TABLE"
+        connection.execute(f"COMMENT ON {kind} {view.name} IS {quote_literal(view.says)}")
+        for column in view.columns:
+            target = f"{view.name}.{quote_identifier(column.name)}"
+            connection.execute(f"COMMENT ON COLUMN {target} IS {quote_literal(column.comment)}")

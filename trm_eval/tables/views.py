@@ -1,0 +1,72 @@
+"""What the views are: their names, what each says, and their columns with types and units. It needs no root."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from importlib.resources import files
+
+from trm_data.errors import QueryError
+from trm_data.storage.root import resolve_root
+from trm_eval.tables.query import query_results
+
+DESCRIBED = re.compile(r"((?:^--.*\n)+)CREATE VIEW (\w+) AS", re.MULTILINE)
+
+COLUMNS_SQL = """\
+SELECT c.table_name, t.comment, c.column_name, c.data_type, c.comment
+FROM duckdb_columns() AS c
+LEFT JOIN duckdb_tables() AS t ON t.database_name = 'catalog' AND t.table_name = c.table_name
+WHERE c.database_name = 'memory' AND NOT c.internal
+ORDER BY c.table_name, c.column_index"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a view; its comment has the unit."""
+
+    name: str
+    type: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A view, what it says, and its columns."""
+
+    name: str
+    says: str
+    columns: tuple[Column, ...]
+
+
+def described() -> dict[str, str]:
+    """What each view over results says: the comment before it in `catalogs/results.sql`."""
+    text = files("catalogs").joinpath("results.sql").read_text("utf-8")
+    found: dict[str, str] = {}
+    for comment, name in DESCRIBED.findall(text):
+        lines = (line.removeprefix("--").strip() for line in comment.splitlines())
+        found[name] = " ".join(lines)
+    return found
+
+
+def list_views() -> dict[str, View]:
+    """Every view by name: those over runs and results, and the tables of the dataset catalog."""
+    with tempfile.TemporaryDirectory() as nothing:
+        rows = query_results(resolve_root(nothing), COLUMNS_SQL).rows
+    says, columns = described(), dict[str, list[Column]]()
+    for view, of_catalog, name, kind, comment in rows:
+        says.setdefault(view, of_catalog or "")
+        columns.setdefault(view, []).append(Column(name, kind, comment or ""))
+    return {view: View(view, says[view], tuple(columns[view])) for view in columns if says[view]}
+
+
+def find_view(name: str) -> View:
+    """The view of that name.
+
+    Raises:
+        QueryError: There is none; the message lists them.
+    """
+    views = list_views()
+    if name not in views:
+        raise QueryError(f"no table {name!r}; there are: {', '.join(views)}")
+    return views[name]
