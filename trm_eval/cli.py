@@ -13,6 +13,7 @@ from tyro.conf import subcommand
 
 from trm_data.command import PARSING, answer_version, errors_end
 from trm_data.errors import DataError
+from trm_eval.commands.compare import Compare
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
 from trm_eval.commands.run import Run
@@ -31,6 +32,7 @@ Command = (
     | Annotated[Duckdb, subcommand("duckdb")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Predict, subcommand("predict")]
+    | Annotated[Compare, subcommand("compare")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Submission, subcommand("submission")]
     | Annotated[Sync, subcommand("sync")]

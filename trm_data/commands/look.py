@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
 from trm_data.commands.answer import Out, give_answer
 from trm_data.commands.common import Name, SplitName, megabytes
-from trm_data.show.render import Form, print_drawings, print_table
+from trm_data.show.render import print_drawings, print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Sql:
     """
 
     query: Annotated[Positional[str], arg(metavar="QUERY")]
-    format: Form = "table"
+    format: Literal["table", "csv", "json", "markdown", "parquet"] = "table"
     """csv, json, markdown and parquet are for files and other programs."""
     out: Out = None
     skip_damaged: SkipDamaged = False

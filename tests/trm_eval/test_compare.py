@@ -1,0 +1,135 @@
+"""Two runs on the same puzzles: counts that a plain recount finds, strata that add up, settings that differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_eval.conftest import Evaluated
+from tests.trm_train.test_loop import TINY, run
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval.cli import main
+from trm_eval.compare import compare
+from trm_eval.errors import EvalError
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.tables.query import query_results
+
+
+@pytest.fixture(scope="module")
+def two(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str, str]:
+    """A root with two runs, wider and narrower, both tested; some answers are made right."""
+    place = tmp_path_factory.mktemp("two") / "root"
+    shutil.copytree(evaluated.layout.place, place, symlinks=True)
+    layout = resolve_root(place)
+    wider = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, hidden_size=32))
+    trained = run(layout, wider)
+    evaluate_run(layout, trained.folder, EvalRequest())
+    return layout, evaluated.record.run, trained.record.run
+
+
+def exact_of(layout: Layout, name: str) -> np.ndarray:
+    query = "SELECT p.exact FROM predictions AS p JOIN evals AS e USING (evaluation) WHERE e.run = ? ORDER BY p.row"
+    return np.array([row[0] for row in query_results(layout, query, [name]).rows])
+
+
+@pytest.fixture
+def uneven(two: tuple[Layout, str, str], monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, str, str]:
+    """The same, where the answers say who is right: tiny networks are hardly ever."""
+    from trm_eval import compare as module
+
+    asked = module.query_results
+
+    def told(layout: Layout, sql: str, parameters: Any = ()) -> Any:
+        found = asked(layout, sql, parameters)
+        if "AS exact_a" not in sql:
+            return found
+        rows = [(row[0], row[0] % 3 == 0, row[0] % 2 == 0, *row[3:]) for row in found.rows]
+        return dataclasses.replace(found, rows=rows)
+
+    monkeypatch.setattr(module, "query_results", told)
+    return two
+
+
+def test_the_counts_are_those_of_the_predictions(two: tuple[Layout, str, str]) -> None:
+    layout, a, b = two
+    found = compare(layout, a, b)
+    ours, theirs = exact_of(layout, a), exact_of(layout, b)
+    assert (found.both.count, found.both.only_a, found.both.only_b) == (
+        12,
+        int((ours & ~theirs).sum()),
+        int((theirs & ~ours).sum()),
+    )
+    assert (found.a.exact_accuracy, found.b.exact_accuracy) == (ours.mean(), theirs.mean())
+
+
+def test_strata_are_parts_and_flips_are_all_of_them(uneven: tuple[Layout, str, str]) -> None:
+    found = compare(*uneven)
+    assert (found.both.only_a, found.both.only_b) == (2, 4)  # rows 3 and 9; 2, 4, 8 and 10
+    assert sorted(flip.row for flip in found.flips) == [2, 3, 4, 8, 9, 10]
+    ratings = [flip.rating or 0 for flip in found.flips]
+    assert ratings == sorted(ratings, reverse=True)
+    for word in ("rating", "clues"):
+        parts = [paired for name, paired in found.strata if word in name]
+        assert sum(part.count for part in parts) == 12
+        assert sum(part.only_a for part in parts) == 2
+        assert sum(part.only_b for part in parts) == 4
+    turned = compare(uneven[0], uneven[2], uneven[1])
+    assert (turned.both.only_a, turned.both.only_b) == (
+        sum(row % 3 == 0 and row % 2 for row in range(12)),
+        sum(row % 2 == 0 and row % 3 != 0 for row in range(12)),
+    )
+
+
+def test_what_differs_is_named(two: tuple[Layout, str, str]) -> None:
+    layout, a, b = two
+    assert ("model.hidden_size", 16, 32) in compare(layout, a, b).settings
+    assert len(compare(layout, a, b).settings) == 1
+
+
+def test_two_ways_to_answer_of_one_run(two: tuple[Layout, str, str]) -> None:
+    layout, a, _ = two
+    done = run_here(main, "run", a, "--mode", "halting", "--root", layout.place, "--json")
+    halting = json.loads(done.stdout)["evaluation"]
+    plain = query_results(
+        layout, "SELECT evaluation FROM evals WHERE run = ? AND how = 'max_steps'", [a]
+    ).rows[0][0]
+    found = compare(layout, plain, halting)
+    assert found.settings == [("evaluation.how", "max_steps", "halting")]
+    assert compare(layout, a, two[2]).a.evaluation == plain  # a run is its plain test
+
+
+def test_the_command_prints_and_gives_json(two: tuple[Layout, str, str]) -> None:
+    layout, a, b = two
+    done = run_here(main, "compare", a, b, "--root", layout.place)
+    assert done.returncode == 0, done.stderr
+    assert "on 12 rows of the test split of small" in done.stdout
+    assert "model.hidden_size" in done.stdout
+    value = json.loads(run_here(main, "compare", a, b, "--root", layout.place, "--json").stdout)
+    assert value["all"]["puzzles"] == 12
+    assert value["all"]["low"] <= value["all"]["difference"] <= value["all"]["high"]
+    assert {"name": "model.hidden_size", "a": 16, "b": 32} in value["settings"]
+
+
+def test_what_cannot_be_compared(two: tuple[Layout, str, str], tmp_path: Path) -> None:
+    layout, a, b = two
+    with pytest.raises(EvalError, match="are one run"):
+        compare(layout, a, a)
+    with pytest.raises(
+        EvalError, match="0123456789abcdef: was not evaluated yet: trm-eval sql @evals lists them"
+    ):
+        compare(layout, a, "0123456789abcdef")
+    shutil.copytree(layout.place, tmp_path / "root", symlinks=True)
+    for file in (tmp_path / "root" / "results" / "evals").rglob(f"run={b}/*.parquet"):
+        file.unlink()
+    with pytest.raises(EvalError, match=f"{b}: was not evaluated yet: trm-eval run {b}"):
+        compare(resolve_root(tmp_path / "root"), a, b)
+    done = run_here(main, "compare", a, b, "--flips", "-1")
+    assert "--flips: at least 0, got -1" in done.stderr

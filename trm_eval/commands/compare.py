@@ -1,0 +1,127 @@
+"""`trm-eval compare`: two runs on the same puzzles."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Root
+from trm_data.storage.root import resolve_root
+from trm_eval.errors import EvalError
+from trm_train.commands.common import DataOption, ScaleOption
+from trm_train.experiments.setting import parse_setting
+
+if TYPE_CHECKING:
+    from trm_eval.compare import Difference
+    from trm_eval.statistics import Paired
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Compare two runs on the same puzzles: difference with interval and p-value, strata, flips, settings.
+
+    Each run is taken by its newest test of rows that the other was asked too; the id of an evaluation (column
+    evaluation of evals) names that one, so that two ways to answer can be compared. The p-value is McNemar's,
+    exact; those of strata are not corrected for their number.
+
+    For example:
+
+      trm-eval compare exp01a exp01f --scale tiny
+      trm-eval compare quickstart-7b5f7e87-s0 quickstart-7b5f7e87-s1 --flips 10
+      trm-eval compare 0123456789abcdef fedcba9876543210 --json
+    """
+
+    a: Annotated[Positional[str], arg(metavar="A")]
+    """A run's name or folder, an experiment that has one run, or the id of an evaluation."""
+    b: Annotated[Positional[str], arg(metavar="B")]
+    """The same; its advantage over A is what is counted."""
+    scale: ScaleOption = None
+    data: DataOption = None
+    flips: int = 5
+    """Puzzles that only one of them solves to list, the hardest first; 0 lists none."""
+    root: Root = None
+    json: bool = False
+    """Print JSON for machines, with all flips."""
+
+    def command(self) -> int:
+        """Compare and print."""
+        from trm_eval.compare import compare
+
+        if self.flips < 0:
+            raise EvalError(f"--flips: at least 0, got {self.flips}")
+        found = compare(resolve_root(self.root), self.a, self.b, parse_setting(self.scale, self.data))
+        if self.json:
+            print(json.dumps(_as_json(found), indent=1))
+        else:
+            _print(found, self.flips)
+        return 0
+
+
+def _as_json(found: Difference) -> dict[str, Any]:
+    return {
+        "a": {name: value for name, value in asdict(found.a).items() if name != "config"},
+        "b": {name: value for name, value in asdict(found.b).items() if name != "config"},
+        "all": _counts(found.both),
+        "strata": [{"stratum": name, **_counts(paired)} for name, paired in found.strata],
+        "flips": [asdict(flip) for flip in found.flips],
+        "settings": [{"name": name, "a": a, "b": b} for name, a, b in found.settings],
+    }
+
+
+def _counts(paired: Paired) -> dict[str, Any]:
+    low, high = paired.interval
+    return {
+        "puzzles": paired.count,
+        "only_a": paired.only_a,
+        "only_b": paired.only_b,
+        "difference": paired.difference,
+        "low": low,
+        "high": high,
+        "p_value": paired.p_value,
+    }
+
+
+def _print(found: Difference, flips: int) -> None:
+    from trm_data.show.render import print_table
+
+    for letter, one in (("A", found.a), ("B", found.b)):
+        print(f"{letter}  {one.title}: exact {100 * one.exact_accuracy:.2f}% of {one.count:,}")
+    print(f"on {found.both.count:,} rows of the {found.a.split} split of {found.a.dataset}\n")
+    rows = [("all", found.both), *found.strata]
+    print_table(
+        ["puzzles", "asked", "only A", "only B", "B - A (points)", "95% interval", "p"],
+        [
+            (
+                name,
+                paired.count,
+                paired.only_a,
+                paired.only_b,
+                f"{100 * paired.difference:+.2f}",
+                f"{100 * paired.interval[0]:+.2f} to {100 * paired.interval[1]:+.2f}",
+                f"{paired.p_value:.3g}",
+            )
+            for name, paired in rows
+        ],
+    )
+    if found.flips and flips:
+        print(f"solved by one alone, the hardest {min(flips, len(found.flips)):,} of {len(found.flips):,}:")
+        print_table(
+            ["row", "rating", "solved by", "wrong cells of the other"],
+            [
+                (
+                    flip.row,
+                    "NULL" if flip.rating is None else f"{flip.rating:.2f}",
+                    "A" if flip.exact_a else "B",
+                    flip.wrong_cells_b if flip.exact_a else flip.wrong_cells_a,
+                )
+                for flip in found.flips[:flips]
+            ],
+        )
+    if found.settings:
+        print("what differs:")
+        print_table(["setting", "A", "B"], [(name, str(a), str(b)) for name, a, b in found.settings])
+    else:
+        print("nothing differs in configuration, data and evaluation")

@@ -1,0 +1,245 @@
+"""Two runs, or two evaluations, on the same puzzles: which is better, where, and what differs between them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trm_data.storage.root import Layout
+from trm_eval.errors import EvalError
+from trm_eval.statistics import Paired
+from trm_eval.tables.query import query_results
+from trm_train.experiments.setting import Setting
+from trm_train.run.record import find_run
+
+ID = re.compile(r"[0-9a-f]{16}")
+
+EVALUATIONS_SQL = """
+SELECT e.evaluation, e.run, e.step, e.weights, e.dataset, e.split, e.split_digest, e.row_limit, e.subset_seed, e.count,
+       e.exact_accuracy, e.supervision_steps, e.how, r.config, r.content_digest, r.seed
+FROM all_evals AS e LEFT JOIN runs AS r ON r.run = e.run
+WHERE {} ORDER BY e.split = 'test' DESC, e.how = 'max_steps' DESC, e.row_limit = 0 DESC, e.created_at DESC
+"""
+FLIPS_SQL = """
+SELECT a.row, a.exact AS exact_a, b.exact AS exact_b, a.wrong_cells, b.wrong_cells, a.rating, a.clues, a.path_length,
+       a.group_index
+FROM (SELECT * FROM predicted_puzzles WHERE evaluation = ?) AS a
+JOIN (SELECT * FROM all_predictions WHERE evaluation = ?) AS b USING (row)
+WHERE a.exact IS NOT NULL AND b.exact IS NOT NULL
+ORDER BY a.rating DESC NULLS LAST, a.row
+"""
+EXTRA_LEVELS = (0.0, 1.0, 10.0, 50.0)
+"""Ratings (guesses a solver needs) at which strata end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One side of a comparison; the fields are columns of `all_evals` and of its run in `runs`."""
+
+    evaluation: str
+    run: str
+    step: int
+    weights: str
+    dataset: str
+    split: str
+    split_digest: str
+    row_limit: int
+    subset_seed: int | None
+    count: int
+    exact_accuracy: float
+    supervision_steps: int
+    how: str
+    config: str | None
+    content_digest: str | None
+    seed: int | None
+
+    @property
+    def title(self) -> str:
+        """What it is, in a line."""
+        how = "" if self.how == "max_steps" else f", {self.how}"
+        return (
+            f"{self.run} at step {self.step:,}, {self.weights} weights, {self.supervision_steps} steps{how}"
+        )
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A puzzle that one side solves and the other does not."""
+
+    row: int
+    exact_a: bool
+    exact_b: bool
+    wrong_cells_a: int
+    wrong_cells_b: int
+    rating: float | None
+    clues: int | None
+    path_length: int | None
+    group_index: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A comparison.
+
+    Attributes:
+        a: The first.
+        b: The second, whose advantage is counted.
+        both: On all puzzles that both were asked.
+        strata: On parts of them: what they have in common, and who is better there.
+        flips: Puzzles that only one of them solves, the hardest first.
+        settings: What differs in the configurations: name, value of the first, of the second.
+    """
+
+    a: Evaluation
+    b: Evaluation
+    both: Paired
+    strata: list[tuple[str, Paired]]
+    flips: list[Flip]
+    settings: list[tuple[str, Any, Any]]
+
+
+def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> Difference:
+    """Compare two runs by their newest tests of the same rows, or two evaluations.
+
+    Args:
+        layout: The root.
+        a: Name of a run, an experiment that has one run, or the id of an evaluation.
+        b: The same.
+        setting: Scale and data of experiments.
+
+    Raises:
+        ConfigError: There is no such run.
+        EvalError: One was not evaluated, both are the same, or they have no puzzles in common.
+    """
+    ours, theirs = _evaluations(layout, a, setting), _evaluations(layout, b, setting)
+    if ours[0].run == theirs[0].run and not (ID.fullmatch(a) and ID.fullmatch(b)):
+        raise EvalError(
+            f"{a} and {b} are one run, {ours[0].run}; two evaluations of it are compared by their ids: "
+            "trm-eval sql @evals lists them"
+        )
+    pair = _same_rows(ours, theirs)
+    if pair is None:
+        raise EvalError(
+            f"{a} and {b} were not evaluated on the same rows: {_rows_of(ours)}; {_rows_of(theirs)}. "
+            "trm-eval run with the same --dataset, --split and --limit"
+        )
+    first, second = pair
+    found = query_results(layout, FLIPS_SQL, [first.evaluation, second.evaluation]).rows
+    puzzles = [Flip(*row) for row in found]
+    if not puzzles:
+        raise EvalError(f"{a} and {b}: no row of theirs has a solution to compare with")
+    return Difference(
+        a=first,
+        b=second,
+        both=_paired(puzzles),
+        strata=[(name, _paired(some)) for name, some in _strata(puzzles)],
+        flips=[puzzle for puzzle in puzzles if puzzle.exact_a != puzzle.exact_b],
+        settings=_settings(first, second),
+    )
+
+
+def _evaluations(layout: Layout, reference: str, setting: Setting | None) -> list[Evaluation]:
+    """The evaluation of an id, or those of a run, that to be preferred first."""
+    if ID.fullmatch(reference):
+        condition, value = "e.evaluation = ?", reference
+    else:
+        condition, value = "e.run = ?", find_run(layout, reference, setting).name
+    found = query_results(layout, EVALUATIONS_SQL.format(condition), [value])
+    evaluations = [Evaluation(**dict(zip(found.columns, row, strict=True))) for row in found.rows]
+    if not evaluations:
+        hint = (
+            "trm-eval sql @evals lists them"
+            if value == reference and ID.fullmatch(value)
+            else f"trm-eval run {value}"
+        )
+        raise EvalError(f"{value}: was not evaluated yet: {hint}")
+    return evaluations
+
+
+def _same_rows(
+    ours: Sequence[Evaluation], theirs: Sequence[Evaluation]
+) -> tuple[Evaluation, Evaluation] | None:
+    """The first two that were asked the same rows with weights of one kind; or else of the same rows."""
+
+    def rows(one: Evaluation) -> tuple[Any, ...]:
+        return one.split_digest, one.row_limit, one.subset_seed
+
+    pairs = [(a, b) for a in ours for b in theirs if rows(a) == rows(b) and a.evaluation != b.evaluation]
+    return next((pair for pair in pairs if pair[0].weights == pair[1].weights), pairs[0] if pairs else None)
+
+
+def _rows_of(evaluations: Sequence[Evaluation]) -> str:
+    one = evaluations[0]
+    asked = {
+        f"{e.split} of {e.dataset}" + (f" ({e.row_limit} rows)" if e.row_limit else "") for e in evaluations
+    }
+    return f"{one.run} on {', '.join(sorted(asked))}"
+
+
+def _paired(puzzles: Sequence[Flip]) -> Paired:
+    return Paired(
+        len(puzzles),
+        sum(puzzle.exact_a and not puzzle.exact_b for puzzle in puzzles),
+        sum(puzzle.exact_b and not puzzle.exact_a for puzzle in puzzles),
+    )
+
+
+def _strata(puzzles: Sequence[Flip]) -> list[tuple[str, list[Flip]]]:
+    """Puzzles by rating, by clues in fives, by path length in tens; those of which it is known."""
+    found: dict[tuple[int, float], tuple[str, list[Flip]]] = {}
+
+    def put(kind: int, order: float, name: str, puzzle: Flip) -> None:
+        found.setdefault((kind, order), (name, []))[1].append(puzzle)
+
+    for puzzle in puzzles:
+        if puzzle.rating is not None:
+            low = 0.0
+            for level in EXTRA_LEVELS:
+                if puzzle.rating <= level:
+                    put(
+                        0,
+                        level,
+                        f"rating {level:g}" if level == 0 else f"rating {low:g} to {level:g}",
+                        puzzle,
+                    )
+                    break
+                low = level
+            else:
+                put(0, float("inf"), f"rating above {low:g}", puzzle)
+        if puzzle.clues is not None:
+            at = 5 * (puzzle.clues // 5)
+            put(1, at, f"{at} to {at + 4} clues", puzzle)
+        if puzzle.path_length is not None:
+            at = 10 * (puzzle.path_length // 10)
+            put(2, at, f"path of {at} to {at + 9} steps", puzzle)
+    return [found[key] for key in sorted(found)]
+
+
+def _settings(a: Evaluation, b: Evaluation) -> list[tuple[str, Any, Any]]:
+    """What differs: evaluations, data and configurations, in dotted names."""
+    ours, theirs = (_flat(one) for one in (a, b))
+    names = [*ours, *(name for name in theirs if name not in ours)]
+    return [(name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]
+
+
+def _flat(one: Evaluation) -> dict[str, Any]:
+    flat: dict[str, Any] = {
+        "evaluation.step": one.step,
+        "evaluation.weights": one.weights,
+        "evaluation.supervision_steps": one.supervision_steps,
+        "evaluation.how": one.how,
+        "data.content_digest": None if one.content_digest is None else one.content_digest[:12],
+    }
+
+    def put(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                put(f"{name}.{key}" if name else key, inner)
+        else:
+            flat[name] = value
+
+    put("", json.loads(one.config) if one.config else {})
+    return flat
