@@ -69,6 +69,9 @@ bench: setup .tools/peers/bin/reasoning-gym-is-there
 	  $(BIN)/python benchmarks/bench_build.py --kind $$kind --json benchmarks/results/build_$$kind.json || exit 1; done
 	$(BIN)/python benchmarks/bench_step.py --mixer attention --json benchmarks/results/step_attention.json
 	$(BIN)/python benchmarks/bench_memory.py --json benchmarks/results/memory.json
+	$(BIN)/python benchmarks/bench_sql.py --json benchmarks/results/sql.json
+	root=$$(mktemp -d); PATH="$(CURDIR)/$(BIN):$$PATH" TRM_ROOT=$$root sh examples/demo.sh && \
+	  $(BIN)/python benchmarks/bench_eval.py quickstart --root $$root --json benchmarks/results/eval.json
 	$(BIN)/python benchmarks/render_docs.py
 
 clean:

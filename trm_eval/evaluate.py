@@ -88,7 +88,7 @@ def evaluate_run(
     predictions.finish()
     votes = write_votes(layout, record, dataset, predictions)
     publish_run(layout, run, record)
-    row = _evals_row(request, step, dataset, predictions, tally, len(rows))
+    row = evals_row(request, step, dataset, predictions, tally, len(rows))
     row |= {"compile_seconds": rollout.compile_seconds, **votes}
     before = named_before(layout, record.experiment, record.run, evaluation)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
@@ -221,7 +221,7 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
         )
 
 
-def _evals_row(
+def evals_row(
     request: EvalRequest,
     step: int,
     dataset: Dataset,

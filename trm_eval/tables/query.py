@@ -58,8 +58,9 @@ VIEW = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)[^;]*? AS\s(.*?);$", re.MULTILIN
 COMMENT = re.compile(r"--.*")
 COLUMN_OF_PAIR = re.compile(r"_[ab]$")
 
-SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_")
-"""A query that has none of these words sees no comments, and need not wait for them: they take longer than all else."""
+SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_", "show", "sqlite_")
+"""A query that has none of these words sees no comments, nor views that it does not name, and need not wait for them:
+they take longer than all else."""
 
 WHICH_EVALUATION = (
     "run",
@@ -97,8 +98,12 @@ def query_results(
         CorruptFileError: A file has other bytes than were written.
     """
     text = query_text(sql)
-    with open_results(layout, text, again=verify) as (connection, problems):
-        found = run_locked(connection, text, parameters, as_table=as_table)
+    try:
+        with open_results(layout, text, again=verify) as (connection, problems):
+            found = run_locked(connection, text, parameters, as_table=as_table)
+    except QueryError:  # once more beside all views, so that the message knows of them
+        with open_results(layout, text, again=verify, everything=True) as (connection, problems):
+            found = run_locked(connection, text, parameters, as_table=as_table)
     return replace(found, problems=tuple(problems))
 
 
@@ -158,11 +163,12 @@ def load_query(name: str) -> str:
 
 @contextmanager
 def open_results(
-    layout: Layout, sql: str, *, again: bool = False
+    layout: Layout, sql: str, *, again: bool = False, everything: bool = False
 ) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
     """A connection in memory with the views over runs, results and catalog; and a line for all that is left out.
 
-    Tables that the query cannot mean are empty: of a root on a bucket their files need not be fetched.
+    Views that the query cannot mean are not made, unless it is `everything`: to make all takes longer than most
+    queries. Tables that it cannot mean are empty: of a root on a bucket their files need not be fetched.
 
     Raises:
         CorruptFileError: A file has other bytes than were written; `again` checks those that were found whole before.
@@ -181,8 +187,11 @@ def open_results(
         opened, missing = _open_tables(layout, wanted, folders, again=again)
         for table, dataset in opened.items():
             connection.register(table, dataset)
-        connection.execute(text)
-        if any(word in sql.lower() for word in SHOW_COMMENTS):
+        shows = any(word in sql.lower() for word in SHOW_COMMENTS)
+        for statement in VIEW.finditer(COMMENT.sub("", text)):
+            if everything or shows or statement[1] in named:
+                connection.execute(statement[0])
+        if shows:
             _comment(connection)
         yield connection, problems + missing
 
