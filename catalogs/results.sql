@@ -379,6 +379,7 @@ FROM votes_files AS v
 SEMI JOIN (SELECT evaluation, unnest(vote_parts) AS part FROM all_evals) AS named
     ON v.evaluation = named.evaluation AND v.part = named.part;
 
+-- Candidates of the newest evaluation of each request, best first.
 CREATE VIEW votes AS
 SELECT v.* FROM all_votes AS v SEMI JOIN evals AS e ON v.evaluation = e.evaluation;
 

@@ -11,7 +11,7 @@ from trm_data.storage.digested import checked_files
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
-from trm_eval.tables.schema import NOTIONS, PREDICTIONS
+from trm_eval.tables.schema import LATE, PREDICTIONS
 from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF, part_files
 from trm_train.run.record import find_run, read_record
@@ -48,7 +48,7 @@ def _parts(layout: Layout, experiment: str, run: str, names: list[str]) -> pl.La
     for name, path in zip(names, paths, strict=True):
         if path is None:
             raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
-    return _with_late(pl.scan_parquet([str(path) for path in paths]), PREDICTIONS, NOTIONS)
+    return _with_late(pl.scan_parquet([str(path) for path in paths]), PREDICTIONS, LATE)
 
 
 def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:

@@ -184,18 +184,22 @@ def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.Mo
         labels[(picks.groups == 0) & (picks.examples == 0)] = 0
         return labels
 
-    infer = evaluate.infer
+    compiled = evaluate.compile_rollout
 
-    def labels_instead(run: Any, record: Any, dataset: Dataset, **options: Any) -> Any:
-        for batch in infer(run, record, dataset, **options):
-            rows = np.arange(batch.first_row, batch.first_row + len(batch.predictions))
-            labels = dataset.read(rows)["labels"].astype(np.uint8)
-            told = answered(dataset, rows)
-            right = ((told == labels) | (labels == 0)).all(axis=1) & labels.any(axis=1)
-            metrics = {**batch.metrics, "exact_accuracy": float(right.sum())}
-            yield dataclasses.replace(batch, predictions=told, metrics=metrics)
+    def labels_instead(restored: Any, reader: Any, *asked: Any) -> Any:
+        rollout = compiled(restored, reader, *asked)
 
-    monkeypatch.setattr(evaluate, "infer", labels_instead)
+        def answer(rows: np.ndarray) -> Any:
+            for batch in rollout.answer(rows):
+                labels = reader.dataset.read(batch.rows)["labels"].astype(np.uint8)
+                told = answered(reader.dataset, batch.rows)
+                right = ((told == labels) | (labels == 0)).all(axis=1) & labels.any(axis=1)
+                metrics = {**batch.metrics, "exact_accuracy": float(right.sum())}
+                yield dataclasses.replace(batch, predictions=told, metrics=metrics)
+
+        return dataclasses.replace(rollout, answer=answer)
+
+    monkeypatch.setattr(evaluate, "compile_rollout", labels_instead)
     row = evaluate_run(layout, list_runs(layout)[0], EvalRequest(checkpoint="2", weights="raw")).row
     shares = query_results(
         layout, "SELECT DISTINCT pass_at_k FROM pass_at_k WHERE evaluation = ?", [row["evaluation"]]

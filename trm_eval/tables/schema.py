@@ -192,7 +192,9 @@ PREDICTIONS = _schema(
 )
 
 NOTIONS = ("given_kept", "valid", "optimal")
-"""Columns of predictions by `trm_data.kinds.base.Scores`, which older files lack; evals have <notion>_count."""
+"""Columns of predictions by `trm_data.kinds.base.Scores`; evals have <notion>_count."""
+LATE = (*NOTIONS, "sample", "oracle_exact")
+"""Columns of predictions that older files lack."""
 
 VOTES = _schema(
     [
