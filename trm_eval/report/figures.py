@@ -60,8 +60,17 @@ def _against_quantity(axis: Any, group: Group) -> None:
     values = [member.value for member in members]
     exact = [100 * member.exact_accuracy for member in members]
     axis.errorbar(values, exact, yerr=_bars(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
+    trend = group.trend
+    if trend is not None and trend.fit is not None and trend.band is not None:
+        axis.plot(trend.band.x, trend.fit.at(trend.band.x), color=COLOURS[0], linewidth=1.2)
+        axis.fill_between(
+            trend.band.x, trend.band.low, trend.band.high, color=COLOURS[0], alpha=0.15, linewidth=0
+        )
+        low, high = axis.get_ylim()
+        axis.set_ylim(max(low, -5.0), min(high, 105.0))
     means = {value: [e for v, e in zip(values, exact, strict=True) if v == value] for value in values}
-    axis.plot(list(means), [sum(found) / len(found) for found in means.values()], color=COLOURS[0], alpha=0.5)
+    if trend is None or trend.fit is None:
+        axis.plot(list(means), [sum(of) / len(of) for of in means.values()], color=COLOURS[0], alpha=0.5)
     if group.log:
         axis.set_xscale("log", base=2)
     ticks = list(means)

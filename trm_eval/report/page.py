@@ -128,6 +128,8 @@ def study_page(
             f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
             "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
             "(Holm); their intervals (Clopper and Pearson) are not corrected. "
+            "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands are of curves that "
+            "are fitted to drawn runs. "
             f"Training took {sum(member.train_seconds or 0.0 for member in runs.values()) / 3600:.1f} h in all."
         ),
         Text(f"Written by `{command}` from the result tables of runs with {versions}."),
@@ -215,6 +217,8 @@ def findings(group: Group) -> list[str]:
             f"{_name(a)} reaches {_percent(a)}, {_name(b)} {_percent(b)}: {_points(group.ends)}; the ends are "
             f"{_apart(group.ends)}."
         )
+    if group.trend is not None:
+        lines.append(group.trend.says(group.quantity))
     sure = [each for each in group.against_baseline if each.p_value < SURE]
     unsure = len(group.against_baseline) - len(sure)
     lines += [f"{_name(each.b)} differs from the baseline: {_points(each)}." for each in sure]

@@ -8,6 +8,7 @@ from typing import Any
 
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
+from trm_eval.report.trend import Trend, trend_of
 from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide
@@ -93,6 +94,7 @@ class Group:
         curves: Validations of each run: steps and exact accuracies.
         against_baseline: Every other run against the baseline's of the same seed.
         ends: The smallest against the largest of one seed, where a number varies; None where they cannot be compared.
+        trend: The curve over what varies; None where that is no number.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Group:
     curves: dict[str, tuple[list[int], list[float]]]
     against_baseline: list[Comparison]
     ends: Comparison | None
+    trend: Trend | None = None
 
 
 def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tuple[list[Group], list[str]]:
@@ -177,7 +180,14 @@ def _group(
         curves={member.run: curves[member.run] for member in found if member.run in curves},
         against_baseline=[compared[key] for key in map(_key, against) if key in compared],
         ends=None if ends is None else compared.get(_key(ends)),
+        trend=None if quantity is None else _trend(found),
     )
+
+
+def _trend(members: Sequence[Member]) -> Trend:
+    """The curve over the values of the members, each run once."""
+    runs = {member.run: member for member in members if member.value is not None}
+    return trend_of([m.value or 0.0 for m in runs.values()], [m.exact_accuracy for m in runs.values()])
 
 
 def _ends(members: Sequence[Member]) -> tuple[Member, Member] | None:

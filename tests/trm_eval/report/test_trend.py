@@ -1,0 +1,59 @@
+"""Curves through accuracies: found again where there is one, refused in words where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trm_eval.report.trend import trend_of
+
+WIDTHS = [32.0, 48.0, 64.0, 96.0, 128.0, 192.0]
+
+
+def test_a_ceiling_is_found_and_where_it_is_reached() -> None:
+    exact = [0.95 - 3.0 / width for width in WIDTHS]
+    trend = trend_of([*WIDTHS, 1024.0], [*exact, 0.95 - 3.0 / 1024])
+    assert trend.fit is not None
+    assert trend.fit.ceiling == pytest.approx(95, abs=0.1)
+    assert trend.saturated == 1024
+    assert "its ceiling is 95.0%, within a point of it from 1,024 on." in trend.says("width (features)")
+    assert trend.says("width (features)").startswith(
+        "fitted over width (features) (x, exact % is y): y = 95 - 300 x^-1"
+    )
+
+
+def test_a_line_over_doublings_has_no_ceiling() -> None:
+    rng = np.random.default_rng(0)
+    exact = [0.1 + 0.1 * np.log2(width / 32) + rng.normal(0, 0.004) for width in WIDTHS]
+    trend = trend_of(WIDTHS, exact)
+    assert trend.saturated is None
+    assert trend.band is not None
+    assert trend.fit is not None
+    inside = (trend.band.low <= trend.fit.at(trend.band.x)) & (trend.fit.at(trend.band.x) <= trend.band.high)
+    assert inside.all()
+    if trend.fit.offset is None:
+        assert "+10." in trend.says("width")
+
+
+def test_the_same_runs_give_the_same_band() -> None:
+    exact = [0.5, 0.6, 0.71, 0.74, 0.8, 0.83]
+    first, again = trend_of(WIDTHS, exact), trend_of(WIDTHS, exact)
+    assert first.band is not None
+    assert again.band is not None
+    np.testing.assert_array_equal(first.band.low, again.band.low)
+
+
+@pytest.mark.parametrize(
+    ("values", "exact", "why"),
+    [
+        ([32.0, 64.0], [0.5, 0.6], "2 values"),
+        (WIDTHS, [0.5] * 6, "nothing varies"),
+        ([0.0, 1.0, 2.0, 4.0, 8.0], [0.1, 0.2, 0.3, 0.4, 0.5], "values above 0"),
+        ([32.0, 48.0, 64.0], [0.5, 0.6, 0.65], "at least 5 are needed"),
+    ],
+)
+def test_too_little_is_refused_with_the_reason(values: list[float], exact: list[float], why: str) -> None:
+    trend = trend_of(values, exact)
+    assert trend.fit is None
+    assert why in trend.refused
+    assert trend.says("width").startswith("no curve over width is fitted: ")
