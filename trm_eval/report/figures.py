@@ -48,6 +48,49 @@ def group_figure(group: Group) -> bytes:
     return out.getvalue()
 
 
+def depth_figure(group: Group) -> bytes:
+    """Accuracies after every supervision step of the tests, with their intervals, as SVG."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    with rc_context(SETTINGS):
+        figure = Figure(figsize=(SIZE[0] * 0.62, SIZE[1]), layout="constrained")
+        axis = figure.subplots()
+        names = _names(group)
+        for number, (run, rows) in enumerate(group.depths.items()):
+            steps = [row["depth"] for row in rows]
+            colour = COLOURS[number % len(COLOURS)]
+            axis.plot(
+                steps,
+                [100 * row["exact_accuracy"] for row in rows],
+                color=colour,
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=3.5,
+                linewidth=1.2,
+                label=_short(names[run]),
+            )
+            low, high = ([100 * row[end] for row in rows] for end in ("exact_low", "exact_high"))
+            axis.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
+        axis.set_xlabel("supervision step of the test")
+        axis.set_ylabel("exact accuracy (%)")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.grid(color=GRID, linewidth=0.6)
+        axis.legend(fontsize=7, frameon=False)
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None}, facecolor="white")
+    return out.getvalue()
+
+
+def _names(group: Group) -> dict[str, str]:
+    """What each run is called in a legend."""
+    seeds = len({member.seed for member in group.members}) > 1
+    return {
+        member.run: (member.varies or member.experiment) + (f", seed {member.seed}" if seeds else "")
+        for member in group.members[::-1]
+    }
+
+
 def _bars(members: Sequence[Member]) -> list[list[float]]:
     """How far the intervals reach below and above (%)."""
     below = [100 * max(member.exact_accuracy - member.exact_low, 0.0) for member in members]
@@ -93,11 +136,7 @@ def _by_name(axis: Any, members: Sequence[Member]) -> None:
 
 def _curves(axis: Any, group: Group) -> None:
     runs = list(dict.fromkeys(member.run for member in group.members if member.run in group.curves))
-    seeds = len({member.seed for member in group.members}) > 1
-    names = {
-        member.run: (member.varies or member.experiment) + (f", seed {member.seed}" if seeds else "")
-        for member in group.members[::-1]
-    }
+    names = _names(group)
     for number, run in enumerate(runs):
         steps, shares = group.curves[run]
         axis.plot(

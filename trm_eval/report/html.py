@@ -76,7 +76,9 @@ def _block(block: Block) -> str:
         case Table():
             return _table(block)
         case Picture():
-            return f'<figure role="img" aria-label="{escape(block.says)}">{_inline(block)}</figure>'
+            data = escape(block.data_file)
+            link = f'<p><a href="{data}">{data}</a></p>' if data else ""
+            return f'<figure role="img" aria-label="{escape(block.says)}">{_inline(block)}</figure>{link}'
         case Query():
             return f'<p>{_words(block.says)}:</p><pre tabindex="0"><code>{escape(block.sql)}</code></pre>'
 

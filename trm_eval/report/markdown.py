@@ -29,7 +29,8 @@ def _block(block: Block, at: str) -> str:
             cells = "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
             return f"{cells}\n\n[{block.file}]({at}{block.file})\n"
         case Picture():
-            return f"![{block.says}]({at}{block.file})\n"
+            link = f"\n[{block.data_file}]({at}{block.data_file})\n" if block.data_file else ""
+            return f"![{block.says}]({at}{block.file})\n{link}"
         case Query():
             return f"{block.says[0].upper()}{block.says[1:]}:\n\n```sql\n{block.sql}\n```\n"
 

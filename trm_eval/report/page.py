@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from trm_eval.report.figures import group_figure
-from trm_eval.report.study import CURVES_SQL, FLIPS_SQL, MEMBERS_SQL, Comparison, Group, Member
+from trm_eval.report.figures import depth_figure, group_figure
+from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL, Comparison, Group, Member
 from trm_train.experiments.setting import Setting
 
 SURE = 0.05
@@ -56,11 +56,16 @@ class Table:
 
     def csv(self) -> bytes:
         """The data as CSV."""
-        out = io.StringIO()
-        writer = csv.DictWriter(out, list(self.data[0]) if self.data else self.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.data)
-        return out.getvalue().encode()
+        return _csv(self.data, self.columns)
+
+
+def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
+    """Rows by name as CSV; the columns are for those that there are none of."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]) if rows else columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().encode()
 
 
 @dataclass(frozen=True)
@@ -71,11 +76,19 @@ class Picture:
         file: Name of its SVG file.
         svg: Its content.
         says: What it shows, for those who do not see it.
+        data_file: Name of a CSV file with its numbers; empty where a table has them.
+        data: Those numbers, a row each.
     """
 
     file: str
     svg: bytes
     says: str
+    data_file: str = ""
+    data: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def csv(self) -> bytes:
+        """The numbers as CSV."""
+        return _csv(self.data, [])
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,7 @@ def study_page(
         Heading("The SQL behind it"),
         Query("tests with their intervals, for a scale, data and a list of experiments", MEMBERS_SQL),
         Query("validations of a list of runs", CURVES_SQL),
+        Query("accuracy after every supervision step of a list of evaluations", DEPTH_SQL),
         Query("puzzles that only one of two evaluations solves", FLIPS_SQL),
     ]
     return Page(f"The study at {setting}", blocks)
@@ -189,7 +203,12 @@ def _group_blocks(group: Group) -> list[Block]:
         "train s",
         "run",
     ]
-    return [
+    curves = [
+        {"run": run, "step": step, "exact_accuracy": share}
+        for run, (steps, shares) in group.curves.items()
+        for step, share in zip(steps, shares, strict=True)
+    ]
+    blocks: list[Block] = [
         Heading(f"{group.name}: {group.guide.question}"),
         Bullets(
             [
@@ -203,8 +222,21 @@ def _group_blocks(group: Group) -> list[Block]:
             f"{group.name}.svg",
             group_figure(group),
             f"{group.name}: exact accuracy on the test split with 95% intervals, and curves of the validations",
+            f"{group.name}-curves.csv" if curves else "",
+            curves,
         ),
     ]
+    if any(len(rows) > 1 for rows in group.depths.values()):
+        blocks.append(
+            Picture(
+                f"{group.name}-depth.svg",
+                depth_figure(group),
+                f"{group.name}: exact accuracy after every supervision step of the test, with 95% intervals",
+                f"{group.name}-depth.csv",
+                [row for rows in group.depths.values() for row in rows],
+            )
+        )
+    return blocks
 
 
 def findings(group: Group) -> list[str]:

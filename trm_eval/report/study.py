@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trm_data.storage.root import Layout
@@ -30,6 +30,13 @@ SELECT run, step, exact_accuracy
 FROM train_metrics
 WHERE split = 'validation' AND count > 0 AND list_contains(?, run)
 ORDER BY run, step"""
+
+DEPTH_SQL = """\
+SELECT evaluation, run, depth, exact_accuracy, wilson_low(exact_count, count) AS exact_low,
+       wilson_high(exact_count, count) AS exact_high, halted_count
+FROM depth
+WHERE list_contains(?, evaluation)
+ORDER BY evaluation, depth"""
 
 FLIPS_SQL = """\
 SELECT a.evaluation AS a, b.evaluation AS b, count(*) AS puzzles,
@@ -95,6 +102,7 @@ class Group:
         against_baseline: Every other run against the baseline's of the same seed.
         ends: The smallest against the largest of one seed, where a number varies; None where they cannot be compared.
         trend: The curve over what varies; None where that is no number.
+        depths: What each test gives after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`.
     """
 
     name: str
@@ -107,6 +115,7 @@ class Group:
     against_baseline: list[Comparison]
     ends: Comparison | None
     trend: Trend | None = None
+    depths: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
 
 
 def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tuple[list[Group], list[str]]:
@@ -137,10 +146,12 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
         )
     runs = sorted({member.run for found in members.values() for member in found})
     curves = _curves(layout, runs, problems)
+    tests = sorted({member.evaluation for found in members.values() for member in found})
+    depths = _depths(layout, tests, problems)
     groups = [
         made
         for name, of_group in groups_of(items).items()
-        if (made := _group(layout, name, of_group, members, curves, problems)) is not None
+        if (made := _group(layout, name, of_group, members, curves, depths, problems)) is not None
     ]
     return groups, problems
 
@@ -151,6 +162,7 @@ def _group(
     items: Sequence[Experiment],
     members: dict[str, list[Member]],
     curves: dict[str, tuple[list[int], list[float]]],
+    depths: dict[str, list[dict[str, Any]]],
     problems: list[str],
 ) -> Group | None:
     found = [member for item in items for member in members.get(item.name, [])]
@@ -181,6 +193,7 @@ def _group(
         against_baseline=[compared[key] for key in map(_key, against) if key in compared],
         ends=None if ends is None else compared.get(_key(ends)),
         trend=None if quantity is None else _trend(found),
+        depths={member.run: depths[member.run] for member in found if member.run in depths},
     )
 
 
@@ -221,6 +234,14 @@ def _curves(layout: Layout, runs: list[str], problems: list[str]) -> dict[str, t
         steps, shares = found.setdefault(run, ([], []))
         steps.append(step)
         shares.append(exact)
+    return found
+
+
+def _depths(layout: Layout, evaluations: list[str], problems: list[str]) -> dict[str, list[dict[str, Any]]]:
+    names = ("evaluation", "run", "depth", "exact_accuracy", "exact_low", "exact_high", "halted_count")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in _rows(layout, DEPTH_SQL, [evaluations], problems):
+        found.setdefault(row[1], []).append(dict(zip(names, row, strict=True)))
     return found
 
 

@@ -41,6 +41,8 @@ def write_report(page: Page, out: Path) -> list[Path]:
             contents[beside / block.file] = block.csv()
         elif isinstance(block, Picture):
             contents[beside / block.file] = block.svg
+            if block.data_file:
+                contents[beside / block.data_file] = block.csv()
     for path, content in contents.items():
         write_bytes(path, content)
     return list(contents)

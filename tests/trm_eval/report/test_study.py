@@ -149,6 +149,7 @@ def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
     paths = write_report(page, tmp_path / "report")
     names = {path.name for path in paths}
     assert names >= {"index.html", "report.md", "overview.csv", "measured.csv", "measured.svg", "named.csv"}
+    assert names >= {"measured-curves.csv", "measured-depth.svg", "measured-depth.csv"}
     text = (tmp_path / "report" / "report.md").read_text()
     assert all((tmp_path / "report" / link).is_file() for link in re.findall(r"\]\(([^)]+)\)", text))
     assert "Not tested yet: untested." in text
@@ -156,6 +157,11 @@ def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
     rows = list(csv.DictReader((tmp_path / "report" / "measured.csv").read_text().splitlines()))
     assert [row["varies"] for row in rows] == ["D 16", "D 24"]
     ElementTree.parse(tmp_path / "report" / "measured.svg")
+    ElementTree.parse(tmp_path / "report" / "measured-depth.svg")
+    depths = list(csv.DictReader((tmp_path / "report" / "measured-depth.csv").read_text().splitlines()))
+    last = {row["run"]: float(row["exact_accuracy"]) for row in depths}  # the last step of each
+    assert last == {row["run"]: float(row["exact_accuracy"]) for row in rows}
+    assert {row["depth"] for row in depths} == {"1", "2", "3"}
     _is_whole((tmp_path / "report" / "index.html").read_text())
     first = {path: path.read_bytes() for path in paths}
     assert {path: path.read_bytes() for path in write_report(page, tmp_path / "report")} == first
