@@ -284,7 +284,7 @@ def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, lay
         name: [a_member(name, value, seed, alias_of=alias) for seed in (0, 1)] for name, value, alias in names
     }
     items = [Experiment(name, "g", lambda _: TINY, GUIDE, quantity=QUANTITY) for name in members]
-    group = study._group(layout, "g", items, members, {}, [])
+    group = study._group(layout, "g", items, members, {}, {}, [])
     assert group is not None
     pairs = [(compared.a.run, compared.b.run) for compared in group.against_baseline]
     assert pairs == [
@@ -297,6 +297,6 @@ def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, lay
     assert {compared.p_value for compared in group.against_baseline} == {min(4 * raw, 1.0)}
     lines = findings(group)
     assert len(lines) == len(set(lines))
-    only = study._group(layout, "g", items[:1], {"small": members["small"]}, {}, [])
+    only = study._group(layout, "g", items[:1], {"small": members["small"]}, {}, {}, [])
     assert only is not None
     assert (only.ends, only.against_baseline) == (None, [])
