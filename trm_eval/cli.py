@@ -17,6 +17,7 @@ from trm_eval.commands.compare import Compare
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
 from trm_eval.commands.run import Run
+from trm_eval.commands.share import Export, Import
 from trm_eval.commands.show import Show
 from trm_eval.commands.sql import Duckdb, Queries, Sql, Tables
 from trm_eval.commands.submission import Submission
@@ -35,6 +36,8 @@ Command = (
     | Annotated[Compare, subcommand("compare")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Submission, subcommand("submission")]
+    | Annotated[Export, subcommand("export")]
+    | Annotated[Import, subcommand("import")]
     | Annotated[Sync, subcommand("sync")]
 )
 

@@ -11,3 +11,7 @@ class ResultError(EvalError):
 
 class StatisticsError(EvalError):
     """Numbers that a statistic cannot be computed from, or would mean nothing of; the message says why."""
+
+
+class PackageError(EvalError):
+    """A package of a run that cannot be made, is damaged or edited, or does not fit where it is to go."""

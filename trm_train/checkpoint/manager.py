@@ -231,6 +231,12 @@ def weights_steps(run: Folder) -> list[int]:
     return sorted(int(step) for step in found if step.isdecimal())
 
 
+def resume_steps(run: Folder) -> list[int]:
+    """Steps that a run can go on from, ascending."""
+    found = (name.split("/")[0] for name in run.within(f"{FOLDER}/resume").names(f"*/{COMMITTED}"))
+    return sorted(int(step) for step in found if step.isdecimal())
+
+
 def saved_steps(run: Folder) -> list[int]:
     """Steps of a run's whole checkpoints of both kinds, ascending."""
     found = (name.split("/")[1] for name in run.within(FOLDER).names(f"*/*/{COMMITTED}"))
@@ -257,6 +263,28 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
         raise CheckpointError(f"{error}" + (f"; there are others: {others}" if others else "")) from error
     finally:
         manager.close()
+
+
+def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> None:
+    """Write one weights checkpoint of a run that nobody trains, from a tree as `weights_tree` makes.
+
+    Raises:
+        CheckpointError: It could not be written.
+        BucketError: The bucket cannot be reached.
+    """
+    manager = _manager(run.within(f"{FOLDER}/weights"), None)
+    content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
+    items = ocp.args.Composite(
+        state=ocp.args.StandardSave(tree),  # pyright: ignore[reportCallIssue]
+        meta=ocp.args.JsonSave(content),  # pyright: ignore[reportCallIssue]
+    )
+    try:
+        manager.save(meta.step, args=items)
+        manager.close()
+    except Exception as error:  # Orbax and tensorstore raise what they like
+        kind = BucketError if unreachable(error) else CheckpointError
+        reason = "no space left; free some" if is_full(error) else _first_line(error)
+        raise kind(f"{run}: the checkpoint could not be written ({reason})") from error
 
 
 def fingerprints(tree: Any) -> dict[str, int]:

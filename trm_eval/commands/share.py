@@ -1,0 +1,136 @@
+"""`trm-eval export` and `import`: runs packed for others, as folders and on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit, Json, Root
+from trm_data.storage.root import resolve_root
+from trm_eval.errors import EvalError
+from trm_train.commands.common import DataOption, ScaleOption
+from trm_train.experiments.setting import parse_setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Pack a run for others: weights, configuration, results, how to build its data, and a card.
+
+    The package is a folder of plain files that needs neither this root nor Orbax: weights as .npz under the published
+    names, evaluations and depth curve as JSON and Parquet, a README.md in the form of the Hugging Face hub. Puzzles
+    are never packed. Choose the licence yourself: --license, or in the card.
+
+    For example:
+
+      trm-eval export quickstart --out quickstart-package
+      trm-eval export exp01a --scale tiny --checkpoint best --out exp01a --license apache-2.0
+      trm-eval export quickstart --push me/quickstart --private
+    """
+
+    run: Annotated[Positional[str], arg(metavar="RUN")]
+    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    out: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    """Folder to write; it must not be there yet. May be left out with --push."""
+    push: Annotated[str | None, arg(metavar="OWNER/NAME", help_behavior_hint="")] = None
+    """Model repository of the Hugging Face hub ($HF_ENDPOINT, $HF_TOKEN) to push it to; made if it is not there."""
+    private: bool = False
+    """A repository that is made is private."""
+    license: Annotated[str, arg(metavar="ID", help_behavior_hint="")] = ""
+    """Licence of the weights for the card, as the hub spells it, such as apache-2.0."""
+    checkpoint: str = "last"
+    """A step, last, or best (highest exact accuracy on the validation split)."""
+    scale: ScaleOption = None
+    data: DataOption = None
+    root: Root = None
+    json: Json = False
+
+    def command(self) -> int:
+        """Pack it, push it, and say what was packed."""
+        from trm_eval.package.card import HERE
+        from trm_eval.package.hub import PREFIX, check_repository, push_package
+        from trm_eval.package.pack import pack_run
+        from trm_train.run.record import find_run
+
+        if self.out is None and self.push is None:
+            raise EvalError("where to? --out DIR writes a folder, --push OWNER/NAME puts it on the hub")
+        place = HERE if self.push is None else f"{PREFIX}{check_repository(self.push)}"
+        layout = resolve_root(self.root)
+        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        with _folder(self.out, run.name) as folder:
+            packed = pack_run(
+                layout, run, folder, checkpoint=self.checkpoint, place=place, license=self.license
+            )
+            commit = None if self.push is None else push_package(folder, self.push, private=self.private)
+        if self.json:
+            facts = {**asdict(packed), "folder": self.out, "pushed": self.push, "commit": commit}
+            print(json.dumps(facts, indent=1))
+            return Exit.DONE
+        print(
+            f"{packed.run}: step {packed.step:,}, {packed.evaluations} evaluations, {len(packed.files)} files, "
+            f"{packed.size_bytes / 1e6:.1f} MB, digest {packed.digest[:16]}"
+        )
+        if self.out is not None:
+            print(f"  in {self.out}: trm-eval import {self.out} --root DIR")
+        if self.push is not None:
+            print(f"  at {place}: trm-eval import {place}@{commit} --root DIR")
+        if not self.license:
+            print("  its card states no licence: choose one before you share it (--license, or in README.md)")
+        return Exit.DONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """Read a package of `trm-eval export` as a run under this root, which can be evaluated like any other.
+
+    Every file is checked against the digests of the package; one that was edited or damaged is refused, and nothing of
+    it is run. What the package says of its accuracy stays in the package: evaluate the run to have it in the tables.
+    The digests do not say who made a package: take it from somebody you trust, at a commit (@REV).
+
+    For example:
+
+      trm-eval import quickstart-package --root ./trm
+      trm-eval import hf:me/quickstart --root ./trm
+      trm-eval import hf:me/quickstart@0123456789abcdef0123456789abcdef01234567
+    """
+
+    package: Annotated[Positional[str], arg(metavar="DIR|hf:OWNER/NAME[@REV]")]
+    """Folder of a package, or a repository of the Hugging Face hub ($HF_ENDPOINT), at a branch, tag or commit."""
+    root: Root = None
+    json: Json = False
+
+    def command(self) -> int:
+        """Bring it there and say how to evaluate it."""
+        from trm_eval.package.hub import PREFIX, fetch_package
+        from trm_eval.package.unpack import unpack_run
+
+        layout = resolve_root(self.root)
+        folder, commit = Path(self.package).expanduser(), None
+        if self.package.startswith(PREFIX):
+            folder, commit = fetch_package(self.package)
+        done = unpack_run(folder, layout)
+        if self.json:
+            print(json.dumps({**asdict(done), "commit": commit}, indent=1))
+            return Exit.DONE
+        there = "was there already" if done.unchanged else f"is now in {done.folder}"
+        print(f"{done.run}: step {done.step:,} {there}{'' if commit is None else f' (commit {commit})'}")
+        if done.card_edited:
+            print("  its card was edited after it was packed (nothing is read from it)")
+        print(f"  with {' and '.join(done.datasets)} built there (see its card): trm-eval run {done.run}")
+        return Exit.DONE
+
+
+@contextmanager
+def _folder(out: str | None, name: str) -> Generator[Path, None, None]:
+    """The folder to write, which goes again where the user gave none."""
+    if out is not None:
+        yield Path(out).expanduser()
+        return
+    with tempfile.TemporaryDirectory(prefix="trm-eval-") as parent:
+        yield Path(parent) / name

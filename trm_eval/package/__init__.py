@@ -1,0 +1,1 @@
+"""Runs packed for others: a folder of plain files with weights, configuration, results, recipe of the data, a card."""

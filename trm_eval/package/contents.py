@@ -1,0 +1,181 @@
+"""What a package holds: files of known names, and `package.json`, which says the digest of each and of itself.
+
+    README.md                      card; for people, who may edit it: nothing is read from it
+    package.json                   run, step, size and sha256 of every other file, fingerprints of the weights
+    config.json                    the run's, as it was written
+    weights.npz, raw.npz           averaged parameters with latents and puzzle table, raw parameters
+    dataset.json                   how the rows it learned from are built; never the rows
+    results/                       evaluations, accuracy by depth, training metrics
+
+The digests tell damage and edits; they prove nothing of who made a package.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trm_data.storage.atomic import file_sha256, json_bytes, parse_json, with_digest
+from trm_eval.errors import PackageError
+
+FORMAT_VERSION = 1
+PACKAGE_FILE = "package.json"
+CARD = "README.md"
+CONFIG = "config.json"
+WEIGHTS = "weights.npz"
+RAW = "raw.npz"
+DATASET = "dataset.json"
+METRICS = "results/train_metrics.parquet"
+REQUIRED = (CONFIG, WEIGHTS, RAW, DATASET)
+FILES = (
+    *REQUIRED,
+    "results/evals.json",
+    "results/evals.parquet",
+    "results/depth.json",
+    "results/depth.parquet",
+    METRICS,
+)
+"""Every name that a file of a package can have, its card and `package.json` aside."""
+SHA256 = re.compile(r"[0-9a-f]{64}")
+LARGEST_BYTES = 1 << 20
+"""Of `package.json`."""
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """Size and digest of a file of a package."""
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """How training went up to the packed step.
+
+    Attributes:
+        seconds: Training time over all starts, compilation aside (s).
+        compile_s: Time to compile at the last start (s).
+        examples_per_s: Slots per second before the last heartbeat.
+        exact_accuracy: Best of its validations (0 to 1); None without one.
+        ended_at: When the run was heard of last (UTC).
+    """
+
+    seconds: float
+    compile_s: float
+    examples_per_s: float
+    exact_accuracy: float | None
+    ended_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """A package's `package.json`.
+
+    Attributes:
+        run: Name of the run.
+        step: Training step of the weights.
+        code_version: Version of trm-lab that packed it.
+        training: How training went; None where the run does not say.
+        fingerprints: Of every leaf of the weights (`checkpoint.manager.fingerprints`).
+        files: What it holds, by name.
+        card_sha256: Of the card as it was written.
+    """
+
+    run: str
+    step: int
+    code_version: str
+    training: Training | None
+    fingerprints: dict[str, int]
+    files: dict[str, PackedFile]
+    card_sha256: str
+
+    def to_bytes(self) -> bytes:
+        """As it stands in the file."""
+        return json_bytes(with_digest({"format_version": FORMAT_VERSION, **asdict(self)}))
+
+    @property
+    def digest(self) -> str:
+        """Over everything in the package but the card's text."""
+        return str(with_digest({"format_version": FORMAT_VERSION, **asdict(self)})["digest"])
+
+
+def packed_file(path: Path) -> PackedFile:
+    """Size and digest of a file."""
+    return PackedFile(path.stat().st_size, file_sha256(path))
+
+
+def parse_package(content: bytes, where: str) -> Package:
+    """The package that a `package.json` describes.
+
+    Args:
+        content: Of the file.
+        where: The file, for messages.
+
+    Raises:
+        PackageError: It is none, was edited, is of a newer version, or names a file that no package has.
+    """
+    try:
+        if len(content) > LARGEST_BYTES:
+            raise ValueError(f"{len(content):,} bytes are more than {LARGEST_BYTES:,}")
+        value: dict[str, Any] = parse_json(content)
+        if with_digest(value) != value:
+            raise PackageError(
+                f"{where}: is not what was written (its digest differs): it was edited or damaged; get the package anew"
+            )
+        if value.pop("format_version") > FORMAT_VERSION:
+            raise PackageError(f"{where}: was packed by a newer version of trm-lab; upgrade it")
+        value.pop("digest")
+        value["files"] = {str(name): PackedFile(**file) for name, file in value["files"].items()}
+        value["training"] = None if value["training"] is None else Training(**value["training"])
+        package = Package(**value)
+        _check(package, where)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise PackageError(f"{where}: is no package of a run ({error})") from error
+    return package
+
+
+def _check(package: Package, where: str) -> None:
+    """Refuse names that lead elsewhere, and values of another kind than they can have.
+
+    Raises:
+        PackageError: A name is none of `FILES`, or one of `REQUIRED` is not there.
+        ValueError: A value is of another kind.
+    """
+    for name in package.files:
+        if name not in FILES:
+            raise PackageError(f"{where}: names {name!r}, which is no file of a package")
+    for name in REQUIRED:
+        if name not in package.files:
+            raise PackageError(f"{where}: names no {name}; get the package anew")
+    if type(package.step) is not int or package.step < 0:
+        raise ValueError(f"step {package.step!r}")
+    for file in package.files.values():
+        if type(file.size_bytes) is not int or not SHA256.fullmatch(file.sha256):
+            raise ValueError(f"size {file.size_bytes!r}, sha256 {file.sha256!r}")
+
+
+def read_package(folder: Path) -> Package:
+    """The package in a folder, every file of it checked.
+
+    Raises:
+        PackageError: There is none, or a file of it is missing or not what was packed.
+    """
+    path = folder / PACKAGE_FILE
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise PackageError(f"{folder}: is no package of a run ({PACKAGE_FILE}: {error.strerror})") from error
+    package = parse_package(content, str(path))
+    for name, stated in package.files.items():
+        if not (folder / name).is_file():
+            raise PackageError(f"{folder / name}: is missing; get the package anew")
+        if packed_file(folder / name) != stated:
+            raise PackageError(
+                f"{folder / name}: is not what was packed (its digest differs): it was edited or damaged; get the "
+                "package anew"
+            )
+    return package

@@ -1,0 +1,99 @@
+"""Packages on the Hugging Face hub (the extra `hf`), at `$HF_ENDPOINT` where that is set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trm_eval.errors import PackageError
+from trm_eval.package.contents import CARD, PACKAGE_FILE, parse_package
+
+PREFIX = "hf:"
+REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}")
+
+
+def check_repository(name: str) -> str:
+    """A name `OWNER/NAME` as the hub takes it.
+
+    Raises:
+        PackageError: It is none.
+    """
+    if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
+        raise PackageError(
+            f"{name!r}: expected OWNER/NAME, a repository of the Hugging Face hub, of letters, digits and ._-"
+        )
+    return name
+
+
+def push_package(folder: Path, repository: str, *, private: bool) -> str:
+    """Commit a package to a model repository, which is made if it is not there; returns the commit.
+
+    Raises:
+        PackageError: The extra is missing, the hub cannot be reached, or refuses.
+    """
+    check_repository(repository)
+    with _of_the_hub(repository, "log in with `hf auth login` or $HF_TOKEN, and push again"):
+        from huggingface_hub import HfApi
+
+        names = [CARD, PACKAGE_FILE, *parse_package((folder / PACKAGE_FILE).read_bytes(), str(folder)).files]
+        api = HfApi()
+        api.create_repo(repository, repo_type="model", private=private, exist_ok=True)
+        done = api.upload_folder(
+            repo_id=repository,
+            folder_path=folder,
+            repo_type="model",
+            allow_patterns=names,
+            commit_message="trm-eval export",
+        )
+    return str(done.oid)
+
+
+def fetch_package(reference: str) -> tuple[Path, str]:
+    """A package from the hub or its cache on this machine; only files that a package can have are asked for.
+
+    Args:
+        reference: `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`.
+
+    Returns:
+        Its folder, unchecked, and the commit that it is of.
+
+    Raises:
+        PackageError: The extra is missing, the hub cannot be reached, or has no such package.
+    """
+    name, _, revision = reference.removeprefix(PREFIX).partition("@")
+    repository = check_repository(name)
+    if revision and (not REVISION.fullmatch(revision) or ".." in revision):
+        raise PackageError(f"{reference}: expected a branch, tag or commit behind @, got {revision!r}")
+    with _of_the_hub(repository, "without a network, copy the package and import its folder"):
+        from huggingface_hub import HfApi, hf_hub_download
+
+        commit = HfApi().model_info(repository, revision=revision or None).sha or revision
+        path = Path(hf_hub_download(repository, PACKAGE_FILE, revision=commit))
+        package = parse_package(path.read_bytes(), f"{PREFIX}{repository}@{commit}")
+        for file in (*package.files, CARD):
+            hf_hub_download(repository, file, revision=commit)
+    return path.parent, commit
+
+
+@contextmanager
+def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
+    """Say in one line what the hub refused, and what there is.
+
+    Raises:
+        PackageError: The extra is missing, the hub cannot be reached, or refuses.
+    """
+    try:
+        from huggingface_hub.errors import (
+            HTTPError,  # pyright: ignore[reportPrivateImportUsage]
+            LocalEntryNotFoundError,
+        )
+    except ImportError as error:
+        raise PackageError("the Hugging Face hub needs the extra: pip install 'trm-lab[hf]'") from error
+    try:
+        yield
+    except (HTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise PackageError(f"{PREFIX}{repository}: {said}; {way}") from error

@@ -1,0 +1,272 @@
+"""Packs a run for others: `trm-eval export`. Reads top to bottom in `pack_run`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trm_data.errors import DatasetNotFoundError
+from trm_data.manifest import Manifest, read_manifest
+from trm_data.storage.atomic import json_bytes
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_eval.errors import PackageError
+from trm_eval.evaluate import choose_step
+from trm_eval.package.card import HERE, model_card
+from trm_eval.package.contents import (
+    CARD,
+    CONFIG,
+    DATASET,
+    FILES,
+    METRICS,
+    PACKAGE_FILE,
+    Package,
+    Training,
+    packed_file,
+)
+from trm_eval.package.weights import Tree, arrays_of, tree_of, write_arrays
+from trm_eval.tables.query import query_results
+from trm_eval.tables.schema import EVALS, NAMED_BY_EVALS, PARTITION_COLUMNS, TABLES
+from trm_train.checkpoint.manager import fingerprints, restore_weights
+from trm_train.checkpoint.tree import weights_tree
+from trm_train.experiments.cost import parameters_of
+from trm_train.experiments.dataset import is_named
+from trm_train.metrics.table import read_metrics
+from trm_train.run.record import RunRecord, read_record
+from trm_train.run.resume import check_same_run
+from trm_train.run.status import read_status, written_steps
+from trm_train.state import abstract_weights
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was packed.
+
+    Attributes:
+        run: The run.
+        step: Training step of its weights.
+        folder: The package.
+        digest: Over everything in it but the card.
+        evaluations: Rows of `evals` in it.
+        size_bytes: Of all its files.
+        files: Names of its files.
+    """
+
+    run: str
+    step: int
+    folder: Path
+    digest: str
+    evaluations: int
+    size_bytes: int
+    files: tuple[str, ...]
+
+
+def pack_run(
+    layout: Layout,
+    run: Folder,
+    out: Path,
+    *,
+    checkpoint: str = "last",
+    place: str = HERE,
+    license: str = "",
+) -> Packed:
+    """Write a package of a run into a new folder, whole or not at all.
+
+    Args:
+        layout: The root with its results and its dataset.
+        run: The run's folder.
+        out: Folder to write.
+        checkpoint: A step, `last` or `best`.
+        place: What the card says to import.
+        license: Of the weights, for the card; empty leaves it open.
+
+    Raises:
+        PackageError: The folder is there, could not be written, or the results of the run are damaged.
+        EvalError: The run has no such checkpoint.
+        CheckpointError: The checkpoint is damaged.
+        CorruptFileError: A file of results or metrics has other bytes than were written.
+    """
+    record = read_record(run)
+    step = choose_step(run, checkpoint)
+    if out.exists():
+        raise PackageError(f"--out {out}: is there already; choose another folder")
+    tree, shapes = _restore(run, record, step)
+    prints = fingerprints(tree)
+    arrays = arrays_of(record, jax.device_get(tree))
+    if fingerprints(tree_of(record, arrays, shapes)) != prints:
+        raise PackageError(f"{run}: the weights at step {step} cannot be packed and read back the same")
+    evals, tables = _results(layout, run, record, step)
+    datasets = _recipes(layout, record)
+    temporary = out.with_name(f".tmp-{out.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        (temporary / "results").mkdir(parents=True)
+        (temporary / CONFIG).write_bytes(run.read(CONFIG) or b"")
+        for name, found in arrays.items():
+            write_arrays(temporary / name, found)
+        (temporary / DATASET).write_bytes(json_bytes({"datasets": datasets}))
+        for name, table in tables.items():
+            _write_table(temporary / name, table)
+        card = model_card(
+            record,
+            step=step,
+            parameters=parameters_of(record.config.model, record.input_spec),
+            evals=evals,
+            datasets=datasets,
+            place=place,
+            license=license,
+        )
+        (temporary / CARD).write_text(card, "utf-8")
+        package = Package(
+            run=record.run,
+            step=step,
+            code_version=version("trm-lab"),
+            training=_training(run),
+            fingerprints=prints,
+            files={name: packed_file(temporary / name) for name in FILES if (temporary / name).is_file()},
+            card_sha256=packed_file(temporary / CARD).sha256,
+        )
+        (temporary / PACKAGE_FILE).write_bytes(package.to_bytes())
+        sizes = {
+            path.relative_to(temporary).as_posix(): path.stat().st_size
+            for path in sorted(temporary.rglob("*"))
+            if path.is_file()
+        }
+        temporary.rename(out)
+    except OSError as error:
+        raise PackageError(f"{out}: could not be written ({error}); free some space and try again") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    rows = tables["results/evals.parquet"].num_rows
+    return Packed(record.run, step, out, package.digest, rows, sum(sizes.values()), tuple(sizes))
+
+
+def _restore(run: Folder, record: RunRecord, step: int) -> tuple[Tree, Tree]:
+    """The weights of a checkpoint, raw and averaged, and their shapes."""
+    _, weights = abstract_weights(record.config, record.input_spec)
+    shapes = weights_tree(weights)
+    tree, meta = restore_weights(run, step, shapes)
+    check_same_run(record, meta, run.place)
+    return tree, shapes
+
+
+def _training(run: Folder) -> Training | None:
+    status = read_status(run)
+    if status is None:
+        return None
+    return Training(
+        status.seconds, status.compile_s, status.examples_per_s, status.exact_accuracy, status.heartbeat
+    )
+
+
+def _results(
+    layout: Layout, run: Folder, record: RunRecord, step: int
+) -> tuple[list[dict[str, Any]], dict[str, pa.Table]]:
+    """Rows of `evals` of the packed weights, and the tables of the package by file.
+
+    Raises:
+        PackageError: Results of the run are missing.
+    """
+    named = {column for columns in NAMED_BY_EVALS.values() for column in columns}  # files that stay here
+    columns = [*PARTITION_COLUMNS, *(name for name in EVALS.names if name not in named)]
+    found = query_results(
+        layout,
+        f"SELECT {', '.join(columns)} FROM evals WHERE run = ? ORDER BY step, created_at, evaluation",
+        [record.run],
+        as_table=True,
+    )
+    assert found.table is not None
+    evals = found.table.cast(_schema("evals", columns))
+    depth = query_results(
+        layout,
+        "SELECT * FROM depth WHERE run = ? ORDER BY step, evaluation, depth",
+        [record.run],
+        as_table=True,
+    ).table
+    assert depth is not None
+    metrics = read_metrics(run, written_steps(run))
+    metrics = metrics.filter(pc.field("step") <= step)
+    tables = {"results/evals.parquet": evals, "results/depth.parquet": depth}
+    tables |= {"results/evals.json": evals, "results/depth.json": depth, METRICS: metrics}
+    rates = query_results(
+        layout,
+        "SELECT dataset, split, row_limit, weights, how, supervision_steps, count, exact_count, exact_accuracy, "
+        "cell_accuracy FROM evals WHERE run = ? AND step = ? "
+        "ORDER BY split, weights, supervision_steps, how, row_limit",
+        [record.run, step],
+    )
+    return [dict(zip(rates.columns, row, strict=True)) for row in rates.rows], tables
+
+
+def _schema(table: str, columns: list[str]) -> pa.Schema:
+    """Some columns of a table with their comments, those of its folders included."""
+    folders = {
+        name: pa.field(name, pa.string(), metadata={"comment": text})
+        for name, text in PARTITION_COLUMNS.items()
+    }
+    return pa.schema([folders[name] if name in folders else TABLES[table].field(name) for name in columns])
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    """As Parquet or as JSON, whichever its name says."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(table.to_pylist(), indent=1, default=str) + "\n", "utf-8")
+    else:
+        pq.write_table(table, path, compression="zstd")
+
+
+def _recipes(layout: Layout, record: RunRecord) -> list[dict[str, Any]]:
+    """How each dataset of the run is built, as far as this root knows."""
+    found: list[dict[str, Any]] = []
+    only = len(record.config.data.names) == 1
+    for name in record.config.data.names:
+        try:
+            manifest = read_manifest(layout, name)
+        except DatasetNotFoundError:
+            manifest = None
+        if manifest is not None and only and manifest.content_digest != record.content_digest:
+            manifest = None  # another one of this name
+        found.append(_recipe(name, manifest, record.content_digest if only else ""))
+    return found
+
+
+def _recipe(name: str, manifest: Manifest | None, content_digest: str) -> dict[str, Any]:
+    if manifest is None:
+        return {
+            "name": name,
+            "kind": None,
+            "content_digest": content_digest,
+            "identifiers_digest": None,
+            "builder_version": None,
+            "spec": None,
+            "splits": {},
+            "command": f"trm-data build {name}" if is_named(name) else None,
+            "note": "Its specification is not known where this was packed.",
+        }
+    spec = manifest.spec
+    read = spec.source.kind != "generated"
+    return {
+        "name": name,
+        "kind": manifest.kind,
+        "content_digest": manifest.content_digest,
+        "identifiers_digest": manifest.identifiers_digest,
+        "builder_version": manifest.builder_version,
+        "spec": spec.to_json(),
+        "splits": {
+            split: {"examples": entry.num_examples, "digest": entry.digest}
+            for split, entry in manifest.splits.items()
+        },
+        "command": spec.options.build_command(name, spec),
+        "note": f"Built from `{spec.source.name}`, which the command must find."
+        if read
+        else "Generated by trm-lab.",
+    }
