@@ -13,6 +13,7 @@ from tyro.conf import subcommand
 
 from trm_data.command import PARSING, answer_version, errors_end
 from trm_data.errors import DataError
+from trm_eval.commands.compact import Compact
 from trm_eval.commands.compare import Compare
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
@@ -38,6 +39,7 @@ Command = (
     | Annotated[Submission, subcommand("submission")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
+    | Annotated[Compact, subcommand("compact")]
     | Annotated[Sync, subcommand("sync")]
 )
 

@@ -25,7 +25,7 @@ from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_eval.score.depth import depth_counts
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
-from trm_eval.tables.writer import drop_replaced, named_before, replace_table, table_folder
+from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
 from trm_eval.votes import write_votes
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
@@ -64,6 +64,13 @@ def evaluate_run(
     request.check()
     use_compilation_cache()
     record = read_record(run)
+    with adding(layout, record.experiment, record.run):
+        return _evaluate(layout, run, record, request, progress or NoProgress())
+
+
+def _evaluate(
+    layout: Layout, run: Folder, record: RunRecord, request: EvalRequest, progress: Progress
+) -> EvalResult:
     step = choose_step(run, request.checkpoint)
     dataset = _open_split(layout, record, request)
     if dataset.content_digest == record.content_digest:
@@ -77,7 +84,7 @@ def evaluate_run(
     restored = restore(run, record, step=step, weights=request.weights)
     reader = RowReader(dataset, request.identifiers, record.input_spec.num_identifiers)
     rollout = compile_rollout(restored, reader, request, supervision_steps)
-    batches = with_progress(rollout.answer(rows), progress or NoProgress(), dataset.split, len(rows))
+    batches = with_progress(rollout.answer(rows), progress, dataset.split, len(rows))
     for table in TABLES:
         folder = table_folder(layout, table, record.experiment, record.run)
         folder.store.remove_temporary(folder.path, older_s=LEFT_S)

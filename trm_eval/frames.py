@@ -17,7 +17,7 @@ from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF, part_files
 from trm_train.run.record import find_run, read_record
 from trm_train.run.status import written_steps
 
-EVALS_OF = "SELECT experiment, parts, part_digests FROM evals WHERE run = ? ORDER BY created_at"
+EVALS_OF = "SELECT experiment, evaluation, parts, part_digests FROM evals WHERE run = ? ORDER BY created_at"
 
 
 def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
@@ -38,7 +38,10 @@ def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
     if not found:
         raise ResultError(f"{name}: was not evaluated yet: trm-eval run {name}")
     return pl.concat(
-        [_parts(layout, experiment, name, part_names_of(*named)) for experiment, *named in found]
+        [
+            _parts(layout, experiment, name, part_names_of(*named)).filter(pl.col("evaluation") == evaluation)
+            for experiment, evaluation, *named in found
+        ]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from trm_data.errors import SpecError
@@ -13,6 +14,7 @@ from trm_data.storage.digested import checked_files, one_of_each, stem_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import NAMED_BY_EVALS
+from trm_eval.tables.writer import adding
 
 LAST = (r"evals/.*",)
 
@@ -60,25 +62,34 @@ def sync_results(
         if not any(_is_of(name, run) for name in names):
             raise ResultError(f"no results of {run!r} under {source.results.place}")
     wanted = [name for name in names if not runs or any(_is_of(name, run) for run in runs)]
-    # Of predictions and votes all: which of them count, a row of `evals` says.
-    chosen = [name for name in wanted if _is_named(name)]
-    chosen += one_of_each(name for name in wanted if not _is_named(name))
+    # Of evals, predictions and votes all: the rows of `evals` say which of them count.
+    chosen = [name for name in wanted if _is_told_by_rows(name)]
+    chosen += one_of_each(name for name in wanted if not _is_told_by_rows(name))
     checked_files(source.results, chosen)
-    target.store.remove_temporary(target.results.path, older_s=LEFT_S)
-    progress.start("copy results", len(chosen), "files")
-    copied = copy_folder(source.results, target.results, progress, LAST, names=chosen)
-    stems = {stem_of(name) for name in chosen}
-    for name in target.results.names():
-        if name not in names and stem_of(name) in stems:
-            target.results.delete(name)
+    with ExitStack() as held:
+        for experiment, run in sorted({_partition_of(name) for name in chosen if name.count("/") == 3}):
+            held.enter_context(adding(target, experiment, run))
+        target.store.remove_temporary(target.results.path, older_s=LEFT_S)
+        progress.start("copy results", len(chosen), "files")
+        copied = copy_folder(source.results, target.results, progress, LAST, names=chosen)
+        stems = {stem_of(name) for name in chosen}
+        for name in target.results.names():
+            if name not in names and stem_of(name) in stems:
+                target.results.delete(name)
     return SyncedResults(
         copied.files_copied, copied.files_kept, copied.bytes_copied, time.perf_counter() - begun
     )
 
 
-def _is_named(name: str) -> bool:
-    """Whether a file is of a table whose files `evals` names."""
-    return name.partition("/")[0] in NAMED_BY_EVALS
+def _is_told_by_rows(name: str) -> bool:
+    """Whether a file is of `evals`, or of a table whose files it names."""
+    return name.partition("/")[0] in ("evals", *NAMED_BY_EVALS)
+
+
+def _partition_of(name: str) -> tuple[str, str]:
+    """Experiment and run of a file of a table."""
+    _, experiment, run, _ = name.split("/")
+    return experiment.removeprefix("experiment="), run.removeprefix("run=")
 
 
 def _is_of(name: str, run: str) -> bool:

@@ -14,11 +14,15 @@ from pathlib import Path
 import pytest
 
 from tests.harness.figures import record
+from tests.trm_data.kinds.test_arc import request
 from tests.trm_eval.conftest import Evaluated, evaluated
+from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import final_state, metrics_without_clock, run
+from trm_data.build.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
+from trm_eval.compact import compact_results
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
@@ -49,6 +53,9 @@ EVALUATE = PROGRAM.format(
     imports="from trm_eval.evaluate import evaluate_run\nfrom trm_eval.identity import EvalRequest\n"
     "from trm_train.run.record import list_runs",
     work="evaluate_run(layout, list_runs(layout)[0], EvalRequest())",
+)
+COMPACT = PROGRAM.format(
+    tests=TESTS, imports="from trm_eval.compact import compact_results", work="compact_results(layout)"
 )
 SYNC = PROGRAM.format(
     tests=TESTS,
@@ -191,6 +198,83 @@ def test_evaluation(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
     assert killed >= -(-kills // 3)
     assert between >= kills // 6
     record("evaluation kills", {"kills": kills, "killed_at_work": killed, "while_writing_results": between})
+
+
+VOTED = ("SELECT * FROM votes ORDER BY task, test_index, rank", ROWS[0])
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
+    source = resolve_root(tmp_path / "source")
+    build_dataset(request(arc_folder(tmp_path / "arc"), aug=AUG, val_size=1), source)
+    run(source, CONFIG)
+
+    def root(number: int | str) -> Path:
+        return Path(shutil.copytree(source.place, tmp_path / f"root{number}", dirs_exist_ok=True))
+
+    seconds = undisturbed_s(EVALUATE, lambda _: [root("-whole")], 1 if kills == 1 else 2)
+    expected = [query_results(resolve_root(root("-whole")), query).rows for query in VOTED]
+    assert all(expected)
+    draws, killed, between = random.Random(kills), 0, 0
+    for number in range(kills):
+        place = root(number)
+        layout, wanted = resolve_root(place), ("predictions", "votes", "runs")[number % 3]
+        results = place / "results" / wanted
+        killed += kill_after(
+            EVALUATE,
+            60.0 if number % 4 < 3 else draws.uniform(0.05, 0.95) * seconds,
+            place,
+            sign=(lambda results=results: results.exists()) if number % 4 < 3 else None,
+        )
+        half = [query_results(layout, query).rows for query in VOTED]
+        assert half in ([[], []], expected)  # votes and predictions of an evaluation, or neither
+        between += half != expected and (place / "results").exists()
+        evaluate_run(layout, list_runs(layout)[0], EvalRequest())
+        assert [query_results(layout, query).rows for query in VOTED] == expected
+        compact_results(layout)
+        assert [query_results(layout, query).rows for query in VOTED] == expected
+        shutil.rmtree(place)
+    assert killed >= -(-kills // 3)
+    record(
+        "evaluation kills, with votes", {"kills": kills, "killed_at_work": killed, "while_writing": between}
+    )
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_compact(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
+    source = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "source"))
+    for step in ("4", "8"):
+        for limit in (0, 3, 5, 7):
+            evaluate_run(source, list_runs(source)[0], EvalRequest(checkpoint=step, limit=limit))
+    rows = [
+        f"SELECT * EXCLUDE (part) FROM all_{view}"
+        for view in ("predictions ORDER BY evaluation, row", "votes")
+    ]
+    rows.append("SELECT * EXCLUDE (parts, part_digests) FROM all_evals ORDER BY evaluation")
+    rows.append("SELECT * FROM train_metrics ORDER BY step, split")
+    expected = [query_results(source, query).rows for query in rows]
+    assert len(expected[2]) == 9
+
+    def root(number: int | str) -> Path:
+        return Path(shutil.copytree(source.place, tmp_path / f"root{number}"))
+
+    seconds = undisturbed_s(COMPACT, lambda number: [root(f"-whole{number}")])
+    whole = sorted(files(tmp_path / "root-whole1"))
+    draws, killed, between = random.Random(kills), 0, 0
+    for number in range(kills):
+        place = root(number)
+        layout = resolve_root(place)
+        killed += kill_after(COMPACT, draws.uniform(0.02, 0.98) * seconds, place)
+        between += sorted(files(place)) not in (whole, sorted(files(Path(source.place))))
+        for _ in range(2):
+            found = [query_results(layout, query) for query in rows]
+            assert [one.rows for one in found] == expected
+            assert [one.problems for one in found] == [()] * len(rows)
+            compact_results(layout)
+        assert sorted(files(place)) == whole
+        shutil.rmtree(place)
+    assert killed >= -(-kills // 3)
+    record("compact kills", {"kills": kills, "killed_at_work": killed, "half_done": between})
 
 
 def files(root: Path) -> dict[str, bytes]:

@@ -36,6 +36,7 @@ class BucketStore(Store):
     """
 
     at_a_time = 16
+    lock_is_enough = False
 
     def __init__(self, url: str, machine: Path) -> None:
         self._url = url

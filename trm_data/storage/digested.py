@@ -100,21 +100,33 @@ def checked_files(folder: Folder, names: Sequence[str], *, again: bool = False) 
         if known.get(str(path)) != (mark := _mark(path, digest))
     ]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda item: file_sha256(item[1])[:DIGITS], unknown))
-    for (name, _, digest, _), there in zip(unknown, found, strict=True):
-        if there != digest:
+        found = list(pool.map(lambda item: _digest(item[1]), unknown))
+    gone = {path for (_, path, _, mark), there in zip(unknown, found, strict=True) if not (mark and there)}
+    for (name, path, digest, _), there in zip(unknown, found, strict=True):
+        if path not in gone and there != digest:
             raise CorruptFileError(
                 f"{folder.where(name)}: its bytes are not those that were written (their digest is {there}, the name "
                 "says another); put back a whole copy, or delete it and make it anew"
             )
     if unknown:
-        _write(note, {**_read(note), **{str(path): mark for _, path, _, mark in unknown}})
-    return paths
+        _write(note, {**_read(note), **{str(path): mark for _, path, _, mark in unknown if path not in gone}})
+    return [None if path in gone else path for path in paths]
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file's bytes; empty of one that went meanwhile."""
+    try:
+        return file_sha256(path)[:DIGITS]
+    except FileNotFoundError:
+        return ""
 
 
 def _mark(path: Path, digest: str) -> str:
-    """Differs when a file may have other bytes."""
-    status = path.stat()
+    """Differs when a file may have other bytes; empty of one that went meanwhile."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ""
     return f"{digest} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 

@@ -41,6 +41,7 @@ class LocalStore(Store):
 
     root: Path
     at_a_time = 1
+    lock_is_enough = True
 
     def _path(self, name: str) -> Path:
         """Where a file or folder lies: inside the root.

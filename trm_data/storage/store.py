@@ -70,6 +70,8 @@ class Store(Protocol):
 
     at_a_time: int
     """Requests worth having under way at once."""
+    lock_is_enough: bool
+    """Whether this machine's lock keeps every other writer away."""
 
     @property
     def place(self) -> str:

@@ -17,12 +17,13 @@ from trm_data.storage.store import Folder, Turn
 
 
 @contextmanager
-def locked(folder: Folder, busy: str) -> Generator[None, None, None]:
+def locked(folder: Folder, busy: str, *, shared: bool = False) -> Generator[None, None, None]:
     """Hold the folder's lock on this machine.
 
     Args:
-        folder: A dataset's or a run's.
+        folder: A dataset's, a run's, or that of its results.
         busy: What to say where another process holds it.
+        shared: Others may share it; only who wants it alone is kept away.
 
     Raises:
         BusyError: Another process of this machine holds it.
@@ -31,7 +32,7 @@ def locked(folder: Folder, busy: str) -> Generator[None, None, None]:
     locks.mkdir(parents=True, exist_ok=True)
     with (locks / f"{folder.path.replace('/', ',')}.lock").open("a+") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             raise BusyError(f"{busy} ({lock.read().strip() or 'who it is was not written yet'})") from None

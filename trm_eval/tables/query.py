@@ -38,7 +38,7 @@ from trm_eval.tables.schema import (
     VIEW_COMMENTS,
     comments,
 )
-from trm_eval.tables.writer import files_named
+from trm_eval.tables.writer import files_named, newest_rows
 
 if TYPE_CHECKING:
     import polars
@@ -119,8 +119,15 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
         QueryError: The SQL is no query or cannot be run, there is none of that name, or something is damaged.
         CorruptFileError: A file of results or metrics has other bytes than were written.
     """
-    text = query_text(query)
-    with open_results(resolve_root(root), text) as (connection, problems):
+    text, layout = query_text(query), resolve_root(root)
+    try:
+        return _frame(layout, text, skip_damaged=skip_damaged)
+    except QueryError:  # once more: a file that was opened may have been replaced meanwhile
+        return _frame(layout, text, skip_damaged=skip_damaged)
+
+
+def _frame(layout: Layout, text: str, *, skip_damaged: bool) -> polars.DataFrame:
+    with open_results(layout, text) as (connection, problems):
         if problems and not skip_damaged:
             raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
         return frame_locked(connection, text)
@@ -261,9 +268,10 @@ def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator
 
 
 def _files(layout: Layout, table: str) -> list[TableFile]:
-    """Every Parquet file of a table, one of each stem."""
+    """Every Parquet file of a table, one of each stem; of `evals` all, for rows say themselves which is newer."""
     found: list[TableFile] = []
-    for name in one_of_each(layout.results.within(table).names("experiment=*/run=*/*.parquet")):
+    names = layout.results.within(table).names("experiment=*/run=*/*.parquet")
+    for name in names if table == "evals" else one_of_each(names):
         experiment, run, _ = name.split("/")
         found.append((name, experiment.removeprefix("experiment="), run.removeprefix("run=")))
     return found
@@ -290,8 +298,14 @@ def _open_tables(
             found = _files(layout, table) if table in wanted else []
             tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
             missing += gone
+        try:
+            evals = _newest(layout, tables["evals_files"])
+        except FileNotFoundError as error:
+            missing.append(f"{results.where('evals')}: a file is gone ({error})")
+            evals = TABLES["evals"].empty_table()
+        tables["evals_files"] = evals
         for table in NAMED_BY_EVALS:
-            found, gone = _named_files(layout, table, tables["evals_files"]) if table in wanted else ([], [])
+            found, gone = _named_files(layout, table, evals) if table in wanted else ([], [])
             missing += gone
             tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
             missing += gone
@@ -300,23 +314,30 @@ def _open_tables(
     return tables, missing + gaps
 
 
-def _named_files(
-    layout: Layout, table: str, evals: pads.Dataset | pa.Table
-) -> tuple[list[TableFile], list[str]]:
-    """The files of a table that evaluations name, and a line for each that is missing."""
-    there = set(layout.results.within(table).names("experiment=*/run=*/*.parquet"))
-    columns = ["experiment", "run", *NAMED_BY_EVALS[table]]
+def _newest(layout: Layout, evals: pads.Dataset | pa.Table) -> pa.Table:
+    """The rows of `evals`, one of each evaluation.
+
+    Raises:
+        CorruptFileError: A file of format 1, which has no digest, is damaged.
+    """
     try:
-        rows = evals.to_table(columns) if isinstance(evals, pads.Dataset) else evals.select(columns)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:  # of format 1, which has no digest
+        return newest_rows(evals.to_table() if isinstance(evals, pads.Dataset) else evals)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise CorruptFileError(
             f"{layout.results.where('evals')}: a file cannot be read ({error}); put back a whole copy"
         ) from error
-    named = [
+
+
+def _named_files(layout: Layout, table: str, evals: pa.Table) -> tuple[list[TableFile], list[str]]:
+    """The files of a table that evaluations name, each once, and a line for each that is missing."""
+    there = set(layout.results.within(table).names("experiment=*/run=*/*.parquet"))
+    rows = evals.select(["experiment", "run", *NAMED_BY_EVALS[table]])
+    every = [
         (f"experiment={row['experiment']}/run={row['run']}/{name}", row["experiment"], row["run"])
         for row in rows.to_pylist()
         for name in files_named(row)[table]
     ]
+    named = list(dict.fromkeys(every))  # several evaluations may lie in one
     folder = layout.results.within(table)
     missing = [
         f"{folder.where(name)}: is missing, and an evaluation names it; evaluate again"

@@ -8,7 +8,7 @@ named there, so a writer that dies leaves nothing that anyone sees.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,12 @@ from numpy.typing import NDArray
 from trm_data.storage.digested import of_stem, write_digested
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
+from trm_data.storage.turn import locked
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
+
+MERGED = "merged-"
+"""Names of files begin so that hold what several evaluations wrote (`trm-eval compact`)."""
 
 
 def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folder:
@@ -84,24 +88,55 @@ def files_named(row: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
+def adding(layout: Layout, experiment: str, run: str) -> AbstractContextManager[None]:
+    """Held while results of a run are written: what no row names yet is not taken for something left behind.
+
+    Raises:
+        BusyError: They are being compacted.
+    """
+    folder = table_folder(layout, "evals", experiment, run)
+    return locked(folder, f"{run}: its results are being compacted; wait for it", shared=True)
+
+
+def rows_of_evals(folder: Folder, pattern: str) -> list[dict[str, Any]]:
+    """Rows of `evals` in the files that fit a pattern; none of a file that is damaged."""
+    found: list[dict[str, Any]] = []
+    for path in folder.currents(folder.names(pattern)):
+        with suppress(pa.ArrowException, UnicodeDecodeError, OSError, KeyError, TypeError):
+            found += pq.ParquetFile(path).read().to_pylist()
+    return found
+
+
 def named_before(layout: Layout, experiment: str, run: str, evaluation: str) -> list[dict[str, list[str]]]:
     """What earlier evaluations of this id name, by table; nothing where a row is damaged: its files stay, unnamed."""
     folder = table_folder(layout, "evals", experiment, run)
-    found: list[dict[str, list[str]]] = []
-    for path in folder.currents(folder.names(f"{evaluation}.*")):
-        with suppress(pa.ArrowException, UnicodeDecodeError, OSError, KeyError, TypeError):
-            found += [files_named(row) for row in pq.ParquetFile(path).read().to_pylist()]
-    return found
+    merged = [row for row in rows_of_evals(folder, f"{MERGED}*") if row["evaluation"] == evaluation]
+    return [files_named(row) for row in (*rows_of_evals(folder, f"{evaluation}.*"), *merged)]
 
 
 def drop_replaced(
     layout: Layout, experiment: str, run: str, before: Sequence[dict[str, list[str]]], row: Mapping[str, Any]
 ) -> None:
-    """Remove files that an evaluation named before, unless its new row in `evals` names them too."""
+    """Remove files that an evaluation named before, unless its new row in `evals` names them, or another one's does."""
+    rows = rows_of_evals(table_folder(layout, "evals", experiment, run), f"{MERGED}*")
+    others = [files_named(other) for other in rows if other["evaluation"] != row["evaluation"]]
     for table, names in files_named(row).items():
         folder = table_folder(layout, table, experiment, run)
-        for name in {name for files in before for name in files[table]} - set(names):
+        kept = {*names, *(name for files in others for name in files[table])}
+        for name in {name for files in before for name in files[table]} - kept:
             folder.delete(name)
+
+
+def newest_rows(evals: pa.Table) -> pa.Table:
+    """One row of each evaluation, the one that was made last: while one is replaced or compacted there may be two."""
+    columns = (evals[name].to_pylist() for name in ("experiment", "run", "evaluation"))
+    made = evals["created_at"].cast(pa.int64()).to_pylist()
+    chosen: dict[tuple[str, ...], int] = {}
+    for position, key in enumerate(zip(*columns, strict=True)):
+        other = chosen.get(key)
+        if other is None or (made[position] or 0) >= (made[other] or 0):
+            chosen[key] = position
+    return evals.take(pa.array(sorted(chosen.values()), pa.int64()))
 
 
 def token_lists(tokens: NDArray[np.uint8]) -> pa.ListArray:

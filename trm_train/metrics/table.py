@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trm_data.errors import CorruptFileError
-from trm_data.storage.digested import checked_files, one_of_each, stem_of, write_digested
-from trm_data.storage.store import Folder
+from trm_data.storage.digested import checked_files, digest_of, one_of_each, stem_of, write_digested
+from trm_data.storage.store import Check, Folder, no_check
 
 FOLDER = "metrics"
+ATTEMPTS = 3
+"""Times that the parts are listed: they may be merged while they are read."""
 PART_STEM = re.compile(r"[0-9]{9}-([0-9]{9})")
 
 _COLUMNS: list[tuple[str, pa.DataType, str]] = [
@@ -129,7 +131,7 @@ class MetricTable:
         self.seconds = 0.0
         self.best: float | None = None
         self.folder.store.remove_temporary(self.folder.path)
-        for part in reversed(part_names(run)):  # so that whoever reads meanwhile finds no gap
+        for part in reversed(_every_part(run)):  # so that whoever reads meanwhile finds no gap
             if _last_step(part) > start_step:
                 self.folder.delete(part)
         if start_step:
@@ -160,7 +162,20 @@ class MetricTable:
 
 
 def part_names(run: Folder) -> list[str]:
-    """Names of a run's parts within its `metrics/` folder, by step."""
+    """Names of a run's parts within its `metrics/` folder, by step.
+
+    A part whose steps another one holds does not count: it was merged into that, and is about to go.
+    """
+    found: list[str] = []
+    end = 0
+    for name in sorted(_every_part(run), key=lambda name: (_steps(name)[0], -_steps(name)[1])):
+        if _last_step(name) > end:
+            found.append(name)
+            end = _last_step(name)
+    return found
+
+
+def _every_part(run: Folder) -> list[str]:
     return one_of_each(
         name for name in run.within(FOLDER).names("*.parquet") if PART_STEM.fullmatch(stem_of(name))
     )
@@ -194,14 +209,97 @@ def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Pat
     Raises:
         CorruptFileError: A part has other bytes than were written, or is gone.
     """
-    names = part_names(run)
-    files = dict(zip(names, checked_files(run.within(FOLDER), names), strict=True))
-    there = [name for name, path in files.items() if path is not None]
-    if not partial and (steps := missing_steps(there, max([last, *map(_last_step, names)]))):
+    files: dict[str, Path | None] = {}
+    steps = ""
+    for _ in range(ATTEMPTS):
+        names = part_names(run)
+        files = dict(zip(names, checked_files(run.within(FOLDER), names), strict=True))
+        there = [name for name, path in files.items() if path is not None]
+        steps = missing_steps(there, max([last, *map(_last_step, names)]))
+        if len(there) == len(names) and not steps:
+            break
+    if not partial and steps:
         raise CorruptFileError(
             f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is gone; put it back"
         )
     return [path for path in files.values() if path is not None]
+
+
+@dataclass(frozen=True)
+class MergeOfParts:
+    """Parts whose rows one part can hold.
+
+    Attributes:
+        stem: Of the part that they become.
+        names: Their names, by step.
+    """
+
+    stem: str
+    names: tuple[str, ...]
+
+
+def plan_merges(run: Folder, last: int | None) -> list[MergeOfParts]:
+    """Parts of a run that nobody trains, neighbours by step, to be merged.
+
+    Args:
+        run: The run's folder.
+        last: No part beyond this step: a run that goes on from it drops parts that reach beyond. None for all.
+    """
+    runs: list[list[str]] = []
+    for name in part_names(run):
+        first, end = _steps(name)
+        if digest_of(name) is None or (last is not None and end > last):
+            continue
+        if runs and _last_step(runs[-1][-1]) + 1 == first:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [
+        MergeOfParts(f"{_steps(names[0])[0]:09d}-{_last_step(names[-1]):09d}", tuple(names))
+        for names in runs
+        if len(names) > 1
+    ]
+
+
+def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> None:
+    """Write parts as one, proved to hold the same rows, then remove them. After a kill the merged one counts.
+
+    Args:
+        run: The run's folder.
+        merge: Which parts.
+        check: Called before anything is removed.
+
+    Raises:
+        CorruptFileError: A part has other bytes than were written, or a column that this version does not know.
+    """
+    folder = run.within(FOLDER)
+    tables: list[pa.Table] = []
+    for name, path in zip(merge.names, checked_files(folder, merge.names, again=True), strict=True):
+        if path is None:
+            raise CorruptFileError(f"{folder.where(name)}: is gone; put it back")
+        table = pq.ParquetFile(path).read()
+        if unknown := set(table.column_names) - {*SCHEMA.names, *SUM_OF}:
+            raise CorruptFileError(
+                f"{folder.where(name)}: has columns that this version does not know ({', '.join(sorted(unknown))}); "
+                "upgrade trm-lab"
+            )
+        tables.append(of_today(table))
+    rows = pa.concat_tables(tables).cast(SCHEMA)
+    written = write_digested(folder, merge.stem, lambda path: pq.write_table(rows, path, compression="zstd"))
+    (path,) = checked_files(folder, [written], again=True)
+    if path is None or not pq.ParquetFile(path).read().equals(rows):
+        folder.delete(written)
+        raise CorruptFileError(
+            f"{folder.where(written)}: does not hold the rows of its parts; nothing was removed"
+        )
+    check()
+    for name in reversed(merge.names):
+        folder.delete(name)
+
+
+def covered_parts(run: Folder) -> list[str]:
+    """Parts whose rows another part holds: of a merge that was cut off."""
+    return sorted(set(run.within(FOLDER).names("*.parquet")) & set(_every_part(run)) - set(part_names(run)))
 
 
 def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Table:

@@ -1,0 +1,80 @@
+"""Results that earlier versions wrote are read, queried and compacted: the recorded folders of `record.py`, by what
+came with them, oldest first:
+
+    results_digests   files carry digests (after format 1, which `test_format_1.py` has)
+    results_depth     evaluations say what is right after every supervision step
+    results_votes     votes, scores, modes and samples
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trm_eval
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval.compact import compact_results
+from trm_eval.tables.query import named_queries, query_results
+from trm_eval.tables.views import list_views
+from trm_train.run.record import list_runs
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RECORDED = ("results_digests", "results_depth", "results_votes")
+VIEW_OF = {"evals": "all_evals", "predictions": "all_predictions", "votes": "all_votes", "runs": "runs"}
+ROWS = (
+    "SELECT * EXCLUDE (part) FROM all_predictions ORDER BY evaluation, row",
+    "SELECT * EXCLUDE (part) FROM all_votes ORDER BY evaluation, task, test_index, rank",
+    "SELECT * EXCLUDE (parts, part_digests, vote_parts, vote_digests) FROM all_evals ORDER BY evaluation",
+    "SELECT * FROM train_metrics ORDER BY run, step, split",
+)
+
+
+@pytest.fixture(params=RECORDED)
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Layout:
+    with tarfile.open(FIXTURES / f"{request.param}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return resolve_root(tmp_path)
+
+
+def expected(layout: Layout) -> dict[str, int]:
+    return json.loads((Path(layout.place) / "expected.json").read_text())
+
+
+def test_every_row_is_there(layout: Layout) -> None:
+    for table, count in expected(layout).items():
+        found = query_results(layout, f"SELECT count(*) FROM {VIEW_OF.get(table, table)}", verify=True)
+        assert (found.rows, found.problems) == ([(count,)], ()), table
+    (right,) = query_results(
+        layout, "SELECT sum(exact_count), sum(wrong_cells), sum(cells) FROM all_evals"
+    ).rows
+    assert (
+        right
+        == query_results(
+            layout, "SELECT count_if(exact), sum(wrong_cells), sum(cells) FROM all_predictions"
+        ).rows[0]
+    )
+    for folder in list_runs(layout):
+        assert len(trm_eval.read_predictions(folder.name, layout).collect()) > 0
+        assert len(trm_eval.read_train_metrics(folder.name, layout).collect()) == 8
+
+
+def test_every_view_and_named_query_answers(layout: Layout) -> None:
+    for view in list_views():
+        assert query_results(layout, f"SELECT * FROM {view}").problems == (), view
+    for name in named_queries():
+        assert query_results(layout, f"@{name}").problems == (), name
+
+
+def test_compacted_it_holds_the_same_rows(layout: Layout) -> None:
+    def rows() -> list[Any]:
+        return [query_results(layout, query).rows for query in ROWS]
+
+    before = rows()
+    done, problems = compact_results(layout)
+    assert problems == []
+    assert sum(one.files_after for one in done) < sum(one.files_before for one in done)
+    assert rows() == before
