@@ -107,6 +107,8 @@ WITH named AS (
         oracle_by_samples,
         vote_parts,
         vote_digests,
+        trace_parts,
+        trace_digests,
         given_kept_count,
         valid_count,
         optimal_count
@@ -382,6 +384,18 @@ SEMI JOIN (SELECT evaluation, unnest(vote_parts) AS part FROM all_evals) AS name
 -- Candidates of the newest evaluation of each request, best first.
 CREATE VIEW votes AS
 SELECT v.* FROM all_votes AS v SEMI JOIN evals AS e ON v.evaluation = e.evaluation;
+
+-- What the network answers after every cycle of every supervision step, of the rows for which that was asked
+-- (trm-eval run --traces N).
+CREATE VIEW all_traces AS
+SELECT t.*
+FROM traces_files AS t
+SEMI JOIN (SELECT evaluation, unnest(trace_parts) AS part FROM all_evals) AS named
+    ON t.evaluation = named.evaluation AND t.part = named.part;
+
+-- Likewise, of the newest evaluation of each request.
+CREATE VIEW traces AS
+SELECT t.* FROM all_traces AS t SEMI JOIN evals AS e ON t.evaluation = e.evaluation;
 
 -- The candidates of several evaluations together, which are named in the order in which they are seen.
 CREATE MACRO pooled_votes(evaluations) AS TABLE

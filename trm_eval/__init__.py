@@ -4,6 +4,7 @@ In Python a result is a polars frame:
 
     trm_eval.sql("SELECT run, exact_accuracy FROM evals")
     trm_eval.read_predictions("quickstart")      # lazy: a row per example and evaluation
+    trm_eval.read_traces("quickstart")           # lazy: a row per example, supervision step and cycle
     trm_eval.read_train_metrics("quickstart")    # lazy: a row per step and split
 
 and a run answers puzzles:
@@ -16,15 +17,16 @@ They are imported on first use, so that the command line does not pay for them.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_eval.frames import read_predictions, read_train_metrics
+    from trm_eval.frames import read_predictions, read_traces, read_train_metrics
     from trm_eval.solver import load
     from trm_eval.tables.query import sql
 
-__all__ = ["load", "read_predictions", "read_train_metrics", "sql"]
+__all__ = ["load", "read_predictions", "read_traces", "read_train_metrics", "sql"]
 
 _HOMES = {
     "load": "trm_eval.solver",
     "read_predictions": "trm_eval.frames",
+    "read_traces": "trm_eval.frames",
     "read_train_metrics": "trm_eval.frames",
     "sql": "trm_eval.tables.query",
 }

@@ -26,6 +26,7 @@ from trm_eval.score.depth import depth_counts
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
+from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
@@ -47,7 +48,7 @@ def evaluate_run(
     layout: Layout, run: Folder, request: EvalRequest, progress: Progress | None = None
 ) -> EvalResult:
     """Evaluate one checkpoint on the rows asked for, each once, and write the result tables: `runs`, `train_metrics`,
-    `predictions`, `votes` where the kind has them, and `evals`.
+    `predictions`, `votes` where the kind has them, `traces` where they are asked for, and `evals`.
 
     Args:
         layout: The root that holds the dataset and takes the results.
@@ -94,9 +95,18 @@ def _evaluate(
         tally.add(inferred, predictions.add(inferred))
     predictions.finish()
     votes = write_votes(layout, record, dataset, predictions)
+    traces = write_traces(
+        layout,
+        restored,
+        reader,
+        rows[: request.traces],
+        evaluation,
+        supervision_steps=supervision_steps,
+        with_latents=request.latents,
+    )
     publish_run(layout, run, record)
     row = evals_row(request, step, dataset, predictions, tally, len(rows))
-    row |= {"compile_seconds": rollout.compile_seconds, **votes}
+    row |= {"compile_seconds": rollout.compile_seconds, **votes, **traces}
     before = named_before(layout, record.experiment, record.run, evaluation)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
     drop_replaced(layout, record.experiment, record.run, before, row)

@@ -1,4 +1,4 @@
-"""Predictions and metrics of a run as lazy polars frames, from a local root or a bucket."""
+"""Predictions, traces and metrics of a run as lazy polars frames, from a local root or a bucket."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from trm_data.storage.digested import checked_files
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
-from trm_eval.tables.schema import LATE, PREDICTIONS
+from trm_eval.tables.schema import LATE, NAMED_BY_EVALS, TABLES
 from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF, part_files
 from trm_train.run.record import find_run, read_record
 from trm_train.run.status import written_steps
-
-EVALS_OF = "SELECT experiment, evaluation, parts, part_digests FROM evals WHERE run = ? ORDER BY created_at"
 
 
 def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
@@ -34,24 +32,58 @@ def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
     """
     layout = resolve_root(root)
     name = find_run(layout, run).name
-    found = query_results(layout, EVALS_OF, [name]).rows
-    if not found:
+    if not (found := _named(layout, name, "predictions")):
         raise ResultError(f"{name}: was not evaluated yet: trm-eval run {name}")
-    return pl.concat(
-        [
-            _parts(layout, experiment, name, part_names_of(*named)).filter(pl.col("evaluation") == evaluation)
-            for experiment, evaluation, *named in found
-        ]
-    )
+    return pl.concat(found)
 
 
-def _parts(layout: Layout, experiment: str, run: str, names: list[str]) -> pl.LazyFrame:
-    folder = table_folder(layout, "predictions", experiment, run)
+def read_traces(run: str, root: Root | None = None) -> pl.LazyFrame:
+    """What a run answers after every cycle, of the rows that `trm-eval run --traces N` was asked for.
+
+    A row per example, supervision step and cycle. Latent states, where they were asked for:
+    `np.frombuffer(row["latents"], "<f2").reshape(row["latent_shape"])`, [states, L, D], states as in `latent_names`.
+
+    Args:
+        run: A run's name or folder, or an experiment that has one run.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+
+    Raises:
+        ConfigError: There is no such run.
+        ResultError: No evaluation of it has traces, or a file of them is missing.
+        CorruptFileError: A file of traces has other bytes than were written.
+    """
+    layout = resolve_root(root)
+    name = find_run(layout, run).name
+    if not (found := _named(layout, name, "traces")):
+        raise ResultError(f"{name}: no evaluation of it has traces: trm-eval run {name} --traces 10")
+    return pl.concat(found)
+
+
+def _named(layout: Layout, run: str, table: str) -> list[pl.LazyFrame]:
+    """The rows of a table of each evaluation of a run that has some, oldest evaluation first."""
+    parts, digests = NAMED_BY_EVALS[table]
+    found = query_results(
+        layout,
+        f"SELECT experiment, evaluation, {parts}, {digests} FROM evals "
+        f"WHERE run = ? AND {parts} IS NOT NULL ORDER BY created_at",
+        [run],
+    ).rows
+    return [
+        _parts(layout, table, experiment, run, part_names_of(*named)).filter(
+            pl.col("evaluation") == evaluation
+        )
+        for experiment, evaluation, *named in found
+    ]
+
+
+def _parts(layout: Layout, table: str, experiment: str, run: str, names: list[str]) -> pl.LazyFrame:
+    folder = table_folder(layout, table, experiment, run)
     paths = checked_files(folder, names)
     for name, path in zip(names, paths, strict=True):
         if path is None:
             raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
-    return _with_late(pl.scan_parquet([str(path) for path in paths]), PREDICTIONS, LATE)
+    late = LATE if table == "predictions" else ()
+    return _with_late(pl.scan_parquet([str(path) for path in paths]), TABLES[table], late)
 
 
 def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:

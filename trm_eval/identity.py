@@ -59,6 +59,9 @@ class EvalRequest:
         mode: `max_steps` gives every row as many, `halting` lets a row halt before, as training does.
         sampling: None is one answer a row, without noise.
         identifiers: Puzzle identifiers of the rows: their own, the blank one, or another one at random.
+        traces: Rows, the first ones, whose every cycle is written too. They decide no prediction, so the id is the same
+            with and without them.
+        latents: Whether the traces hold the latent states.
     """
 
     checkpoint: str = "last"
@@ -71,6 +74,8 @@ class EvalRequest:
     mode: Mode = "max_steps"
     sampling: Sampling | None = None
     identifiers: Identifiers = "own"
+    traces: int = 0
+    latents: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be asked for.
@@ -84,6 +89,7 @@ class EvalRequest:
             raise EvalError(
                 f"--subset-seed {self.subset_seed}: a number from 0 on that draws --limit N rows; give both"
             )
+        self._check_traces()
         if self.sampling is None:
             return
         if self.mode != "max_steps":
@@ -94,6 +100,21 @@ class EvalRequest:
             raise EvalError(
                 f"--noise: above 0 (the paper's is {NOISE}), got {self.sampling.noise:g}; without noise all samples "
                 "are the same: leave out --samples"
+            )
+
+    def _check_traces(self) -> None:
+        """Refuse traces that cannot be asked for.
+
+        Raises:
+            EvalError: A number is out of range, or rows are not answered once, all steps long.
+        """
+        if self.traces < 0:
+            raise EvalError(f"--traces: rows, at least 0, got {self.traces}")
+        if self.latents and not self.traces:
+            raise EvalError("--latents: belongs to --traces N; give it too")
+        if self.traces and (self.sampling is not None or self.mode != "max_steps"):
+            raise EvalError(
+                "--traces: shows rows that are answered once, all steps long; leave out --samples and --mode"
             )
 
 

@@ -28,9 +28,9 @@ class Run:
 
     Every row is given the same number of supervision steps, as published; or halts as in training (--mode halting,
     which is faster); or is answered several times with noise on the latent states, of which one answer is chosen
-    (--samples). Writes the tables runs, train_metrics, evals and predictions, and votes of ARC; evaluating again
-    replaces the result. The accuracy after every supervision step is in the view depth, that of the first 1, 2, ...
-    samples in samples, pass@K in pass_at_k.
+    (--samples). Writes the tables runs, train_metrics, evals and predictions, votes of ARC, and traces on request;
+    evaluating again replaces the result. The accuracy after every supervision step is in the view depth, that of the
+    first 1, 2, ... samples in samples, pass@K in pass_at_k.
 
     For example:
 
@@ -40,6 +40,7 @@ class Run:
       trm-eval run quickstart --steps 1,2,4,8,16,32
       trm-eval run quickstart --mode halting
       trm-eval run quickstart --samples 16 --noise 0.3 --select halt_logit
+      trm-eval run quickstart --traces 10 --latents
       trm-eval run 'exp01*' --scale tiny --checkpoint all --split validation
       trm-eval run quickstart --checkpoint watch --limit 1000 --subset-seed 0
     """
@@ -75,6 +76,10 @@ class Run:
     """Seed of the noise (default: 0)."""
     identifiers: Literal["own", "blank", "random"] = "own"
     """Puzzle identifiers of the rows: their own, the blank one, or another at random."""
+    traces: int = 0
+    """Write the answer and the halting logit after every cycle too (table traces), of this many rows from the first."""
+    latents: bool = False
+    """Write the latent states with the traces (float16): states x positions x hidden size x 2 bytes each cycle."""
     root: Root = None
     json: bool = False
     """Print JSON for machines."""
@@ -148,6 +153,8 @@ class Run:
             mode=self.mode,
             sampling=None if self.samples is None else Sampling(samples=self.samples, **given),
             identifiers=self.identifiers,
+            traces=self.traces,
+            latents=self.latents,
         )
         request.check()
         return request

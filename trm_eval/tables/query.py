@@ -229,7 +229,8 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     by_column = {
         column: text
         for (table, column), text in texts.items()
-        if table in ("votes", "puzzles", "evals", "predictions", "experiments", "runs", "train_metrics")
+        if table
+        in ("traces", "votes", "puzzles", "evals", "predictions", "experiments", "runs", "train_metrics")
     }
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"

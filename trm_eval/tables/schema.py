@@ -140,6 +140,12 @@ EVALS = _schema(
         ),
         ("vote_digests", pa.list_(pa.string()), "digest in the name of each of them"),
         (
+            "trace_parts",
+            pa.list_(pa.string()),
+            "files of traces that belong to it; NULL where none were asked for",
+        ),
+        ("trace_digests", pa.list_(pa.string()), "digest in the name of each of them"),
+        (
             "given_kept_count",
             pa.int64(),
             "rows that keep what their puzzle gives; NULL where its kind knows none (examples)",
@@ -214,6 +220,36 @@ VOTES = _schema(
         ("rows", pa.int32(), "rows of the grid; 0 where the answer begins with no colour (cells)"),
         ("columns", pa.int32(), "columns of the grid (cells)"),
         ("grid", pa.list_(pa.uint8()), "colours of its cells, row by row (0 to 9)"),
+    ]
+)
+
+TRACES = _schema(
+    [
+        ("evaluation", pa.string(), "id of the evaluation"),
+        ("part", pa.string(), "file the row lies in"),
+        ("row", pa.int64(), "row of the split, from 0"),
+        ("supervision_step", pa.int32(), "supervision step, from 1 (steps)"),
+        ("cycle", pa.int32(), "high-level cycle of that step, from 1 (cycles)"),
+        (
+            "exact",
+            pa.bool_(),
+            "every labelled cell is right after this cycle; NULL where none is labelled",
+        ),
+        ("wrong_cells", pa.int32(), "labelled cells that are wrong after this cycle (cells)"),
+        ("q_halt_logit", pa.float32(), "halting logit after this cycle"),
+        (
+            "halt_margin",
+            pa.float32(),
+            "how sure of its answer the network is; at the last cycle of a step training halts above 0",
+        ),
+        ("answer", pa.list_(pa.uint8()), "tokens decoded after this cycle, a cell each"),
+        (
+            "latents",
+            pa.binary(),
+            "latent states after this cycle, float16, little-endian, in latent_shape; NULL where not asked for",
+        ),
+        ("latent_names", pa.list_(pa.string()), "names of the states, as they lie in latents"),
+        ("latent_shape", pa.list_(pa.int32()), "states, positions (puzzle embedding first), hidden size"),
     ]
 )
 
@@ -323,9 +359,14 @@ TABLES = {
     "evals": EVALS,
     "predictions": PREDICTIONS,
     "votes": VOTES,
+    "traces": TRACES,
 }
 
-NAMED_BY_EVALS = {"predictions": ("parts", "part_digests"), "votes": ("vote_parts", "vote_digests")}
+NAMED_BY_EVALS = {
+    "predictions": ("parts", "part_digests"),
+    "votes": ("vote_parts", "vote_digests"),
+    "traces": ("trace_parts", "trace_digests"),
+}
 """Tables of which only those files count that a row of `evals` names, and its columns that do."""
 
 

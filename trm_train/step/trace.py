@@ -71,7 +71,7 @@ def make_trace_step(
             q_logits = network.q_logits(states)
             latents: dict[str, Array] = {}
             if with_latents:
-                latents = {name: states[name].astype(jnp.float16) for name in network.latents}
+                latents = {name: state.astype(jnp.float16) for name, state in states.items()}
             return states, Trace(
                 predictions=jnp.argmax(network.logits(states), axis=-1).astype(jnp.uint8),
                 q_halt_logits=q_logits[:, 0],

@@ -1,0 +1,148 @@
+"""Writes what the recursion does cycle by cycle as parts of the table `traces`, for as many rows as were asked for.
+
+Like predictions, a part counts only if its evaluation's row names it, and that row is written last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trm_data.loader.pipeline import evaluation_batches
+from trm_data.storage.digested import digest_of
+from trm_data.storage.root import Layout
+from trm_eval.infer import Restored
+from trm_eval.rollout.rows import RowReader
+from trm_eval.score.cells import labelled_cells, wrong_cells
+from trm_eval.tables.writer import token_lists, write_table
+from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.step.trace import Trace, make_trace_step
+
+BATCH_EXAMPLES = 32
+"""Rows that are watched at once: their latent states after every cycle are held in memory."""
+PART_BYTES = 64 << 20
+"""A part is written when its rows hold as much: what is held in memory, with one batch."""
+
+
+def write_traces(
+    layout: Layout,
+    restored: Restored,
+    reader: RowReader,
+    rows: NDArray[np.int64],
+    evaluation: str,
+    *,
+    supervision_steps: int,
+    with_latents: bool,
+) -> dict[str, list[str]]:
+    """Answer rows once more, watched, and write what is seen.
+
+    Args:
+        layout: The root.
+        restored: The weights.
+        reader: The split.
+        rows: Which rows of it.
+        evaluation: The evaluation they belong to; parts are named by it.
+        supervision_steps: Each row is given.
+        with_latents: Whether the latent states are written too.
+
+    Returns:
+        The columns of its row in `evals` that name the parts; none without rows.
+
+    Raises:
+        ResultError: A part could not be written.
+    """
+    if not len(rows):
+        return {}
+    record = restored.record
+    parts: list[str] = []
+    digests: list[str] = []
+    pending: list[pa.Table] = []
+
+    def write() -> None:
+        part = f"{evaluation}-{len(parts):05d}"
+        table = pa.concat_tables(pending)
+        pending.clear()
+        table = table.append_column("part", pa.array([part] * len(table)))
+        table = table.append_column("evaluation", pa.array([evaluation] * len(table)))
+        name = write_table(layout, "traces", record.experiment, record.run, part, table)
+        parts.append(part)
+        digests.append(digest_of(name) or "")
+
+    for table in _tables(restored, reader, rows, supervision_steps, with_latents=with_latents):
+        pending.append(table)
+        if sum(waiting.nbytes for waiting in pending) >= PART_BYTES:
+            write()
+    if pending:
+        write()
+    return {"trace_parts": parts, "trace_digests": digests}
+
+
+def _tables(
+    restored: Restored,
+    reader: RowReader,
+    rows: NDArray[np.int64],
+    supervision_steps: int,
+    *,
+    with_latents: bool,
+) -> Iterator[pa.Table]:
+    """What a batch of rows looks like after every cycle, in order of row, step and cycle."""
+    record = restored.record
+    step = make_trace_step(
+        record.config,
+        record.input_spec,
+        restored.model,
+        steps=supervision_steps,
+        with_latents=with_latents,
+    )
+    placed = batch_sharding(restored.mesh)
+    program = jax.jit(step)
+    size = min(BATCH_EXAMPLES, len(rows))
+    size = -(-size // restored.mesh.shape["data"]) * restored.mesh.shape["data"]
+    for batch, some in evaluation_batches(reader, size, rows):
+        labels = batch["labels"][: len(some)].astype(np.uint8)
+        yield _table(some, labels, jax.device_get(program(restored.weights, put_batch(batch, placed))))
+
+
+def _table(rows: NDArray[np.int64], labels: NDArray[np.uint8], trace: Trace) -> pa.Table:
+    """Columns of n rows, T steps of C cycles each: n * T * C records."""
+    steps, cycles, _, cells = trace.predictions.shape
+    count, records = len(rows), len(rows) * steps * cycles
+
+    def by_row(leaf: NDArray[Any]) -> NDArray[Any]:
+        """[T, C, B, ...] as [n * T * C, ...]."""
+        return np.moveaxis(leaf[:, :, :count], 2, 0).reshape(records, *leaf.shape[3:])
+
+    answers, truth = by_row(trace.predictions), np.repeat(labels, steps * cycles, axis=0)
+    wrong, labelled = wrong_cells(answers, truth), labelled_cells(truth) > 0
+    columns = {
+        "row": np.repeat(rows, steps * cycles),
+        "supervision_step": np.tile(np.repeat(np.arange(1, steps + 1, dtype=np.int32), cycles), count),
+        "cycle": np.tile(np.arange(1, cycles + 1, dtype=np.int32), count * steps),
+        "exact": pa.array(wrong == 0, mask=~labelled),
+        "wrong_cells": wrong,
+        "q_halt_logit": by_row(trace.q_halt_logits),
+        "halt_margin": by_row(trace.margins),
+        "answer": token_lists(answers.reshape(records, cells)),
+    }
+    latents = {name: by_row(leaf) for name, leaf in sorted(trace.latents.items())}
+    if not latents:
+        nothing = {
+            "latents": pa.binary(),
+            "latent_names": pa.list_(pa.string()),
+            "latent_shape": pa.list_(pa.int32()),
+        }
+        return pa.table({**columns, **{name: pa.nulls(records, kind) for name, kind in nothing.items()}})
+    stacked = np.stack(list(latents.values()), axis=1).astype("<f2")  # [records, states, L, D]
+    return pa.table(
+        {
+            **columns,
+            "latents": pa.array([record.tobytes() for record in stacked], pa.binary()),
+            "latent_names": pa.array([list(latents)] * records, pa.list_(pa.string())),
+            "latent_shape": pa.array([list(stacked.shape[1:])] * records, pa.list_(pa.int32())),
+        }
+    )
