@@ -109,6 +109,11 @@ WITH named AS (
         vote_digests,
         trace_parts,
         trace_digests,
+        adapt_minutes,
+        adapt_steps_asked,
+        adapt_weights,
+        adapt_steps,
+        adapt_seconds,
         given_kept_count,
         valid_count,
         optimal_count
@@ -125,7 +130,9 @@ SELECT
         CASE WHEN samples IS NULL THEN mode ELSE printf('%d samples, noise %g, %s', samples, noise, selection) END,
         'seed ' || nullif(sample_seed, 0),
         nullif(identifiers, 'own') || ' identifiers',
-        'rows drawn by seed ' || subset_seed
+        'rows drawn by seed ' || subset_seed,
+        CASE WHEN adapt_weights THEN 'weights and embeddings' WHEN NOT adapt_weights THEN 'embeddings' END
+        || ' adapted in ' || concat_ws(', ', printf('%g min', adapt_minutes), printf('%d steps', adapt_steps_asked))
     ) AS how,
     given_kept_count / nullif(count, 0) AS given_kept_share,
     valid_count / nullif(count, 0) AS valid_share,
@@ -138,7 +145,7 @@ SELECT * FROM all_evals
 QUALIFY row_number() OVER (
     PARTITION BY
         run, step, weights, dataset, split, split_digest, row_limit, subset_seed, supervision_steps, mode, identifiers,
-        samples, noise, selection, sample_seed
+        samples, noise, selection, sample_seed, adapt_minutes, adapt_steps_asked, adapt_weights
     ORDER BY created_at DESC, evaluation
 ) = 1;
 
@@ -200,7 +207,8 @@ LEFT JOIN evals AS e
     AND e.dataset = r.dataset
     AND e.mode = 'max_steps'
     AND e.identifiers = 'own'
-    AND e.samples IS NULL;
+    AND e.samples IS NULL
+    AND e.adapt_weights IS NULL;
 
 -- Every run under each name that it has: those of experiments which share it, or else the one that it was started by.
 CREATE VIEW named_runs AS

@@ -16,6 +16,7 @@ from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
+from trm_eval.adapt import Adapted, adapt
 from trm_eval.errors import EvalError
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
 from trm_eval.infer import compile_rollout, restore, with_progress
@@ -83,7 +84,12 @@ def _evaluate(
     read_metrics(run, partial=True)  # what is damaged is said before hours of inference
     rows = choose_rows(len(dataset), request.limit, request.subset_seed)
     restored = restore(run, record, step=step, weights=request.weights)
-    reader = RowReader(dataset, request.identifiers, record.input_spec.num_identifiers)
+    adapted = None
+    if request.adaptation is not None:
+        train = open_dataset(dataset.name, layout, "train")
+        adapted = adapt(restored, train, request.adaptation, progress)
+        restored = adapted.restored
+    reader = RowReader(dataset, request.identifiers, restored.record.input_spec.num_identifiers)
     rollout = compile_rollout(restored, reader, request, supervision_steps)
     batches = with_progress(rollout.answer(rows), progress, dataset.split, len(rows))
     for table in TABLES:
@@ -106,7 +112,12 @@ def _evaluate(
     )
     publish_run(layout, run, record)
     row = evals_row(request, step, dataset, predictions, tally, len(rows))
-    row |= {"compile_seconds": rollout.compile_seconds, **votes, **traces}
+    row |= {
+        "compile_seconds": rollout.compile_seconds,
+        **votes,
+        **traces,
+        **_adapted_columns(request, adapted),
+    }
     before = named_before(layout, record.experiment, record.run, evaluation)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
     drop_replaced(layout, record.experiment, record.run, before, row)
@@ -231,11 +242,25 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
         if ours != theirs:
             raise EvalError(f"--dataset {dataset.name}: has {theirs} {what}, the run's network takes {ours}")
     foreign = manifest.identifiers_digest != record.identifiers_digest
-    if foreign and its.num_identifiers > 1 and request.identifiers == "own":
+    adapted = request.adaptation is not None
+    if foreign and its.num_identifiers > 1 and request.identifiers == "own" and not adapted:
         raise EvalError(
             f"--dataset {dataset.name}: its puzzle identifiers mean other puzzles than those the run learned; "
-            "take --identifiers blank"
+            "take --identifiers blank, or learn them first: --adapt MINUTES"
         )
+
+
+def _adapted_columns(request: EvalRequest, adapted: Adapted | None) -> dict[str, Any]:
+    """The columns of `evals` that say what was learned before; none where nothing was."""
+    if request.adaptation is None or adapted is None:
+        return {}
+    return {
+        "adapt_minutes": request.adaptation.minutes,
+        "adapt_steps_asked": request.adaptation.steps,
+        "adapt_weights": request.adaptation.weights,
+        "adapt_steps": adapted.steps,
+        "adapt_seconds": adapted.seconds,
+    }
 
 
 def evals_row(

@@ -45,6 +45,36 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """Learning from the training split before the other rows are answered.
+
+    Attributes:
+        minutes: Wall-clock time at most, compilation included (min); None for no such limit.
+        steps: Training steps at most; None for no such limit.
+        weights: Whether the network's weights move too; else its puzzle embeddings alone.
+    """
+
+    minutes: float | None = None
+    steps: int | None = None
+    weights: bool = False
+
+    def check(self) -> None:
+        """Refuse what has no end or no beginning.
+
+        Raises:
+            EvalError: A limit is out of range, or there is none.
+        """
+        if self.minutes is None and self.steps is None:
+            raise EvalError(
+                "--adapt-weights: belongs to --adapt MINUTES or --adapt-steps N; give one of them too"
+            )
+        if self.minutes is not None and not 0 < self.minutes < float("inf"):
+            raise EvalError(f"--adapt: minutes above 0, got {self.minutes:g}")
+        if self.steps is not None and self.steps < 1:
+            raise EvalError(f"--adapt-steps: at least 1, got {self.steps}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvalRequest:
     """What to evaluate.
 
@@ -59,6 +89,7 @@ class EvalRequest:
         mode: `max_steps` gives every row as many, `halting` lets a row halt before, as training does.
         sampling: None is one answer a row, without noise.
         identifiers: Puzzle identifiers of the rows: their own, the blank one, or another one at random.
+        adaptation: What is learned from the training split before; None is nothing.
         traces: Rows, the first ones, whose every cycle is written too. They decide no prediction, so the id is the same
             with and without them.
         latents: Whether the traces hold the latent states.
@@ -74,6 +105,7 @@ class EvalRequest:
     mode: Mode = "max_steps"
     sampling: Sampling | None = None
     identifiers: Identifiers = "own"
+    adaptation: Adaptation | None = None
     traces: int = 0
     latents: bool = False
 
@@ -89,6 +121,8 @@ class EvalRequest:
             raise EvalError(
                 f"--subset-seed {self.subset_seed}: a number from 0 on that draws --limit N rows; give both"
             )
+        if self.adaptation is not None:
+            self.adaptation.check()
         self._check_traces()
         if self.sampling is None:
             return
@@ -140,7 +174,8 @@ def evaluation_id(
         "mode",
         "sampling",
         "identifiers",
+        "adaptation",
     ):  # what came later stands here where it is used
         if (value := getattr(request, name)) != getattr(EvalRequest, name):
-            content[name] = asdict(value) if isinstance(value, Sampling) else value
+            content[name] = asdict(value) if isinstance(value, Sampling | Adaptation) else value
     return hashlib.sha256(canonical_json(content)).hexdigest()[:16]

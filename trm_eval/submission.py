@@ -15,8 +15,12 @@ from trm_eval.tables.query import query_results
 EVALUATIONS = """
 SELECT evaluation, step, dataset, split, split_digest, row_limit, vote_parts IS NOT NULL AS voted
 FROM evals WHERE run = ? AND weights = ? AND (split = ? OR (? IS NULL AND split IN ('test', 'validation')))
-AND how = 'max_steps'
+AND CASE WHEN ? IS NULL THEN how = 'max_steps' ELSE dataset = ? END
 ORDER BY split = 'test' DESC, row_limit = 0 DESC, step DESC, created_at DESC
+"""
+OF_IDS = """
+SELECT evaluation, step, dataset, split, split_digest, row_limit, vote_parts IS NOT NULL AS voted
+FROM all_evals WHERE run = ? AND list_contains(?, evaluation)
 """
 CANDIDATES = """
 SELECT task, test_index, rows, columns, grid, correct FROM {} WHERE rank <= ? ORDER BY task, test_index, rank
@@ -55,6 +59,8 @@ def make_submission(
     steps: Sequence[int] = (),
     split: str | None = None,
     weights: str = "ema",
+    dataset: str | None = None,
+    evaluations: Sequence[str] = (),
 ) -> Submission:
     """The submission of a run from what was evaluated.
 
@@ -64,13 +70,20 @@ def make_submission(
         steps: Checkpoints whose votes are counted together; none is the last one that was evaluated.
         split: None is test, or validation where test was not evaluated.
         weights: `ema` or `raw`.
+        dataset: One that the run did not learn from, however its rows were answered; None is the run's own, every row
+            all steps long.
+        evaluations: Ids of the evaluations whose votes are counted together, in the place of all of these.
 
     Raises:
         ResultError: The run was not evaluated so, its puzzles are not voted on, or an evaluation does not cover all
             rows.
         CorruptFileError: A file of results has other bytes than were written.
     """
-    chosen = _choose(query_results(layout, EVALUATIONS, [run, weights, split, split]), run, weights, steps)
+    if evaluations:
+        chosen = _of_ids(query_results(layout, OF_IDS, [run, list(evaluations)]), run, evaluations)
+    else:
+        found = query_results(layout, EVALUATIONS, [run, weights, split, split, dataset, dataset])
+        chosen = _choose(found, run, weights, steps)
     evaluations = [str(row["evaluation"]) for row in chosen]
     if len(evaluations) == 1:
         found = query_results(layout, CANDIDATES.format(ONE), [evaluations[0], ATTEMPTS])
@@ -91,13 +104,35 @@ def make_submission(
             task: [attempts(of_task.get(index, [])) for index in range(max(of_task) + 1)]
             for task, of_task in candidates.items()
         },
-        evaluations=evaluations,
+        evaluations=list(evaluations),
         steps=[row["step"] for row in chosen],
         dataset=chosen[0]["dataset"],
         split=chosen[0]["split"],
         unscored=len(rights) - len(scored),
         passed=sum(sum(right) / len(right) for right in scored) / len(scored) if scored else None,
     )
+
+
+def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of `evals` of these ids, in their order.
+
+    Raises:
+        ResultError: One is no evaluation of the run, has no votes, or is of other rows than the first.
+    """
+    rows = {row[0]: dict(zip(found.columns, row, strict=True)) for row in found.rows}
+    for evaluation in evaluations:
+        if evaluation not in rows:
+            raise ResultError(f"{run}: has no evaluation {evaluation} (trm-eval sql @evals shows them)")
+        if not rows[evaluation]["voted"]:
+            raise ResultError(
+                f"{run}: evaluation {evaluation} has no votes: of ARC, all rows of a split have them"
+            )
+        if rows[evaluation]["split_digest"] != rows[evaluations[0]]["split_digest"]:
+            raise ResultError(
+                f"{run}: evaluations {evaluations[0]} and {evaluation} are of other puzzles; votes are counted "
+                "together on the same ones only"
+            )
+    return [rows[evaluation] for evaluation in evaluations]
 
 
 def _choose(found: QueryResult, run: str, weights: str, steps: Sequence[int]) -> list[dict[str, Any]]:

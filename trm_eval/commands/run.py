@@ -19,7 +19,7 @@ from trm_train.experiments.setting import parse_setting
 
 if TYPE_CHECKING:
     from trm_data.storage.store import Folder
-    from trm_eval.identity import EvalRequest
+    from trm_eval.identity import Adaptation, EvalRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,7 @@ class Run:
       trm-eval run quickstart --steps 1,2,4,8,16,32
       trm-eval run quickstart --mode halting
       trm-eval run quickstart --samples 16 --noise 0.3 --select halt_logit
+      trm-eval run trm_arc1 --dataset my-tasks --adapt 10
       trm-eval run quickstart --traces 10 --latents
       trm-eval run 'exp01*' --scale tiny --checkpoint all --split validation
       trm-eval run quickstart --checkpoint watch --limit 1000 --subset-seed 0
@@ -76,6 +77,12 @@ class Run:
     """Seed of the noise (default: 0)."""
     identifiers: Literal["own", "blank", "random"] = "own"
     """Puzzle identifiers of the rows: their own, the blank one, or another at random."""
+    adapt: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
+    """Learn from the dataset's training split first, for so long: puzzle embeddings of tasks the run has never seen."""
+    adapt_steps: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Likewise, for so many training steps; the same steps on every machine."""
+    adapt_weights: bool = False
+    """Then the weights move too, not the embeddings alone."""
     traces: int = 0
     """Write the answer and the halting logit after every cycle too (table traces), of this many rows from the first."""
     latents: bool = False
@@ -153,11 +160,20 @@ class Run:
             mode=self.mode,
             sampling=None if self.samples is None else Sampling(samples=self.samples, **given),
             identifiers=self.identifiers,
+            adaptation=self._adaptation(),
             traces=self.traces,
             latents=self.latents,
         )
         request.check()
         return request
+
+    def _adaptation(self) -> Adaptation | None:
+        """What is learned before."""
+        from trm_eval.identity import Adaptation
+
+        if self.adapt is None and self.adapt_steps is None and not self.adapt_weights:
+            return None
+        return Adaptation(minutes=self.adapt, steps=self.adapt_steps, weights=self.adapt_weights)
 
 
 def _say_end(run: str, condition: str, *, quiet: bool) -> None:

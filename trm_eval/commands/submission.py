@@ -27,6 +27,7 @@ class Submission:
 
       trm-eval submission trm_arc1 --out submission.json
       trm-eval submission trm_arc1 --ensemble 400000,500000,600000
+      trm-eval submission trm_arc1 --dataset my-tasks
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
@@ -43,6 +44,10 @@ class Submission:
     """Evaluated split (default: test, or validation where test was not evaluated)."""
     weights: Literal["ema", "raw"] = "ema"
     """Averaged or raw parameters."""
+    dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """A dataset that the run did not learn from and was evaluated on (trm-eval run --dataset, perhaps with --adapt)."""
+    evaluation: Annotated[str | None, arg(metavar="ID[,ID...]", help_behavior_hint="")] = None
+    """These evaluations, in the place of all that chooses (trm-eval sql @evals); several are counted together."""
     root: Root = None
     json: Json = False
 
@@ -56,10 +61,23 @@ class Submission:
             raise EvalError(
                 "--checkpoint and --ensemble exclude each other: an ensemble names its checkpoints"
             )
+        chooses = (self.checkpoint, self.ensemble, self.split, self.dataset)
+        if self.evaluation is not None and any(choice is not None for choice in chooses):
+            raise EvalError(
+                "--evaluation names what counts; leave out --checkpoint, --ensemble, --split and --dataset"
+            )
         steps = _steps(self.ensemble) if self.checkpoint is None else [self.checkpoint]
         layout = resolve_root(self.root)
         run = find_run(layout, self.run, parse_setting(self.scale, self.data))
-        made = make_submission(layout, run.name, steps=steps, split=self.split, weights=self.weights)
+        made = make_submission(
+            layout,
+            run.name,
+            steps=steps,
+            split=self.split,
+            weights=self.weights,
+            dataset=self.dataset,
+            evaluations=() if self.evaluation is None else self.evaluation.split(","),
+        )
         path = Path(self.out).expanduser()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

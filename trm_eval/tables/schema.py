@@ -146,6 +146,23 @@ EVALS = _schema(
         ),
         ("trace_digests", pa.list_(pa.string()), "digest in the name of each of them"),
         (
+            "adapt_minutes",
+            pa.float64(),
+            "time at most for learning from the training split before; NULL without that limit (min)",
+        ),
+        ("adapt_steps_asked", pa.int64(), "steps at most for that; NULL without that limit (steps)"),
+        (
+            "adapt_weights",
+            pa.bool_(),
+            "the network's weights moved too, not its puzzle embeddings alone; NULL where nothing was learned before",
+        ),
+        (
+            "adapt_steps",
+            pa.int64(),
+            "training steps taken before; NULL where nothing was learned before (steps)",
+        ),
+        ("adapt_seconds", pa.float64(), "time that they took, compilation included (s)"),
+        (
             "given_kept_count",
             pa.int64(),
             "rows that keep what their puzzle gives; NULL where its kind knows none (examples)",

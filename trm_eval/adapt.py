@@ -1,0 +1,136 @@
+"""Learns from a dataset's training split, for minutes, before its other rows are answered: `trm-eval run --adapt`.
+
+So a run meets tasks that it has never seen: ARC keeps their demonstration pairs in the training split, and a puzzle
+embedding of their own is what tells the network which task it is at. The training step is that of training; only the
+embeddings learn, unless the weights are to move too.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trm_data.loader.dataset import Dataset
+from trm_data.loader.pipeline import make_loader
+from trm_data.show.progress import Progress
+from trm_eval.errors import EvalError
+from trm_eval.identity import Adaptation
+from trm_eval.infer import Restored
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.sharding import batch_sharding, jit_train_step, put_batch, state_shardings
+from trm_train.model.act import KEY_IMPLEMENTATION
+from trm_train.model.base import table_rows
+from trm_train.run.prepare import check_batch
+from trm_train.run.record import input_spec
+from trm_train.state import TrainState, Weights, abstract_weights, start_state
+from trm_train.step.train import make_train_step
+
+FOREVER = 1 << 30
+"""Steps of a training that time ends."""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """What was learned.
+
+    Attributes:
+        restored: The weights after it, for the dataset's puzzle identifiers.
+        steps: Training steps taken.
+        seconds: Wall-clock time of them, compilation included.
+    """
+
+    restored: Restored
+    steps: int
+    seconds: float
+
+
+def adapt(restored: Restored, train: Dataset, wanted: Adaptation, progress: Progress) -> Adapted:
+    """Learn from a training split within limits.
+
+    Args:
+        restored: The weights to begin with. They keep their puzzle embeddings where the dataset means the same by its
+            identifiers; else those of the dataset begin at zero, as in training.
+        train: The training split.
+        wanted: For how long, and what learns.
+        progress: Told of the time, or of the steps where they end it.
+
+    Raises:
+        EvalError: The loss is no number any more, or no step fits into the time.
+        ConfigError: The batch of the run cannot be spread over the devices.
+    """
+    begun = time.perf_counter()
+    config, spec = _config(restored, train, wanted), input_spec(train.manifest)
+    check_batch(config, restored.mesh)
+    model, state = _start(restored, config, spec, train)
+    step: Any = jit_train_step(
+        make_train_step(config, spec, model, data_devices=restored.mesh.shape["data"]), restored.mesh, state
+    )
+    placed, taken, loss = batch_sharding(restored.mesh), 0, 0.0
+    seconds, longest, told = time.perf_counter() - begun, 0.0, 0
+    progress.start(
+        "adapt", wanted.steps or round(60 * (wanted.minutes or 0)), "steps" if wanted.steps else "s"
+    )
+    with make_loader(train, global_batch_size=config.data.global_batch_size, seed=config.seed) as batches:
+        while not _is_over(wanted, taken, seconds + longest):
+            state, metrics = step(state, put_batch(next(batches), placed))
+            loss = float(jax.device_get(metrics["lm_loss"]))
+            if not np.isfinite(loss):
+                raise EvalError(f"--adapt: the loss is {loss} at step {taken + 1}; leave out --adapt-weights")
+            before, seconds = seconds, time.perf_counter() - begun
+            taken += 1
+            longest = seconds - before if taken > 1 else 0.0  # the first one compiles
+            done = taken if wanted.steps else int(seconds)
+            progress.advance(done - told)
+            told = done
+    if not taken:
+        raise EvalError(f"--adapt {wanted.minutes:g}: no step fits into it; give it more minutes")
+    weights = Weights(params=state.params, fixed=state.fixed, puzzle_table=state.puzzle_table)
+    record = replace(restored.record, input_spec=spec)
+    return Adapted(Restored(record, restored.mesh, model, weights), taken, seconds)
+
+
+def _config(restored: Restored, train: Dataset, wanted: Adaptation) -> RunConfig:
+    """How the run learned, for as long as it takes: its rates without warm-up or decay."""
+    config = restored.record.config
+    return replace(
+        config,
+        data=replace(config.data, dataset=train.name),
+        optim=replace(
+            config.optim,
+            freeze_weights=not wanted.weights,
+            lr_warmup_steps=0,
+            lr_min_ratio=1.0,
+            lr_schedule="cosine",
+        ),
+        total_steps=FOREVER,
+    )
+
+
+def _start(restored: Restored, config: RunConfig, spec: InputSpec, train: Dataset) -> tuple[Any, TrainState]:
+    """The network, and the state before the first step, over the mesh."""
+    model, shapes = abstract_weights(config, spec)
+    weights, table = restored.weights, restored.weights.puzzle_table
+    if table is not None and train.manifest.identifiers_digest != restored.record.identifiers_digest:
+        table = jnp.zeros((table_rows(spec.num_identifiers), table.shape[1]), table.dtype)
+    if table is not None and table.shape != shapes.puzzle_table.shape:
+        raise EvalError(f"--adapt: a puzzle table {table.shape}, expected {shapes.puzzle_table.shape}")
+
+    def start(params: Any, fixed: Any, table: Any) -> TrainState:
+        key = jax.random.key_data(jax.random.key(config.seed, impl=KEY_IMPLEMENTATION))
+        return start_state(config, spec, config.data.global_batch_size, params, fixed, table, key)
+
+    begins = jax.eval_shape(start, weights.params, weights.fixed, table)
+    shardings = state_shardings(restored.mesh, begins)
+    return model, jax.jit(start, out_shardings=shardings)(weights.params, weights.fixed, table)
+
+
+def _is_over(wanted: Adaptation, taken: int, seconds: float) -> bool:
+    """Whether another step, which would end at `seconds`, is one too many."""
+    if wanted.steps is not None and taken >= wanted.steps:
+        return True
+    return wanted.minutes is not None and seconds > 60 * wanted.minutes
