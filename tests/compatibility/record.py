@@ -33,7 +33,7 @@ COMMANDS = (
     "? trm-eval run quickstart --samples 3",
     "trm-data build arc --source repo:arc --subsets training,evaluation --aug 2 --val-size 1 --name recorded-arc",
     f"trm-train run sudoku_generated --data.dataset recorded-arc {SMALL}",
-    "trm-eval run sudoku_generated",
+    "? trm-eval run sudoku_generated",
 )
 """Commands; those behind a question mark need not be known."""
 

@@ -19,16 +19,18 @@ import trm_eval
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.compact import compact_results
 from trm_eval.tables.query import named_queries, query_results
+from trm_eval.tables.schema import NAMED_BY_EVALS
 from trm_eval.tables.views import list_views
 from trm_train.run.record import list_runs
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = ("results_digests", "results_depth", "results_votes")
 VIEW_OF = {"evals": "all_evals", "predictions": "all_predictions", "votes": "all_votes", "runs": "runs"}
+NAMES = ", ".join(column for columns in NAMED_BY_EVALS.values() for column in columns)
 ROWS = (
     "SELECT * EXCLUDE (part) FROM all_predictions ORDER BY evaluation, row",
     "SELECT * EXCLUDE (part) FROM all_votes ORDER BY evaluation, task, test_index, rank",
-    "SELECT * EXCLUDE (parts, part_digests, vote_parts, vote_digests) FROM all_evals ORDER BY evaluation",
+    f"SELECT * EXCLUDE ({NAMES}) FROM all_evals ORDER BY evaluation",
     "SELECT * FROM train_metrics ORDER BY run, step, split",
 )
 

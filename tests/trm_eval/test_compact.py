@@ -28,24 +28,26 @@ from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
-from trm_eval.tables.schema import TABLES
+from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
 from trm_eval.tables.writer import MERGED, adding, table_folder, write_table
 from trm_train.metrics.table import missing_steps, part_names, read_metrics
 from trm_train.run.record import list_runs
 
+NAMES = ", ".join(column for columns in NAMED_BY_EVALS.values() for column in columns)
 EVERYTHING = (
     "SELECT * EXCLUDE (part) FROM predictions ORDER BY evaluation, row",
     "SELECT * EXCLUDE (part) FROM all_predictions ORDER BY evaluation, row",
     "SELECT * EXCLUDE (part) FROM all_votes ORDER BY evaluation, task, test_index, rank",
-    "SELECT * EXCLUDE (parts, part_digests, vote_parts, vote_digests) FROM all_evals ORDER BY evaluation",
+    "SELECT * EXCLUDE (part) FROM all_traces ORDER BY evaluation, row, supervision_step, cycle",
+    f"SELECT * EXCLUDE ({NAMES}) FROM all_evals ORDER BY evaluation",
     "SELECT * FROM train_metrics ORDER BY step, split",
     "SELECT * EXCLUDE (heartbeat) FROM runs",
 )
 REQUESTS = (
     EvalRequest(weights="raw"),
-    EvalRequest(checkpoint="4"),
+    EvalRequest(checkpoint="4", traces=2),
     EvalRequest(limit=5, subset_seed=1),
-    EvalRequest(split="validation"),
+    EvalRequest(split="validation", traces=1),
 )
 
 

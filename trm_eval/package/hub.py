@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,13 +42,17 @@ def push_package(folder: Path, repository: str, *, private: bool) -> str:
         names = [CARD, PACKAGE_FILE, *parse_package((folder / PACKAGE_FILE).read_bytes(), str(folder)).files]
         api = HfApi()
         api.create_repo(repository, repo_type="model", private=private, exist_ok=True)
-        done = api.upload_folder(
-            repo_id=repository,
-            folder_path=folder,
-            repo_type="model",
-            allow_patterns=names,
-            commit_message="trm-eval export",
-        )
+        with warnings.catch_warnings():  # that results are no dataset is meant so
+            warnings.filterwarnings(
+                "ignore", "It seems that you are about to commit a data file", UserWarning
+            )
+            done = api.upload_folder(
+                repo_id=repository,
+                folder_path=folder,
+                repo_type="model",
+                allow_patterns=names,
+                commit_message="trm-eval export",
+            )
     return str(done.oid)
 
 
@@ -94,6 +99,7 @@ def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
         raise PackageError("the Hugging Face hub needs the extra: pip install 'trm-lab[hf]'") from error
     try:
         yield
-    except (HTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        said = " ".join(str(error).split()) or type(error).__name__
+    except (HTTPError, LocalEntryNotFoundError, OSError, ValueError, RuntimeError) as error:
+        cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
+        said = " ".join(str(cause).split()) or type(cause).__name__
         raise PackageError(f"{PREFIX}{repository}: {said}; {way}") from error

@@ -303,7 +303,7 @@ def _open_tables(
             evals = _newest(layout, tables["evals_files"])
         except FileNotFoundError as error:
             missing.append(f"{results.where('evals')}: a file is gone ({error})")
-            evals = TABLES["evals"].empty_table()
+            evals = pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
         tables["evals_files"] = evals
         for table in NAMED_BY_EVALS:
             found, gone = _named_files(layout, table, evals) if table in wanted else ([], [])
