@@ -24,6 +24,7 @@ from trm_train.config.run import (
 )
 from trm_train.errors import ConfigError
 from trm_train.experiments import registry
+from trm_train.experiments.claim import Better, Reaches, nearly_best
 from trm_train.experiments.cost import cost_of
 from trm_train.experiments.dataset import is_named, plan_dataset
 from trm_train.experiments.guide import Guide
@@ -57,7 +58,7 @@ def test_every_experiment_has_a_guide_and_a_dataset(name: str) -> None:
     assert item.guide is not None
     assert item.summary.endswith("?")
     guide = dataclasses.asdict(item.guide)
-    assert all(text for field, text in guide.items() if field != "cost")
+    assert all(text for field, text in guide.items() if field not in ("cost", "claims"))
     assert datasets_by_experiment()[name][0] == item.make().data.dataset == item.dataset()
 
 
@@ -73,6 +74,22 @@ def test_a_guide_reads_as_lines() -> None:
     ]  # fmt: skip
 
 
+def test_a_guide_says_its_claims() -> None:
+    guide = Guide(**FIELDS, claims=(Better("b", "a", clearly=True), *nearly_best("b", "a"), Reaches("a", 50)))
+    said = "b solves clearly more than a; b is not 2 points worse than a; a reaches 50% exact accuracy"
+    assert guide.text().splitlines()[-1] == f"Claims:    {said}"
+    assert "; ".join(guide.to_json()["claims"]) == said
+
+
+def test_claims_are_about_experiments_of_their_group() -> None:
+    for group, items in groups_of(load_experiments().values()).items():
+        names = {item.name for item in items}
+        for item in items:
+            for claim in () if item.guide is None else item.guide.claims:
+                assert set(claim.names) <= names, (group, claim)
+                assert len(set(claim.names)) == len(claim.names), (group, claim)
+
+
 def test_a_guide_lacks_nothing() -> None:
     for missing in FIELDS:
         with pytest.raises(TypeError, match=missing):
@@ -84,6 +101,7 @@ def one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file beside the others, with an experiment and an alias of the quickstart."""
     (tmp_path / "more.py").write_text(f"""
 import dataclasses
+from trm_train.experiments.claim import Better, Reaches, nearly_best
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.quickstart import quickstart
 from trm_train.experiments.registry import experiment

@@ -79,7 +79,7 @@ class Describe:
                 "alias_of": item.alias_of(),
                 "scale": setting.scale,
                 "data": setting.data,
-                "guide": None if item.guide is None else asdict(item.guide),
+                "guide": None if item.guide is None else item.guide.to_json(),
                 "dataset": item.dataset(),
                 "build": commands["build"],
                 "commands": commands,

@@ -9,6 +9,7 @@ import dataclasses
 
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.experiments.claim import Reaches
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import Experiment, add_experiment, experiment
 from trm_train.experiments.setting import SETTINGS, Setting, sudoku
@@ -101,6 +102,7 @@ add_experiment(
         "H 3, L 6, batch 768, constant rate after warm-up, 50,000 epochs = 65,104 steps",
         expected="87.4% exact on the 422,786 test puzzles (reproductions: 84.8 to 87.3 by seed)",
         judge_by="`trm-eval run` with EMA weights on the whole test split",
+        claims=(Reaches("trm_sudoku_mlp", 87.4),),
     )
 )
 def trm_sudoku_mlp() -> RunConfig:

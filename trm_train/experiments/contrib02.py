@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trm_train.config.scheduled import Linear
+from trm_train.experiments.claim import Alike
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.study import Study
 
@@ -14,6 +15,7 @@ STUDY = Study(
         fixed="all else of the baseline",
         expected="little difference in accuracy; fewer supervision steps in the end",
         judge_by="exact accuracy, halting accuracy and mean supervision steps",
+        claims=(Alike("contrib02_adaptive", "contrib02_baseline"),),
     ),
 )
 

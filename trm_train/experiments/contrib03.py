@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Alike
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
@@ -15,6 +16,7 @@ STUDY = Study(
         "is that of another experiment, it is that run",
         expected="memory that hardly grows with L (`--dry-run` says it); accuracy as in exp02a, then flat",
         judge_by="memory of the compiled step (`--dry-run`), time of a step, exact accuracy",
+        claims=(Alike("contrib03_L24", "contrib03_L12"),),
     ),
 )
 

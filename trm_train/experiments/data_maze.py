@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trm_train.config.run import RunConfig
+from trm_train.experiments.claim import rising
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.recipes import maze_recipe
 from trm_train.experiments.setting import Setting
@@ -30,6 +31,7 @@ STUDY = Study(
         fixed="all else of trm_maze, the 65,104 steps too",
         expected="steep: 8 symmetries are few augmentations",
         judge_by="exact accuracy against mazes on the 1,000 test mazes",
+        claims=rising("data_maze_100", "data_maze_250", "data_maze_500", "data_maze_1000"),
     ),
     base=base,
     settings=FULL,

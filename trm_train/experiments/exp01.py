@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Alike, Better, rising
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
@@ -16,6 +17,11 @@ STUDY = Study(
         expected="more with every width up to 768 or so, then little: 1,000 puzzles are few",
         judge_by="the widths' exact accuracies with their 95% intervals; the narrowest and the widest should be "
         "further apart than those",
+        claims=(
+            Better("exp01f", "exp01a", clearly=True),
+            *rising("exp01a", "exp01b", "exp01c", "exp01d"),
+            Alike("exp01f", "exp01d"),
+        ),
     ),
     quantity=Quantity("width", "features", lambda config: config.model.hidden_size),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Alike, Better, rising
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
@@ -15,6 +16,11 @@ STUDY = Study(
         expected="steep at first, flat from 6 on",
         judge_by="exact accuracy against L, and against FLOPs; L 2 and L 12 should be further apart than their 95% "
         "intervals",
+        claims=(
+            Better("exp02a_06", "exp02a_01", clearly=True),
+            *rising("exp02a_01", "exp02a_02", "exp02a_03"),
+            Alike("exp02a_06", "exp02a_03"),
+        ),
     ),
     quantity=Quantity("L cycles", "cycles", lambda config: config.model.l_cycles, log=False),
 )

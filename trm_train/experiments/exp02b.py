@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Alike, Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.study import Study
 
@@ -13,6 +14,7 @@ STUDY = Study(
         fixed="all else of the baseline, L 6 too",
         expected="H 1 clearly worse (a gradient without recursion before it), little beyond 3",
         judge_by="exact accuracy against H, and against FLOPs",
+        claims=(Better("exp02b_03", "exp02b_01", clearly=True), Alike("exp02b_05", "exp02b_03")),
     ),
     quantity=Quantity("H cycles", "cycles", lambda config: config.model.h_cycles, log=False),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Better, nearly_best
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.study import Study
 
@@ -13,6 +14,10 @@ STUDY = Study(
         fixed="all else of the baseline, whose L is 3 at the scale laptop: there (2, 6) is the run of exp02a_06",
         expected="two layers best or nearly so; six layers overfit (the paper: 79.5% with four layers, 87.4% with two)",
         judge_by="exact accuracy against layers, at nearly equal FLOPs",
+        claims=(
+            Better("exp03b", "exp03e", clearly=True),
+            *nearly_best("exp03b", "exp03a", "exp03c", "exp03d"),
+        ),
     ),
     quantity=Quantity("layers", "layers", lambda config: config.model.num_layers, log=False),
 )

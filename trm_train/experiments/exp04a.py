@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Better, rising
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import sudoku
 from trm_train.experiments.study import Study, puzzles, puzzles_of
@@ -15,6 +16,10 @@ STUDY = Study(
         "the warm-up; at the scale tiny half as many puzzles, with 100 augmentations",
         expected="steep up to 1,000, then slower",
         judge_by="exact accuracy against puzzles; 100 and 5,000 should be further apart than their 95% intervals",
+        claims=(
+            Better("exp04a_5000", "exp04a_100", clearly=True),
+            *rising("exp04a_100", "exp04a_250", "exp04a_500", "exp04a_1000"),
+        ),
     ),
     quantity=Quantity("training puzzles", "puzzles", puzzles_of),
 )

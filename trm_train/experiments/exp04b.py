@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Alike, Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import sudoku
 from trm_train.experiments.study import Study, augmentations_of, puzzles
@@ -14,6 +15,7 @@ STUDY = Study(
         fixed="all else of the baseline; at the scale tiny 500 puzzles with a tenth of the augmentations",
         expected="10 clearly worse, from some hundreds on no difference",
         judge_by="exact accuracy against augmentations",
+        claims=(Better("exp04b_1000", "exp04b_0010", clearly=True), Alike("exp04b_2000", "exp04b_0500")),
     ),
     quantity=Quantity("augmentations of a puzzle", "augmentations", augmentations_of),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Alike, Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
@@ -14,6 +15,7 @@ STUDY = Study(
         fixed="all else of the baseline; half of the steps at the scale laptop, a quarter at tiny",
         expected="few steps clearly worse; more than 16 cost evaluation time and help little",
         judge_by="exact accuracy against steps; the ends should be further apart than their 95% intervals",
+        claims=(Better("exp05_f", "exp05_a", clearly=True), Alike("exp05_f", "exp05_d")),
     ),
     quantity=Quantity("supervision steps", "steps", lambda config: config.model.halt_max_steps),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from trm_train.config.run import RunConfig
 from trm_train.experiments.baseline import BATCH
+from trm_train.experiments.claim import Alike, Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import Setting
 from trm_train.experiments.study import Study, tidy
@@ -21,6 +22,7 @@ STUDY = Study(
         "rates grow with its root; the largest two are computed in micro-batches, which changes nothing but memory",
         expected="the same up to some 12,288, then less: too few optimizer steps",
         judge_by="exact accuracy against the batch, and wall-clock time on the pod",
+        claims=(Alike("exp06_d", "exp06_a"), Better("exp06_d", "exp06_f")),
     ),
     quantity=Quantity("global batch", "slots", lambda config: config.data.global_batch_size),
 )

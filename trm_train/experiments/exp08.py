@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Better, best
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study, tidy
@@ -14,6 +15,7 @@ STUDY = Study(
         fixed="all else of the baseline; the smaller scales have fewer steps and average over fewer",
         expected="without averaging clearly worse (the paper: 79.9% against 87.4%), 0.999 best",
         judge_by="exact accuracy against the steps averaged over, 1 / (1 - rate)",
+        claims=(Better("exp08d", "exp08a", clearly=True), *best("exp08d", "exp08b", "exp08c", "exp08e")),
     ),
     quantity=Quantity("steps averaged over", "steps", lambda config: tidy(1 / (1 - config.optim.ema_rate))),
 )

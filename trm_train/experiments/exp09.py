@@ -6,6 +6,7 @@ import dataclasses
 
 from trm_train.config.optim import OPTIMIZERS
 from trm_train.config.run import RunConfig
+from trm_train.experiments.claim import Alike, Better
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.study import Change, Study
 
@@ -18,6 +19,7 @@ STUDY = Study(
         "them, and Lion's steps are as long as AdamATan2's longest",
         expected="AdamW much like AdamATan2, a second beta of 0.999 slower to adapt; Lion worse at this rate",
         judge_by="exact accuracy, and how smoothly the loss falls",
+        claims=(Alike("exp09b", "exp09a"), Better("exp09a", "exp09e")),
     ),
 )
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from trm_train.config.run import RunConfig
+from trm_train.experiments.claim import Better
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.study import Change, Study, tidy
 
@@ -17,6 +18,7 @@ STUDY = Study(
         fixed="all else of the baseline; the smaller scales have higher rates, varied in the same proportion",
         expected="a third of the rate too slow; three times fast but worse in the end; a decay helps a little",
         judge_by="exact accuracy at the end, and its curve over the validations",
+        claims=(Better("exp10b", "exp10a"), Better("exp10b", "exp10c"), Better("exp10d", "exp10b")),
     ),
 )
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from trm_train.experiments.claim import Claim
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -26,7 +28,7 @@ class Quantity:
 
 @dataclass(frozen=True, kw_only=True)
 class Guide:
-    """The guide of an experiment; every field is a sentence or a few."""
+    """The guide of an experiment; every field but the claims is a sentence or a few."""
 
     question: str
     """What it asks; ends with a question mark."""
@@ -44,12 +46,20 @@ class Guide:
     """What is measured."""
     cost: str = ""
     """What was measured of its time and memory, and on what; what is computed `describe` adds."""
+    claims: tuple[Claim, ...] = ()
+    """What of `expected` exact accuracies alone can bear out; a report holds them against its numbers."""
 
     def text(self) -> str:
         """The guide for a person: the question, then a line for each other field."""
-        rest = (item for item in fields(self) if item.name != "question" and getattr(self, item.name))
+        rest = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "question"}
+        rest["claims"] = "; ".join(map(str, self.claims))
         lines = (
-            f"{item.name.replace('_', ' ').capitalize() + ':':<10} {getattr(self, item.name)}"
-            for item in rest
+            f"{name.replace('_', ' ').capitalize() + ':':<10} {said}" for name, said in rest.items() if said
         )
         return "\n".join([self.question, "", *lines])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; claims as sentences."""
+        return {item.name: getattr(self, item.name) for item in fields(self)} | {
+            "claims": [str(claim) for claim in self.claims]
+        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.experiments.claim import Reaches
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import experiment
 from trm_train.experiments.setting import Setting
@@ -18,6 +19,7 @@ from trm_train.experiments.setting import Setting
         expected="at least 95% exact accuracy on 1,000 held-out puzzles that are equivalent to no training puzzle",
         judge_by="`trm-eval run`, exact accuracy with EMA weights, and how it holds for puzzles that need guessing; "
         "more supervision steps in evaluation (`--steps 16`) should help",
+        claims=(Reaches("quickstart", 95.0),),
         cost="about 4 minutes on 2 CPU cores",
     ),
     setting=Setting("tiny", "generated"),

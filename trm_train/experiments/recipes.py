@@ -12,6 +12,7 @@ from typing import Any
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ModelConfig, OptimConfig, RunConfig
 from trm_train.experiments.baseline import trm_sudoku_mlp
+from trm_train.experiments.claim import Reaches
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import experiment
 
@@ -25,6 +26,7 @@ PASS_AT_2 = "pass@2 on the test inputs of the evaluation tasks, after voting ove
         fixed="all else of trm_sudoku_mlp",
         expected="74.7% exact, far below mlp_t",
         judge_by="`trm-eval run` with EMA weights on the whole test split",
+        claims=(Reaches("trm_sudoku_attention", 74.7),),
     )
 )
 def trm_sudoku_attention() -> RunConfig:
@@ -55,6 +57,7 @@ def maze_recipe(dataset: str) -> RunConfig:
         "L 4, batch 768, 65,104 steps",
         expected="85.3% exact (75 to 79% where the mazes were not augmented)",
         judge_by="`trm-eval run` with EMA weights on the 1,000 test mazes",
+        claims=(Reaches("trm_maze", 85.3),),
     )
 )
 def trm_maze() -> RunConfig:
