@@ -1,25 +1,39 @@
-"""Puzzles with what a run predicted for them, drawn: for `trm-eval show`."""
+"""Puzzles with what a run predicted for them, drawn: for `trm-eval show` and for reports."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.encode.vocab import PAD
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import open_dataset
+from trm_data.show.drawing import Drawing
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 
-Which = Literal["any", "right", "wrong", "guessing"]
+Which = Literal["any", "right", "wrong", "guessing", "hardest"]
 CONDITIONS: dict[Which, str] = {
     "any": "true",
     "right": "exact",
     "wrong": "NOT exact",
     "guessing": "exact AND rating > 0",
+    "hardest": "exact",
+}
+ANSWERED = ("row", "rating", "exact", "wrong_cells", "halt_step", "prediction")
+"""Columns of `predicted_puzzles`."""
+ANSWERED_SQL: dict[Which, str] = {
+    which: f"""\
+SELECT {", ".join(ANSWERED)}
+FROM predicted_puzzles
+WHERE evaluation = ? AND {condition}
+ORDER BY {"rating DESC NULLS LAST, " if which == "hardest" else ""}row
+LIMIT ?"""
+    for which, condition in CONDITIONS.items()
 }
 
 
@@ -38,6 +52,53 @@ class Predicted:
     solution: str
 
 
+@dataclass(frozen=True)
+class Answered:
+    """One puzzle with what was predicted for it, as drawings.
+
+    Attributes:
+        row: Of its split.
+        split: Of the dataset.
+        rating: Guesses that a solver needs; None where the catalog does not say.
+        exact: Whether all of it is right.
+        wrong_cells: Labelled cells that are wrong.
+        halt_step: Supervision step after which the network would have halted; None for never.
+        tokens: Of the puzzle, uint8 [S].
+        label: Of the solution, uint8 [S].
+        grid: Rows and columns that the tokens are laid out in.
+        identifier: Puzzle identifier.
+        puzzle: Drawn.
+        prediction: Drawn, with the wrong cells marked.
+        solution: Drawn.
+    """
+
+    row: int
+    split: str
+    rating: float | None
+    exact: bool
+    wrong_cells: int
+    halt_step: int | None
+    tokens: NDArray[np.uint8]
+    label: NDArray[np.uint8]
+    grid: tuple[int, int]
+    identifier: int
+    puzzle: Drawing
+    prediction: Drawing
+    solution: Drawing
+
+    def mark_wrong(self, drawing: Drawing, tokens: NDArray[np.uint8]) -> Drawing:
+        """A drawing of an answer to this puzzle, its wrong cells pointed out."""
+        return replace(drawing, marked=_wrong(tokens, self.label, self.grid, drawing.shape))
+
+
+def _wrong(
+    tokens: NDArray[np.uint8], label: NDArray[np.uint8], grid: tuple[int, int], drawn: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """Which cells of a drawing are wrong; ARC draws the upper left part of the grid that is used."""
+    wrong = (tokens != label) & (label != PAD)
+    return wrong.reshape(grid)[: drawn[0], : drawn[1]]
+
+
 def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> list[Predicted]:
     """The first puzzles of a run's newest evaluation.
 
@@ -45,44 +106,69 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
         ResultError: The run was not evaluated yet, or has no such puzzles.
     """
     newest = query_results(
-        layout,
-        "SELECT evaluation, dataset, split, split_digest FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1",
-        [run],
+        layout, "SELECT evaluation FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1", [run]
     )
     if not newest.rows:
         raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}")
-    evaluation, dataset_name, split, split_digest = newest.rows[0]
+    found = answered_puzzles(layout, newest.rows[0][0], count=count, which=which)
+    if not found:
+        raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {newest.rows[0][0]}")
+    return [
+        Predicted(
+            row=answered.row,
+            split=answered.split,
+            rating=answered.rating,
+            exact=answered.exact,
+            wrong_cells=answered.wrong_cells,
+            halt_step=answered.halt_step,
+            puzzle=answered.puzzle.text(),
+            prediction=answered.prediction.text(),
+            solution=answered.solution.text(),
+        )
+        for answered in found
+    ]
+
+
+def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Which) -> list[Answered]:
+    """The first puzzles of an evaluation that are as wanted (of the hardest solved, those); none where there are none.
+
+    Raises:
+        ResultError: There is no such evaluation, or its dataset has other rows now.
+        DatasetNotFoundError: Its dataset is not under the root.
+    """
+    known = query_results(
+        layout, "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?", [evaluation]
+    )
+    if not known.rows:
+        raise ResultError(f"no evaluation {evaluation}: trm-eval sql @evals lists them")
+    run, dataset_name, split, split_digest = known.rows[0]
     dataset = open_dataset(dataset_name, layout, split)
     if dataset.split_digest != split_digest:
         raise ResultError(
             f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"
         )
-    found = query_results(
-        layout,
-        "SELECT row, rating, exact, wrong_cells, halt_step, prediction FROM predicted_puzzles "
-        f"WHERE evaluation = ? AND {CONDITIONS[which]} ORDER BY row LIMIT ?",
-        [evaluation, count],
-    )
-    if not found.rows:
-        raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {evaluation}")
-    kind = load_kind(dataset.manifest.kind)
-    spec = dataset.manifest.spec
-    rows = dataset.read(np.array([row[0] for row in found.rows], np.int64))
+    found = query_results(layout, ANSWERED_SQL[which], [evaluation, count])
+    facts = [dict(zip(ANSWERED, row, strict=True)) for row in found.rows]
+    if not facts:
+        return []
+    kind, spec = load_kind(dataset.manifest.kind), dataset.manifest.spec
+    grid = dataset.manifest.grid_rows, dataset.manifest.grid_columns
+    rows = dataset.read(np.array([fact["row"] for fact in facts], np.int64))
 
-    def drawn(tokens: NDArray[np.uint8]) -> str:
-        return kind.draw(tokens, spec).text()
-
-    return [
-        Predicted(
-            row=row,
+    def answered(position: int, fact: dict[str, Any]) -> Answered:
+        puzzle, label = (rows[name][position].astype(np.uint8) for name in ("inputs", "labels"))
+        prediction = np.array(fact.pop("prediction"), np.uint8)
+        drawn = kind.draw(prediction, spec)
+        return Answered(
+            **fact,
             split=split,
-            rating=rating,
-            exact=exact,
-            wrong_cells=wrong,
-            halt_step=halt_step,
-            puzzle=drawn(rows["inputs"][position].astype(np.uint8)),
-            prediction=drawn(np.array(prediction, np.uint8)),
-            solution=drawn(rows["labels"][position].astype(np.uint8)),
+            tokens=puzzle,
+            label=label,
+            grid=grid,
+            identifier=int(rows["puzzle_identifiers"][position]),
+            puzzle=kind.draw(puzzle, spec),
+            prediction=replace(drawn, marked=_wrong(prediction, label, grid, drawn.shape)),
+            solution=kind.draw(label, spec),
         )
-        for position, (row, rating, exact, wrong, halt_step, prediction) in enumerate(found.rows)
-    ]
+
+    return [answered(position, fact) for position, fact in enumerate(facts)]

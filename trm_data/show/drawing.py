@@ -21,6 +21,7 @@ class Drawing:
         palette: Background colours as `#rrggbb`.
         box: Rows and columns between which a line is drawn; (0, 0) for none.
         spaced: Whether cells of text stand apart, as digits do.
+        marked: Cells that are pointed out in pictures, such as wrong ones, bool [R, C]; None for none.
     """
 
     symbols: tuple[str, ...]
@@ -28,6 +29,7 @@ class Drawing:
     palette: tuple[str, ...]
     box: tuple[int, int] = (0, 0)
     spaced: bool = True
+    marked: NDArray[np.bool_] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,14 +1,17 @@
-"""Drawings as pictures: PNG or SVG files, and SVG text for pages and notebooks.
+"""Drawings as pictures: PNG or SVG files, and SVG text for pages and notebooks, also animated.
 
 SVG is written as it is drawn here; PNG comes from matplotlib.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from trm_data.errors import SpecError
 from trm_data.show.drawing import Drawing, ink
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 CELL = 18
 MARGIN = 8
 FORMATS = (".png", ".svg")
+MARK = "#D55E00"
+"""Colour of the frame and the corner of a cell that is pointed out. Source: Okabe and Ito (2008), vermilion."""
 _LETTERED = 22
 """Grids with more rows than this are drawn without symbols: colour alone tells the cells apart."""
 
@@ -52,10 +57,23 @@ def svg(drawing: Drawing, *, cell: int = CELL) -> str:
     box_rows, box_columns = drawing.box
     if box_rows and box_columns:
         parts += _lines(rows, columns, cell, box_rows, box_columns, 2, "#111827")
+    if drawing.marked is not None:
+        parts += [_mark(int(row), int(column), cell) for row, column in np.argwhere(drawing.marked)]
     parts.append(
         f'<rect x="0" y="0" width="{width}" height="{height}" fill="none" stroke="#111827" stroke-width="1.5"/></svg>'
     )
     return "".join(parts)
+
+
+def _mark(row: int, column: int, cell: int) -> str:
+    """A frame inside a cell, and its upper right corner filled: seen without colours too."""
+    x, y, corner = column * cell, row * cell, cell * 0.36
+    right = x + cell
+    return (
+        f'<rect x="{x + 1.25}" y="{y + 1.25}" width="{cell - 2.5}" height="{cell - 2.5}" fill="none" '
+        f'stroke="{MARK}" stroke-width="2.5"/>'
+        f'<path d="M{right - corner:.2f} {y}H{right}V{y + corner:.2f}Z" fill="{MARK}"/>'
+    )
 
 
 def _lines(
@@ -84,12 +102,13 @@ def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
         raise SpecError(f"--out {path}: allowed are {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     if ending == ".svg":
-        path.write_text(_svg_page(drawings), "utf-8")
+        path.write_text(svg_row(drawings), "utf-8")
     else:
-        _write_png(drawings, path)
+        path.write_bytes(png_row(drawings))
 
 
-def _svg_page(drawings: Sequence[tuple[str, Drawing]]) -> str:
+def svg_row(drawings: Sequence[tuple[str, Drawing]]) -> str:
+    """Titled drawings side by side as an SVG file."""
     title = 20
     x = MARGIN
     parts: list[str] = []
@@ -104,8 +123,47 @@ def _svg_page(drawings: Sequence[tuple[str, Drawing]]) -> str:
         height = max(height, rows * CELL)
     total = height + title + 2 * MARGIN + 2
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="{total}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="{total}" viewBox="0 0 {x} {total}">'
         f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def svg_animation(frames: Sequence[tuple[str, Drawing]], *, frame_s: float = 1.0) -> str:
+    """Titled drawings one after another as an SVG file that moves by itself, again and again.
+
+    Every drawing lies on the ones before; the last, which stays twice as long, is what is seen where nothing moves.
+
+    Args:
+        frames: Drawings, in order.
+        frame_s: How long each is seen (s).
+    """
+    rows, columns = (max(drawing.shape[side] for _, drawing in frames) for side in (0, 1))
+    title, wide = 20, max(columns * CELL + 2, 7 * max(len(name) for name, _ in frames))
+    width, height = wide + 2 * MARGIN, rows * CELL + title + 2 * MARGIN + 2
+    beats = len(frames) + 1
+    parts = [
+        f"<g{_seen(number, beats, frame_s, last=number == len(frames) - 1)}"
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
+        f'<text x="{MARGIN}" y="{MARGIN + 12}" font-family="sans-serif" font-size="12" fill="#111827">'
+        f"{escape(name)}</text>"
+        f'<g transform="translate({MARGIN},{MARGIN + title})">{svg(drawing)}</g></g>'
+        for number, (name, drawing) in enumerate(frames)
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">{"".join(parts)}</svg>\n'
+    )
+
+
+def _seen(number: int, beats: int, frame_s: float, *, last: bool) -> str:
+    """The rest of a group's tag, and when of all beats the group is seen."""
+    start, end = number / beats, 1.0 if last else (number + 1) / beats
+    values = ["hidden"] * (number > 0) + ["visible"] + ["hidden"] * (end < 1)
+    times = ["0"] * (number > 0) + [f"{start:.4f}"] + [f"{end:.4f}"] * (end < 1)
+    hidden = "" if last else ' visibility="hidden"'
+    return (
+        f'{hidden}><animate attributeName="visibility" dur="{beats * frame_s:g}s" repeatCount="indefinite" '
+        f'calcMode="discrete" values="{";".join(values)}" keyTimes="{";".join(times)}"/>'
     )
 
 
@@ -131,10 +189,12 @@ def write_animation(
             writer.grab_frame()
 
 
-def _write_png(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
-    figure = _figure(drawings)
+def png_row(drawings: Sequence[tuple[str, Drawing]]) -> bytes:
+    """Titled drawings side by side as a PNG file."""
+    figure, out = _figure(drawings), io.BytesIO()
     _fill_figure(figure, drawings)
-    figure.savefig(path, format="png")
+    figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
 
 
 def _figure(drawings: Sequence[tuple[str, Drawing]]) -> Figure:
@@ -154,6 +214,7 @@ def _figure(drawings: Sequence[tuple[str, Drawing]]) -> Figure:
 def _fill_figure(figure: Figure, drawings: Sequence[tuple[str, Drawing]]) -> None:
     """Draw them side by side."""
     from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Polygon, Rectangle
 
     columns = [drawing.shape[1] for _, drawing in drawings]
     axes = figure.subplots(1, len(drawings), squeeze=False, width_ratios=columns)[0]
@@ -181,3 +242,12 @@ def _fill_figure(figure: Figure, drawings: Sequence[tuple[str, Drawing]]) -> Non
             downs, acrosses = range(box_rows, high, box_rows), range(box_columns, wide, box_columns)
             axis.hlines([r - 0.5 for r in downs], -0.5, wide - 0.5, colors="#111827", linewidth=1.6)
             axis.vlines([c - 0.5 for c in acrosses], -0.5, high - 0.5, colors="#111827", linewidth=1.6)
+        if drawing.marked is not None:
+            for row, column in np.argwhere(drawing.marked):
+                frame = Rectangle((column - 0.43, row - 0.43), 0.86, 0.86, fill=False, ec=MARK, lw=1.8)
+                corner = Polygon(
+                    [(column + 0.14, row - 0.5), (column + 0.5, row - 0.5), (column + 0.5, row - 0.14)],
+                    color=MARK,
+                )
+                axis.add_patch(frame)
+                axis.add_patch(corner)
