@@ -233,6 +233,12 @@ def _flat(one: Evaluation) -> dict[str, Any]:
         "evaluation.how": one.how,
         "data.content_digest": None if one.content_digest is None else one.content_digest[:12],
     }
+    return flat | flat_config(one.config)
+
+
+def flat_config(config: str | None) -> dict[str, Any]:
+    """A run's configuration, as `runs` has it, by dotted names; nothing of a run that nothing is known of."""
+    flat: dict[str, Any] = {}
 
     def put(name: str, value: Any) -> None:
         if isinstance(value, dict):
@@ -241,5 +247,5 @@ def _flat(one: Evaluation) -> dict[str, Any]:
         else:
             flat[name] = value
 
-    put("", json.loads(one.config) if one.config else {})
+    put("", json.loads(config) if config else {})
     return flat

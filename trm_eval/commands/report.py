@@ -19,10 +19,12 @@ from trm_train.experiments.setting import SETTINGS, parse_setting
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write what came of experiments: tables with intervals, figures, findings, and the SQL behind every number.
+    """Write what came of experiments: verdicts on what was expected, tables with intervals, figures, puzzles, and the
+    SQL behind every number.
 
-    DIR gets index.html, which needs no network, report.md, and each figure and table as SVG and CSV; a name that ends
-    in .md gets Markdown alone, its figures beside it. Experiments without a tested run are named.
+    DIR gets index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV; a name that
+    ends in .md gets Markdown alone, its figures beside it. Experiments without a tested run are named; what cannot be
+    drawn for want of a dataset or a checkpoint is said.
 
     For example:
 
@@ -42,6 +44,7 @@ class Report:
     def command(self) -> int:
         """Write it and say where."""
         from trm_eval.report.page import study_page
+        from trm_eval.report.sections import further_blocks
         from trm_eval.report.study import gather
         from trm_eval.report.write import write_report
 
@@ -49,7 +52,8 @@ class Report:
         setting = parse_setting(self.scale, self.data) or SETTINGS[0]
         groups, problems = gather(layout, select_experiments(self.patterns, setting), setting)
         runs = sorted({member.run for group in groups for member in group.members})
-        page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems)
+        further = further_blocks(layout, groups, setting, problems)
+        page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
         paths = write_report(page, Path(self.out).expanduser())
         if self.json:
             print(json.dumps({"runs": runs, "files": [str(path) for path in paths]}, indent=1))

@@ -1,98 +1,36 @@
-"""Figures of a report, as SVG: accuracy against what varies, and learning curves. Colours are told apart by anyone."""
+"""Figures of a group's tests and training: accuracy against what varies, learning curves, accuracy by step."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
-from trm_eval.report.study import Group, Member
+from trm_eval.report.canvas import COLOURS, Drawn, draw, look, short
+from trm_eval.report.group import Group, Member
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6b7280")
-"""Source: Okabe and Ito, Color Universal Design (2008); a grey beside them."""
-MARKERS = "osD^vPXh"
-"""One more than colours, so that both repeat together only after 56 curves."""
-INK, GRID = "#1f2937", "#d1d5db"
-SIZE = (9.0, 3.4)
-"""Inches."""
-SETTINGS: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "trm",
-    "font.size": 9,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+TICKS = 7
+"""Values of a quantity that have room on its axis."""
 
 
-def group_figure(group: Group) -> bytes:
-    """Accuracies with their intervals beside the curves of the validations, as SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(SETTINGS):
-        high = SIZE[1] if group.quantity else max(SIZE[1], 0.45 * len(group.members) + 1.2)
-        figure = Figure(figsize=(SIZE[0], high), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=[1.1, 1])
-        if group.quantity:
-            _against_quantity(left, group)
-        else:
-            _by_name(left, group.members)
-        _curves(right, group)
-        out = io.BytesIO()
-        figure.savefig(out, format="svg", metadata={"Date": None}, facecolor="white")
-    return out.getvalue()
+def accuracy_figure(group: Group) -> Drawn:
+    """Accuracies on the test split with their intervals, over what varies or by name."""
+    if group.quantity:
+        return draw(lambda axis: _against_quantity(axis, group))
+    return draw(lambda axis: _by_name(axis, group.members), height=max(1.4, 0.32 * len(group.members) + 0.8))
 
 
-def depth_figure(group: Group) -> bytes:
-    """Accuracies after every supervision step of the tests, with their intervals, as SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    with rc_context(SETTINGS):
-        figure = Figure(figsize=(SIZE[0] * 0.62, SIZE[1]), layout="constrained")
-        axis = figure.subplots()
-        names = _names(group)
-        for number, (run, rows) in enumerate(group.depths.items()):
-            steps = [row["depth"] for row in rows]
-            colour = COLOURS[number % len(COLOURS)]
-            axis.plot(
-                steps,
-                [100 * row["exact_accuracy"] for row in rows],
-                color=colour,
-                marker=MARKERS[number % len(MARKERS)],
-                markersize=3.5,
-                linewidth=1.2,
-                label=_short(names[run]),
-            )
-            low, high = ([100 * row[end] for row in rows] for end in ("exact_low", "exact_high"))
-            axis.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
-        axis.set_xlabel("supervision step of the test")
-        axis.set_ylabel("exact accuracy (%)")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.grid(color=GRID, linewidth=0.6)
-        axis.legend(fontsize=7, frameon=False)
-        out = io.BytesIO()
-        figure.savefig(out, format="svg", metadata={"Date": None}, facecolor="white")
-    return out.getvalue()
+def curves_figure(group: Group) -> Drawn:
+    """Exact accuracies of the validations over training."""
+    return draw(lambda axis: _curves(axis, group))
 
 
-def _names(group: Group) -> dict[str, str]:
-    """What each run is called in a legend."""
-    seeds = len({member.seed for member in group.members}) > 1
-    return {
-        member.run: (member.varies or member.experiment) + (f", seed {member.seed}" if seeds else "")
-        for member in group.members[::-1]
-    }
+def depth_figure(group: Group) -> Drawn:
+    """Accuracies after every supervision step of the tests, with their intervals."""
+    return draw(lambda axis: _depths(axis, group))
 
 
-def _bars(members: Sequence[Member]) -> list[list[float]]:
-    """How far the intervals reach below and above (%)."""
+def spread(members: Sequence[Member]) -> list[list[float]]:
+    """How far the intervals of the accuracies reach below and above (points)."""
     below = [100 * max(member.exact_accuracy - member.exact_low, 0.0) for member in members]
     above = [100 * max(member.exact_high - member.exact_accuracy, 0.0) for member in members]
     return [below, above]
@@ -102,7 +40,7 @@ def _against_quantity(axis: Any, group: Group) -> None:
     members = [member for member in group.members if member.value is not None]
     values = [member.value for member in members]
     exact = [100 * member.exact_accuracy for member in members]
-    axis.errorbar(values, exact, yerr=_bars(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
+    axis.errorbar(values, exact, yerr=spread(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
     trend = group.trend
     if trend is not None and trend.fit is not None and trend.band is not None:
         axis.plot(trend.band.x, trend.fit.at(trend.band.x), color=COLOURS[0], linewidth=1.2)
@@ -117,43 +55,48 @@ def _against_quantity(axis: Any, group: Group) -> None:
     if group.log:
         axis.set_xscale("log", base=2)
     ticks = list(means)
-    axis.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
+    every = -(-len(ticks) // TICKS)
+    axis.set_xticks(ticks, [f"{tick:,.4g}" if i % every == 0 else "" for i, tick in enumerate(ticks)])
     axis.minorticks_off()
     axis.set_xlabel(group.quantity)
-    axis.set_ylabel("exact accuracy on the test split (%)")
-    axis.grid(color=GRID, linewidth=0.6)
+    axis.set_ylabel("exact accuracy, test (%)")
+    axis.grid()
 
 
 def _by_name(axis: Any, members: Sequence[Member]) -> None:
     places = list(range(len(members)))[::-1]
     exact = [100 * member.exact_accuracy for member in members]
-    axis.errorbar(exact, places, xerr=_bars(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
-    axis.set_yticks(places, [_short(member.varies or member.experiment) for member in members])
+    axis.errorbar(exact, places, xerr=spread(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
+    axis.set_yticks(places, [short(member.varies or member.experiment, 26) for member in members])
     axis.set_ylim(-0.7, len(members) - 0.3)
-    axis.set_xlabel("exact accuracy on the test split (%)")
-    axis.grid(color=GRID, linewidth=0.6, axis="x")
+    axis.set_xlabel("exact accuracy, test (%)")
+    axis.grid(axis="x")
 
 
 def _curves(axis: Any, group: Group) -> None:
+    names = group.names()
     runs = list(dict.fromkeys(member.run for member in group.members if member.run in group.curves))
-    names = _names(group)
     for number, run in enumerate(runs):
         steps, shares = group.curves[run]
-        axis.plot(
-            steps,
-            [100 * share for share in shares],
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=3.5,
-            linewidth=1.2,
-            label=_short(names[run]),
-        )
+        axis.plot(steps, [100 * share for share in shares], label=short(names[run]), **look(number))
     axis.set_xlabel("training step")
-    axis.set_ylabel("exact accuracy on the validation split (%)")
-    axis.grid(color=GRID, linewidth=0.6)
-    if runs:
-        axis.legend(fontsize=7, frameon=False)
+    axis.set_ylabel("exact accuracy, validation (%)")
+    axis.xaxis.set_major_formatter("{x:,.0f}")
+    axis.grid()
 
 
-def _short(text: str, most: int = 30) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _depths(axis: Any, group: Group) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    names = group.names()
+    for number, (run, rows) in enumerate(group.depths.items()):
+        steps = [row["depth"] for row in rows]
+        low, exact, high = (
+            [100 * row[end] for row in rows] for end in ("exact_low", "exact_accuracy", "exact_high")
+        )
+        axis.plot(steps, exact, label=short(names[run]), **look(number))
+        axis.fill_between(steps, low, high, color=COLOURS[number % len(COLOURS)], alpha=0.12, linewidth=0)
+    axis.set_xlabel("supervision step of the test")
+    axis.set_ylabel("exact accuracy, test (%)")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.grid()

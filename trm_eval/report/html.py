@@ -1,61 +1,45 @@
-"""A page as one HTML file that needs no network: figures inside, tables that sort, readable in light and dark."""
+"""A page as one HTML file that needs no network: figures inside, tables that sort, readable in light and dark.
+
+Without its script all of it can be read: tables stand in their first order, and what moves is drawn frame by frame too.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
+from itertools import groupby
 
-from trm_eval.report.page import Block, Bullets, Heading, Page, Picture, Query, Table, Text
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1f2937; --paper: #ffffff; --line: #d1d5db; --soft: #f3f4f6; --link: #0059a3; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e5e7eb; --paper: #111827; --line: #374151; --soft: #1f2937; --link: #7cc4ff; }
-}
-body { margin: 0 auto; max-width: 62rem; padding: 1rem; color: var(--ink); background: var(--paper);
-  font: 16px/1.5 system-ui, sans-serif; }
-h1 { line-height: 1.2; }
-h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; line-height: 1.3; }
-nav { columns: 14rem; font-size: .9rem; }
-nav a { display: block; }
-a { color: var(--link); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th button { all: unset; cursor: pointer; font-weight: 600; }
-th button:focus-visible { outline: 2px solid var(--link); }
-th[aria-sort=ascending] button::after { content: " \\25B2"; }
-th[aria-sort=descending] button::after { content: " \\25BC"; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-figure { margin: 1rem 0; background: #ffffff; border-radius: .4rem; }
-figure svg { width: 100%; height: auto; display: block; }
-pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .8rem; }
-code { font-size: .9em; }
-"""
-
-SCRIPT = """
-for (const head of document.querySelectorAll("th button")) head.onclick = () => {
-  const cell = head.parentElement, body = cell.closest("table").tBodies[0], column = cell.cellIndex;
-  const up = cell.getAttribute("aria-sort") !== "ascending";
-  for (const other of cell.parentElement.cells) other.removeAttribute("aria-sort");
-  cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-  const value = row => row.cells[column].textContent, number = text => parseFloat(text.replace(/,/g, ""));
-  [...body.rows].sort((a, b) => {
-    const [x, y] = [value(a), value(b)], [m, n] = [number(x), number(y)];
-    const order = isNaN(m) || isNaN(n) ? x.localeCompare(y, "en", { numeric: true }) : m - n;
-    return (up ? 1 : -1) * order;
-  }).forEach(row => body.append(row));
-};
-"""
+from trm_data.show.drawing import Drawing
+from trm_data.show.picture import svg, svg_animation
+from trm_eval.report.blocks import (
+    Animation,
+    Block,
+    Bullets,
+    Drawings,
+    Heading,
+    Page,
+    Picture,
+    Query,
+    Table,
+    Text,
+)
+from trm_eval.report.canvas import GRID, INK, PAPER
+from trm_eval.report.html_style import SCRIPT, STYLE
 
 NUMBER = re.compile(r"[+-]?[\d,]+(\.\d+)?%?")
 
 
 def to_html(page: Page) -> str:
     """A page as one HTML document."""
-    headings = [block for block in page.blocks if isinstance(block, Heading)]
+    headings = [block for block in page.blocks if isinstance(block, Heading) and block.level == 2]
     links = "".join(f'<a href="#{_anchor(head.text)}">{_words(head.text)}</a>' for head in headings)
-    body = "\n".join(_block(block) for block in page.blocks)
+    parts = groupby(page.blocks, lambda block: isinstance(block, Picture))
+    body = "\n".join(
+        f'<div class="figures">{inner}</div>' if pictures else inner
+        for pictures, blocks in parts
+        for inner in ["\n".join(map(_block, blocks))]
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -76,11 +60,58 @@ def _block(block: Block) -> str:
         case Table():
             return _table(block)
         case Picture():
-            data = escape(block.data_file)
-            link = f'<p><a href="{data}">{data}</a></p>' if data else ""
-            return f'<figure role="img" aria-label="{escape(block.says)}">{_inline(block)}</figure>{link}'
+            return _picture(block)
+        case Drawings():
+            return f"<p>{_words(block.says)}</p>{_row(block.drawings)}{_both(block.name)}"
+        case Animation():
+            return _animation(block)
         case Query():
-            return f'<p>{_words(block.says)}:</p><pre tabindex="0"><code>{escape(block.sql)}</code></pre>'
+            return _query(block)
+
+
+def _query(query: Query) -> str:
+    code = f'<pre tabindex="0"><code>{escape(query.sql)}</code></pre>'
+    return f"<details><summary>SQL: {_words(query.says)}</summary>{code}</details>"
+
+
+def _picture(picture: Picture) -> str:
+    files = _files(picture.data_file, picture.file, picture.png_file)
+    return (
+        f"<figure><figcaption>{_words(picture.title)}</figcaption>"
+        f'<div role="img" aria-label="{escape(picture.says)}">{_inline(picture)}</div>'
+        f"{files}{''.join(map(_query, picture.queries))}</figure>"
+    )
+
+
+def _row(drawings: Sequence[tuple[str, Drawing]]) -> str:
+    """Drawings side by side, as many as the window is wide."""
+    each = (
+        f'<figure><figcaption>{_words(name)}</figcaption><div role="img" aria-label="{escape(name)}">'
+        f"{svg(drawing)}</div></figure>"
+        for name, drawing in drawings
+    )
+    return f'<div class="drawings">{"".join(each)}</div>'
+
+
+def _animation(animation: Animation) -> str:
+    moving = svg_animation(animation.frames)
+    return (
+        f"<p>{_words(animation.says)}</p>"
+        f'<div class="drawings"><figure class="moving"><div role="img" aria-label="{escape(animation.says)}">{moving}'
+        '</div><button type="button" hidden>Pause</button></figure></div>'
+        f"{_both(animation.name)}"
+        f"<details><summary>Every step</summary>{_row(animation.frames)}</details>"
+    )
+
+
+def _both(name: str) -> str:
+    return _files(f"{name}.svg", f"{name}.png")
+
+
+def _files(*names: str) -> str:
+    """Links to the files that lie beside the page."""
+    links = " ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in names if name)
+    return f'<p class="files">{links}</p>'
 
 
 def _table(table: Table) -> str:
@@ -88,7 +119,7 @@ def _table(table: Table) -> str:
         f'<th scope="col"><button type="button">{_words(name)}</button></th>' for name in table.columns
     )
     rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
-    link = f'<p><a href="{escape(table.file)}">{escape(table.file)}</a></p>'
+    link = _files(table.file)
     body = f"<thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody>"
     return f'<div class="wide" tabindex="0"><table>{body}</table></div>{link}'
 
@@ -108,9 +139,11 @@ def _anchor(text: str) -> str:
 
 
 def _inline(picture: Picture) -> str:
-    """An SVG file as a part of a page: no XML head, and names of its own, since ids are the page's."""
-    text = picture.svg.decode("utf-8")
+    """An SVG file as a part of a page: no XML head, ids of its own, since ids are the page's, and the page's ink."""
+    text = picture.drawn.svg.decode("utf-8")
     text = text[text.index("<svg") :]
+    for colour, own in ((INK, "var(--ink)"), (GRID, "var(--line)"), (PAPER, "var(--paper)")):
+        text = text.replace(f": {colour}", f": {own}")
     prefix = _anchor(picture.file)
     text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
     text = re.sub(r'(xlink:href|href)="#([^"]+)"', rf'\1="#{prefix}-\2"', text)

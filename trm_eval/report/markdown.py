@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from trm_eval.report.page import Block, Bullets, Heading, Page, Picture, Query, Table, Text
+from trm_eval.report.blocks import (
+    Animation,
+    Block,
+    Bullets,
+    Drawings,
+    Heading,
+    Page,
+    Picture,
+    Query,
+    Table,
+    Text,
+)
 
 
 def to_markdown(page: Page, files: str) -> str:
@@ -29,10 +40,19 @@ def _block(block: Block, at: str) -> str:
             cells = "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
             return f"{cells}\n\n[{block.file}]({at}{block.file})\n"
         case Picture():
-            link = f"\n[{block.data_file}]({at}{block.data_file})\n" if block.data_file else ""
-            return f"![{block.says}]({at}{block.file})\n{link}"
+            files = [name for name in (block.data_file, block.png_file) if name]
+            links = " ".join(f"[{name}]({at}{name})" for name in files)
+            queries = "\n".join(_folded(query) for query in block.queries)
+            return f"![{block.says}]({at}{block.file})\n\n{links}\n\n{queries}"
+        case Drawings() | Animation():
+            return f"{block.says}\n\n![{block.says}]({at}{block.name}.svg)\n"
         case Query():
             return f"{block.says[0].upper()}{block.says[1:]}:\n\n```sql\n{block.sql}\n```\n"
+
+
+def _folded(query: Query) -> str:
+    """SQL that is seen on request, where Markdown is shown as a page."""
+    return f"<details><summary>SQL: {query.says}</summary>\n\n```sql\n{query.sql}\n```\n\n</details>\n"
 
 
 def _cell(text: str) -> str:

@@ -1,127 +1,30 @@
-"""A report as blocks, which `markdown` and `html` write: what was asked, what came out, and the SQL that says so."""
+"""A report of experiments as blocks: what was asked and expected, what came out, and the SQL that says so."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from trm_eval.report.figures import depth_figure, group_figure
-from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL, Comparison, Group, Member
+from trm_eval.report.ask import filled
+from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text
+from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure
+from trm_eval.report.group import Comparison, Group, Member
+from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL
+from trm_eval.report.verdict import judge, outcome_of, over_seeds, verdict
 from trm_train.experiments.setting import Setting
 
 SURE = 0.05
 """Differences with a smaller p-value are called differences."""
 
 
-@dataclass(frozen=True)
-class Heading:
-    """A heading of the second or a lower level."""
-
-    text: str
-    level: int = 2
-
-
-@dataclass(frozen=True)
-class Text:
-    """A paragraph of plain words."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Bullets:
-    """A list of plain sentences."""
-
-    lines: list[str]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table, which is a file of its own too.
-
-    Attributes:
-        file: Name of its CSV file.
-        columns: Names.
-        rows: A word for each column.
-        data: The same unrounded, by name; that is what the file has.
-    """
-
-    file: str
-    columns: list[str]
-    rows: list[list[str]]
-    data: list[dict[str, Any]]
-
-    def csv(self) -> bytes:
-        """The data as CSV."""
-        return _csv(self.data, self.columns)
-
-
-def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
-    """Rows by name as CSV; the columns are for those that there are none of."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]) if rows else columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue().encode()
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure.
-
-    Attributes:
-        file: Name of its SVG file.
-        svg: Its content.
-        says: What it shows, for those who do not see it.
-        data_file: Name of a CSV file with its numbers; empty where a table has them.
-        data: Those numbers, a row each.
-    """
-
-    file: str
-    svg: bytes
-    says: str
-    data_file: str = ""
-    data: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-
-    def csv(self) -> bytes:
-        """The numbers as CSV."""
-        return _csv(self.data, [])
-
-
-@dataclass(frozen=True)
-class Query:
-    """SQL that figures come from.
-
-    Attributes:
-        says: What it gives.
-        sql: The query; parameters are `?`.
-    """
-
-    says: str
-    sql: str
-
-
-Block = Heading | Text | Bullets | Table | Picture | Query
-
-
-@dataclass(frozen=True)
-class Page:
-    """A report.
-
-    Attributes:
-        title: Of the whole.
-        blocks: What it consists of, in order.
-    """
-
-    title: str
-    blocks: list[Block]
-
-
 def study_page(
-    groups: Sequence[Group], setting: Setting, command: str, versions: str, problems: Sequence[str] = ()
+    groups: Sequence[Group],
+    setting: Setting,
+    command: str,
+    versions: str,
+    problems: Sequence[str] = (),
+    further: Mapping[str, Sequence[Block]] | None = None,
 ) -> Page:
     """The report of groups of experiments.
 
@@ -131,20 +34,12 @@ def study_page(
         command: What writes this report.
         versions: Of what trained the runs.
         problems: What the report is without, a line each.
+        further: Blocks for the end of each group, by its name; under the empty name those of the whole report.
     """
-    runs = {member.run: member for group in groups for member in group.members}
-    tested = sorted({member.count for member in runs.values()})
+    further = further or {}
     missing = [name for group in groups for name in group.missing]
     blocks: list[Block] = [
-        Text(
-            f"{len(runs)} runs, each tested with its averaged weights at its last step on "
-            f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
-            "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
-            "(Holm); their intervals (Clopper and Pearson) are not corrected. "
-            "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands are of curves that "
-            "are fitted to drawn runs. "
-            f"Training took {sum(member.train_seconds or 0.0 for member in runs.values()) / 3600:.1f} h in all."
-        ),
+        _about(groups, setting),
         Text(f"Written by `{command}` from the result tables of runs with {versions}."),
     ]
     if missing:
@@ -153,7 +48,9 @@ def study_page(
         blocks.append(Bullets([f"Left out: {problem}" for problem in problems]))
     blocks += [Heading("At a glance"), _overview(groups)]
     for group in groups:
-        blocks += _group_blocks(group)
+        blocks += _group_blocks(group, setting)
+        blocks += further.get(group.name, ())
+    blocks += further.get("", ())
     blocks += [
         Heading("The SQL behind it"),
         Query("tests with their intervals, for a scale, data and a list of experiments", MEMBERS_SQL),
@@ -161,7 +58,23 @@ def study_page(
         Query("accuracy after every supervision step of a list of evaluations", DEPTH_SQL),
         Query("puzzles that only one of two evaluations solves", FLIPS_SQL),
     ]
-    return Page(f"The study at {setting}", blocks)
+    return Page(f"The study at {setting}" if len(groups) > 1 else f"{groups[0].name} at {setting}", blocks)
+
+
+def _about(groups: Sequence[Group], setting: Setting) -> Text:
+    runs = {member.run: member for group in groups for member in group.members}
+    tested = sorted({member.count for member in runs.values()})
+    smaller = "" if setting.scale == "full" else "; most guides were written for the scale full"
+    return Text(
+        f"{len(runs)} run{'s' * (len(runs) != 1)}, each tested with its averaged weights at its last step on "
+        f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
+        "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
+        "(Holm); their intervals (Clopper and Pearson) are not corrected. "
+        "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands are of curves that "
+        "are fitted to drawn runs. "
+        f"Verdicts hold what the guides claim against these runs{smaller}. "
+        f"Training took {sum(member.train_seconds or 0.0 for member in runs.values()) / 3600:.1f} h in all."
+    )
 
 
 def _overview(groups: Sequence[Group]) -> Table:
@@ -170,13 +83,41 @@ def _overview(groups: Sequence[Group]) -> Table:
     for group in groups:
         best = max(group.members, key=lambda member: member.exact_accuracy)
         ends = "" if group.ends is None else f"{_points(group.ends)}, {_apart(group.ends)}"
-        rows.append([group.name, group.guide.question, f"{_name(best)}: {_percent(best)}", ends])
-        facts = {"group": group.name, "question": group.guide.question, "best": best.experiment}
+        outcome = outcome_of(judge(group))
+        rows.append([group.name, group.guide.question, outcome, f"{_name(best)}: {_percent(best)}", ends])
+        facts = {
+            "group": group.name,
+            "question": group.guide.question,
+            "verdict": outcome,
+            "best": best.experiment,
+        }
         data.append({**facts, "exact_accuracy": best.exact_accuracy, "ends": ends})
-    return Table("overview.csv", ["group", "question", "best", "largest against smallest"], rows, data)
+    return Table(
+        "overview.csv", ["group", "question", "verdict", "best", "largest against smallest"], rows, data
+    )
 
 
-def _group_blocks(group: Group) -> list[Block]:
+def _group_blocks(group: Group, setting: Setting) -> list[Block]:
+    judged = judge(group)
+    return [
+        Heading(f"{group.name}: {group.guide.question}"),
+        Bullets(
+            [
+                f"Varies: {group.guide.varies}.",
+                f"Expected: {group.guide.expected}.",
+                f"To be judged by: {group.guide.judge_by}.",
+                f"Verdict: {verdict(judged)}",
+                *(f"Claimed: {each.claim}. {each.outcome.capitalize()}: {each.found}." for each in judged),
+                *(f"Found: {line}" for line in findings(group)),
+                *(f"Over seeds: {line}" for line in over_seeds(group)),
+            ]
+        ),
+        _members_table(group),
+        *_figures(group, setting),
+    ]
+
+
+def _members_table(group: Group) -> Table:
     rows = [
         [
             member.experiment,
@@ -195,6 +136,7 @@ def _group_blocks(group: Group) -> list[Block]:
     columns = [
         "experiment",
         "varies",
+        "seed",
         "exact %",
         "95%",
         "cells %",
@@ -203,40 +145,50 @@ def _group_blocks(group: Group) -> list[Block]:
         "train s",
         "run",
     ]
+    return Table(f"{group.name}.csv", columns, rows, [asdict(member) for member in group.members])
+
+
+def _figures(group: Group, setting: Setting) -> list[Block]:
+    """Tests, training, and accuracy by step, of those that are known."""
+    named = sorted({member.experiment for member in group.members})
+    tests = Query("tests with their intervals", filled(MEMBERS_SQL, [setting.scale, setting.data, named]))
     curves = [
         {"run": run, "step": step, "exact_accuracy": share}
         for run, (steps, shares) in group.curves.items()
         for step, share in zip(steps, shares, strict=True)
     ]
-    blocks: list[Block] = [
-        Heading(f"{group.name}: {group.guide.question}"),
-        Bullets(
-            [
-                f"Varies: {group.guide.varies}.",
-                f"Expected: {group.guide.expected}.",
-                *(f"Found: {line}" for line in findings(group)),
-            ]
-        ),
-        Table(f"{group.name}.csv", columns, rows, [asdict(member) for member in group.members]),
+    pictures = [
         Picture(
-            f"{group.name}.svg",
-            group_figure(group),
-            f"{group.name}: exact accuracy on the test split with 95% intervals, and curves of the validations",
-            f"{group.name}-curves.csv" if curves else "",
-            curves,
-        ),
+            group.name,
+            accuracy_figure(group),
+            "Accuracy on the test split",
+            f"{group.name}: exact accuracy on the test split with 95% intervals",
+            queries=(tests,),
+        )
     ]
-    if any(len(rows) > 1 for rows in group.depths.values()):
-        blocks.append(
+    if curves:
+        pictures.append(
             Picture(
-                f"{group.name}-depth.svg",
-                depth_figure(group),
-                f"{group.name}: exact accuracy after every supervision step of the test, with 95% intervals",
-                f"{group.name}-depth.csv",
-                [row for rows in group.depths.values() for row in rows],
+                f"{group.name}-curves",
+                curves_figure(group),
+                "Validations over training",
+                f"{group.name}: exact accuracy on the validation split over the steps of training",
+                curves,
+                (Query("validations", filled(CURVES_SQL, [list(group.curves)])),),
             )
         )
-    return blocks
+    if any(len(rows) > 1 for rows in group.depths.values()):
+        pictures.append(
+            Picture(
+                f"{group.name}-depth",
+                depth_figure(group),
+                "Accuracy after each supervision step",
+                f"{group.name}: exact accuracy after every supervision step of the test, with 95% intervals",
+                [row for rows in group.depths.values() for row in rows],
+                (Query("accuracy by step", filled(DEPTH_SQL, [group.evaluations])),),
+            )
+        )
+    return [*pictures]
 
 
 def findings(group: Group) -> list[str]:
@@ -249,6 +201,9 @@ def findings(group: Group) -> list[str]:
             f"{_name(a)} reaches {_percent(a)}, {_name(b)} {_percent(b)}: {_points(group.ends)}; the ends are "
             f"{_apart(group.ends)}."
         )
+    if len(group.members) > 2:
+        order = sorted(group.members, key=lambda member: -member.exact_accuracy)
+        lines.append(f"in order of accuracy: {', '.join(map(_name, order))}.")
     if group.trend is not None:
         lines.append(group.trend.says(group.quantity))
     sure = [each for each in group.against_baseline if each.p_value < SURE]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
+from trm_eval.report.group import Comparison, Group, Member
 from trm_eval.report.trend import Trend, trend_of
 from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
-from trm_train.experiments.guide import Guide
+from trm_train.experiments.claim import Claim
 from trm_train.experiments.registry import Experiment, groups_of
 from trm_train.experiments.setting import Setting
 
@@ -44,78 +44,6 @@ SELECT a.evaluation AS a, b.evaluation AS b, count(*) AS puzzles,
 FROM predictions AS a JOIN predictions AS b USING (row)
 WHERE list_contains(?, a.evaluation || ' ' || b.evaluation)
 GROUP BY a.evaluation, b.evaluation"""
-
-
-@dataclass(frozen=True)
-class Member:
-    """An experiment's run of one seed, and its test; the fields are columns of the view `study`."""
-
-    experiment: str
-    alias_of: str | None
-    varies: str
-    value: float | None
-    run: str
-    seed: int
-    evaluation: str
-    split_digest: str
-    count: int
-    exact_count: int
-    exact_accuracy: float
-    exact_low: float
-    exact_high: float
-    cell_accuracy: float
-    q_halt_accuracy: float
-    supervision_steps: int
-    total_steps: int
-    train_seconds: float | None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs of one group on the same puzzles.
-
-    Attributes:
-        a: The first.
-        b: The second, whose advantage is counted.
-        paired: How many puzzles they solve.
-        p_value: Of no difference, corrected for the comparisons of the group.
-    """
-
-    a: Member
-    b: Member
-    paired: Paired
-    p_value: float
-
-
-@dataclass(frozen=True)
-class Group:
-    """A group of experiments, and what came of it.
-
-    Attributes:
-        name: Of the group.
-        guide: What it asks and expects.
-        quantity: What it varies with its unit, where that is a number; else empty.
-        log: Whether that is spread over orders of magnitude.
-        members: Those that were tested, by what varies.
-        missing: Names of those that were not.
-        curves: Validations of each run: steps and exact accuracies.
-        against_baseline: Every other run against the baseline's of the same seed.
-        ends: The smallest against the largest of one seed, where a number varies; None where they cannot be compared.
-        trend: The curve over what varies; None where that is no number.
-        depths: What each test gives after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`.
-    """
-
-    name: str
-    guide: Guide
-    quantity: str
-    log: bool
-    members: list[Member]
-    missing: list[str]
-    curves: dict[str, tuple[list[int], list[float]]]
-    against_baseline: list[Comparison]
-    ends: Comparison | None
-    trend: Trend | None = None
-    depths: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
 
 
 def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tuple[list[Group], list[str]]:
@@ -181,7 +109,11 @@ def _group(
         if member.run not in own and member.seed in baselines
     ]
     ends = None if quantity is None else _ends(found)
-    compared = _compare(layout, against + ([ends] if ends else []), problems)
+    guides = dict.fromkeys(item.guide for item in items if item.guide is not None)
+    claims = tuple(claim for each in guides for claim in each.claims)
+    shown = against + ([ends] if ends else [])
+    paired = _pair(layout, shown + _claimed(claims, found), problems)
+    compared = _compare(shown, paired)
     return Group(
         name=name,
         guide=guide,
@@ -194,7 +126,21 @@ def _group(
         ends=None if ends is None else compared.get(_key(ends)),
         trend=None if quantity is None else _trend(found),
         depths={member.run: depths[member.run] for member in found if member.run in depths},
+        claims=claims,
+        paired=paired,
     )
+
+
+def _claimed(claims: Sequence[Claim], members: Sequence[Member]) -> list[tuple[Member, Member]]:
+    """The runs of one seed that claims are about, pair by pair."""
+    return [
+        (a, b)
+        for claim in claims
+        if len(claim.names) == 2
+        for a in members
+        for b in members
+        if (a.experiment, b.experiment) == claim.names and a.seed == b.seed
+    ]
 
 
 def _trend(members: Sequence[Member]) -> Trend:
@@ -245,10 +191,10 @@ def _depths(layout: Layout, evaluations: list[str], problems: list[str]) -> dict
     return found
 
 
-def _compare(
+def _pair(
     layout: Layout, pairs: Sequence[tuple[Member, Member]], problems: list[str]
-) -> dict[tuple[str, str], Comparison]:
-    """Compare runs on the same puzzles, each pair once; pairs on other puzzles, or with rows missing, are left out."""
+) -> dict[tuple[str, str], Paired]:
+    """Runs on the same puzzles, each pair both ways; pairs on other puzzles, or with rows missing, are left out."""
     wanted: dict[frozenset[str], tuple[Member, Member]] = {}
     for pair in pairs:
         if pair[0].split_digest == pair[1].split_digest and pair[0].run != pair[1].run:
@@ -256,19 +202,26 @@ def _compare(
     keys = {f"{a.evaluation} {b.evaluation}": (a, b) for a, b in wanted.values()}
     rows = _rows(layout, FLIPS_SQL, [list(keys)], problems) if keys else []
     flips = {f"{a} {b}": Paired(*counts) for a, b, *counts in rows}
-    whole = {key: flips[key] for key, (a, b) in keys.items() if _is_whole(flips.get(key), a, b)}
-    found: dict[tuple[str, str], Comparison] = {}
-    for (key, paired), p_value in zip(
-        whole.items(), holm([paired.p_value for paired in whole.values()]), strict=True
-    ):
-        a, b = keys[key]
-        found[a.run, b.run] = Comparison(a, b, paired, p_value)
-        found[b.run, a.run] = Comparison(b, a, paired.turned(), p_value)
+    found: dict[tuple[str, str], Paired] = {}
+    for key, (a, b) in keys.items():
+        paired = flips.get(key)
+        if paired is not None and paired.count == a.count == b.count:
+            found[a.run, b.run], found[b.run, a.run] = paired, paired.turned()
     return found
 
 
-def _is_whole(paired: Paired | None, a: Member, b: Member) -> bool:
-    return paired is not None and paired.count == a.count == b.count
+def _compare(
+    pairs: Sequence[tuple[Member, Member]], paired: dict[tuple[str, str], Paired]
+) -> dict[tuple[str, str], Comparison]:
+    """The comparisons that a report shows, each once, their p-values corrected for one another."""
+    unique = {frozenset(_key(pair)): pair for pair in pairs[::-1] if _key(pair) in paired}
+    p_values = holm([paired[_key(pair)].p_value for pair in unique.values()])
+    corrected = dict(zip(unique, p_values, strict=True))
+    return {
+        _key(pair): Comparison(*pair, paired[_key(pair)], corrected[frozenset(_key(pair))])
+        for pair in pairs
+        if _key(pair) in paired
+    }
 
 
 def _rows(

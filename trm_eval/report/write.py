@@ -1,4 +1,4 @@
-"""Writes a report: a folder with `index.html`, `report.md` and a file for each figure and table, or one Markdown file.
+"""Writes a report: a folder with `index.html`, `report.md` and files for each figure and table, or one Markdown file.
 
 A Markdown file has its figures and tables in a folder of its own name beside it.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trm_data.show.picture import png_row, svg_animation, svg_row
 from trm_data.storage.atomic import write_bytes
 from trm_eval.errors import EvalError
+from trm_eval.report.blocks import Animation, Block, Drawings, Page, Picture, Table
 from trm_eval.report.html import to_html
 from trm_eval.report.markdown import to_markdown
-from trm_eval.report.page import Page, Picture, Table
 
 
 def write_report(page: Page, out: Path) -> list[Path]:
@@ -37,12 +38,25 @@ def write_report(page: Page, out: Path) -> list[Path]:
         contents[out / "index.html"] = to_html(page).encode()
         contents[out / "report.md"] = to_markdown(page, "").encode()
     for block in page.blocks:
-        if isinstance(block, Table):
-            contents[beside / block.file] = block.csv()
-        elif isinstance(block, Picture):
-            contents[beside / block.file] = block.svg
-            if block.data_file:
-                contents[beside / block.data_file] = block.csv()
+        contents |= {beside / name: content for name, content in _files_of(block).items()}
     for path, content in contents.items():
         write_bytes(path, content)
     return list(contents)
+
+
+def _files_of(block: Block) -> dict[str, bytes]:
+    """The files that a block has beside the page, by name."""
+    match block:
+        case Table():
+            return {block.file: block.csv()}
+        case Picture():
+            data = {block.data_file: block.csv()} if block.data_file else {}
+            return {block.file: block.drawn.svg, block.png_file: block.drawn.png, **data}
+        case Drawings():
+            drawn = block.drawings
+            return {f"{block.name}.svg": svg_row(drawn).encode(), f"{block.name}.png": png_row(drawn)}
+        case Animation():
+            drawn = block.frames
+            return {f"{block.name}.svg": svg_animation(drawn).encode(), f"{block.name}.png": png_row(drawn)}
+        case _:
+            return {}

@@ -21,8 +21,10 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report import study
-from trm_eval.report.page import Bullets, Page, Table, findings, study_page
-from trm_eval.report.study import Group, Member, gather
+from trm_eval.report.blocks import Bullets, Page, Table
+from trm_eval.report.group import Group, Member
+from trm_eval.report.page import findings, study_page
+from trm_eval.report.study import gather
 from trm_eval.report.write import write_report
 from trm_eval.statistics import Paired
 from trm_eval.sync import sync_results
@@ -31,6 +33,7 @@ from trm_train.batch.summary import wilson
 from trm_train.config.run import RunConfig
 from trm_train.console import RunConsole
 from trm_train.experiments import registry
+from trm_train.experiments.claim import Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, find_run_of, select_experiments
 from trm_train.experiments.setting import Setting
@@ -43,6 +46,7 @@ GUIDE = Guide(
     fixed="all else",
     expected="more",
     judge_by="tests",
+    claims=(Better("wide", "baseline_of_test", clearly=True),),
 )
 QUANTITY = Quantity("width", "features", lambda config: config.model.hidden_size)
 
@@ -208,6 +212,14 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit, match="0"):
         main(command)
     assert "2 runs in 1 groups" in capsys.readouterr().out
+    names = {path.name for path in (tmp_path / "r").iterdir()}
+    for figure in ("pareto-parameters", "pareto-training-flops", "measured-halting"):
+        assert {f"{figure}.svg", f"{figure}.png", f"{figure}.csv"} <= names
+    assert {"puzzles-steps.svg", "datasets.csv", "runs.csv", "measured-config.csv"} <= names
+    page = (tmp_path / "r" / "report.md").read_text()
+    assert "- Verdict: cannot be told: 0 of 1 claims hold, 1 cannot be told from these runs." in page
+    assert "each experiment has one seed: no interval over seeds can be given." in page
+    _is_whole((tmp_path / "r" / "index.html").read_text())
     assert "`trm-eval report measured --scale tiny --out " in (tmp_path / "r" / "report.md").read_text()
     for arguments, message in (
         (["untested", "--scale", "tiny"], "none of 1 experiments has been tested at --scale tiny"),

@@ -1,0 +1,138 @@
+"""What a report shows beyond its tests: each figure where its data are, each with the SQL that gave them."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import shutil
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.trm_eval.conftest import Evaluated
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest, Sampling
+from trm_eval.report.blocks import Animation, Drawings, Picture, Text
+from trm_eval.report.group import Group, Member
+from trm_eval.report.halting import halting_pictures
+from trm_eval.report.provenance import _differences, provenance_blocks
+from trm_eval.report.puzzles import puzzle_blocks
+from trm_eval.report.ratings import rating_pictures
+from trm_eval.report.samples import sample_pictures
+from trm_eval.sync import sync_results
+from trm_eval.tables.query import query_results
+from trm_train.experiments.guide import Guide
+from trm_train.run.record import find_run
+
+GUIDE = Guide(question="?", varies="a", fixed="b", expected="c", judge_by="d")
+
+
+@pytest.fixture
+def group(evaluated: Evaluated) -> Group:
+    """The one run that was evaluated, as a group of its own."""
+    row = evaluated.row
+    member = Member(
+        "tiny", None, "", None, evaluated.record.run, 0, row["evaluation"], row["split_digest"], row["count"],
+        row["exact_count"], 0.0, 0.0, 0.3, 0.4, 0.5, row["supervision_steps"], row["step"], 1.0,
+    )  # fmt: skip
+    return Group("tiny", GUIDE, "", False, [member], [], {}, [], None)
+
+
+def as_asked(layout: Layout, picture: Picture) -> None:
+    """The numbers beside a figure are those that its SQL gives, and its files are whole."""
+    (query,) = picture.queries
+    found = query_results(layout, query.sql)
+    assert [dict(zip(found.columns, row, strict=True)) for row in found.rows] == picture.data
+    assert len(list(csv.DictReader(picture.csv().decode().splitlines()))) == len(picture.data) > 0
+    ElementTree.fromstring(picture.drawn.svg)
+    assert picture.drawn.png.startswith(b"\x89PNG")
+
+
+def test_halting_counts_every_puzzle_once(evaluated: Evaluated, group: Group) -> None:
+    problems: list[str] = []
+    (picture,) = halting_pictures(evaluated.layout, group, problems)
+    as_asked(evaluated.layout, picture)
+    assert sum(row["puzzles"] for row in picture.data) == 12
+    assert not problems
+
+
+def test_ratings_are_drawn_where_they_differ(evaluated: Evaluated, group: Group) -> None:
+    sql = "SELECT count(DISTINCT CASE WHEN rating > 0 THEN 1 ELSE 0 END) FROM predicted_puzzles"
+    ((kinds,),) = query_results(evaluated.layout, sql).rows
+    pictures = rating_pictures(evaluated.layout, group, [])
+    assert bool(pictures) == (kinds > 1)
+    for picture in pictures:
+        as_asked(evaluated.layout, picture)
+        assert sum(row["puzzles"] for row in picture.data) == 12
+
+
+def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
+    assert sample_pictures(evaluated.layout, group, []) == []
+    shutil.copytree(evaluated.layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)
+    layout = resolve_root(tmp_path)
+    sampling = Sampling(samples=3, noise=0.5, selection="mode", seed=0)
+    evaluate_run(layout, find_run(layout, evaluated.record.run), EvalRequest(sampling=sampling))
+    (picture,) = sample_pictures(layout, group, [])
+    as_asked(layout, picture)
+    assert [row["samples"] for row in picture.data] == [1, 2, 3]
+    assert all(row["exact_count"] <= row["oracle_exact_count"] for row in picture.data)
+
+
+def test_puzzles_are_drawn_and_one_is_answered_step_by_step(evaluated: Evaluated, group: Group) -> None:
+    blocks = puzzle_blocks(evaluated.layout, [group])
+    drawn = [block for block in blocks if isinstance(block, Drawings)]
+    assert [[name for name, _ in block.drawings] for block in drawn] == [
+        ["puzzle", "prediction", "solution"]
+    ] * 2
+    assert Text("It solves none.") in blocks
+    rows = query_results(evaluated.layout, "SELECT wrong_cells FROM predictions ORDER BY row LIMIT 2").rows
+    for block, (wrong,) in zip(drawn, rows, strict=True):
+        marked = dict(block.drawings)["prediction"].marked
+        assert marked is not None
+        assert marked.sum() == wrong > 0
+        assert f"{wrong} cells wrong" in block.says
+    (moving,) = (block for block in blocks if isinstance(block, Animation))
+    assert len(moving.frames) == 1 + group.members[0].supervision_steps
+    last = moving.frames[-1][1].marked
+    assert last is not None
+    assert last.sum() == rows[0][0]  # what the network answers again is what was tested
+
+
+def test_what_cannot_be_drawn_is_said(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
+    home = resolve_root(tmp_path / "home")
+    sync_results(evaluated.layout, home)
+    (said,) = puzzle_blocks(home, [group])[1:]
+    assert isinstance(said, Text)
+    assert said.text.startswith(f"No puzzles of `{evaluated.record.run}` are drawn: no dataset 'small'")
+    shutil.copytree(evaluated.layout.place, tmp_path / "bare", symlinks=True)
+    for weights in (tmp_path / "bare").glob("runs/**/checkpoints"):
+        shutil.rmtree(weights)
+    blocks = puzzle_blocks(resolve_root(tmp_path / "bare"), [group])
+    assert any(isinstance(block, Drawings) for block in blocks)
+    assert isinstance(blocks[-1], Text)
+    assert "No solution is shown step by step: " in blocks[-1].text
+    assert "has no checkpoint yet" in blocks[-1].text
+
+
+def test_where_the_numbers_come_from(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
+    _, datasets, _, runs, *_ = provenance_blocks(evaluated.layout, [group], [])
+    (fact,) = datasets.data
+    manifest = evaluated.test.manifest
+    assert (fact["dataset"], fact["content_digest"]) == ("small", manifest.content_digest)
+    assert fact["built_by"] == manifest.spec.options.build_command("small", manifest.spec)
+    assert fact["here"] == "the same rows"
+    (row,) = runs.data
+    assert (row["run"], row["evaluation"]) == (evaluated.record.run, group.members[0].evaluation)
+    home = resolve_root(tmp_path)
+    sync_results(evaluated.layout, home)
+    assert provenance_blocks(home, [group], [])[1].data[0]["here"] == "not there"
+
+
+def test_what_differs_between_runs_is_only_that(evaluated: Evaluated, group: Group) -> None:
+    (one,) = group.members
+    two = dataclasses.replace(group, members=[one, dataclasses.replace(one, run="other")])
+    configs = {one.run: '{"a": {"b": 1, "c": 2}, "seed": 0}', "other": '{"a": {"b": 1, "c": 3}, "seed": 0}'}
+    _, table = _differences(two, configs)
+    assert table.data == [{"run": one.run, "a.c": 2}, {"run": "other", "a.c": 3}]

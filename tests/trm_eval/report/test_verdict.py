@@ -1,0 +1,118 @@
+"""Claims of guides, held against made numbers: what is as expected, what is not, and what cannot be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from trm_eval.report.group import Group, Member
+from trm_eval.report.verdict import judge, outcome_of, over_seeds, verdict
+from trm_eval.statistics import Paired, wilson
+from trm_train.experiments.claim import Alike, Better, Claim, NoWorse, Reaches
+from trm_train.experiments.guide import Guide
+
+GUIDE = Guide(question="?", varies="a", fixed="b", expected="c", judge_by="d")
+
+
+def a_member(experiment: str, exact: int, seed: int = 0, count: int = 1_000) -> Member:
+    interval = wilson(exact, count)
+    low, high = interval.low, interval.high
+    return Member(
+        experiment, None, experiment, None, f"{experiment}-s{seed}", seed, f"e-{experiment}-{seed}", "d",
+        count, exact, exact / count, low, high, 0.9, 0.5, 4, 12, 1.0,
+    )  # fmt: skip
+
+
+def a_group(claim: Claim, *members: Member, flips: tuple[int, int] | None = None) -> Group:
+    """A group with one claim; the first two runs differ by these flips."""
+    paired: dict[tuple[str, str], Paired] = {}
+    if flips is not None:
+        paired[members[0].run, members[1].run] = Paired(members[0].count, *flips)
+    return Group(
+        "g", GUIDE, "", False, list(members), [], {}, [], None, claims=(claim,), paired=paired
+    )  # fmt: skip
+
+
+A, B = a_member("a", 500), a_member("b", 600)
+
+
+@pytest.mark.parametrize(
+    ("claim", "flips", "outcome", "said"),
+    [
+        (Better("b", "a"), (20, 120), "as expected", "+10.0 points ("),
+        (Better("b", "a"), (120, 20), "not as expected", "-10.0 points ("),
+        (Better("b", "a"), (20, 25), "cannot be told", "the interval has 0"),
+        (Better("b", "a", clearly=True), (20, 120), "as expected", "intervals do not overlap"),
+        (Alike("b", "a"), (5, 5), "as expected", "+0.0 points ("),
+        (Alike("b", "a"), (20, 120), "not as expected", "+10.0 points ("),
+        (Alike("b", "a"), (90, 110), "cannot be told", "reaches beyond 2 points"),
+        (NoWorse("b", "a"), (20, 120), "as expected", "+10.0 points ("),
+        (NoWorse("b", "a"), (120, 20), "not as expected", "-10.0 points ("),
+        (NoWorse("b", "a"), (110, 90), "cannot be told", "reaches beyond 2 points"),
+    ],
+)
+def test_a_claim_on_two_runs(claim: Claim, flips: tuple[int, int], outcome: str, said: str) -> None:
+    (judged,) = judge(a_group(claim, A, B, flips=flips))
+    assert judged.outcome == outcome
+    assert said in judged.found
+    assert "over puzzles, one seed" in judged.found
+
+
+def test_clearly_more_is_more_than_intervals_that_overlap() -> None:
+    a, b = a_member("a", 500), a_member("b", 530)
+    (judged,) = judge(a_group(Better("b", "a", clearly=True), a, b, flips=(10, 40)))
+    assert judged.outcome == "cannot be told"
+    assert "more, but the 95% intervals of the two overlap" in judged.found
+    assert judge(a_group(Better("b", "a"), a, b, flips=(10, 40)))[0].outcome == "as expected"
+
+
+@pytest.mark.parametrize(
+    ("percent", "outcome"), [(45.0, "as expected"), (55.0, "not as expected"), (51.0, "cannot be told")]
+)
+def test_an_accuracy_is_reached_where_its_whole_interval_is(percent: float, outcome: str) -> None:
+    (judged,) = judge(a_group(Reaches("a", percent), A))
+    assert judged.outcome == outcome
+    assert judged.found.startswith("50.0% (46.9 to 53.1 over puzzles)")
+
+
+def test_what_is_not_there_decides_nothing() -> None:
+    for group, why in (
+        (a_group(Better("c", "a"), A, B), "not tested, or not in this report: c"),
+        (a_group(Better("b", "a"), A, B), "not asked the same puzzles, or predictions are missing"),
+        (a_group(Better("b", "a"), A, a_member("b", 600, seed=1)), "no seed in common"),
+    ):
+        (judged,) = judge(group)
+        assert (judged.outcome, why in judged.found) == ("cannot be told", True), judged.found
+
+
+def test_several_seeds_have_an_interval_of_their_own() -> None:
+    ours = [a_member("a", exact, seed) for seed, exact in enumerate((500, 510, 490))]
+    theirs = [a_member("b", exact, seed) for seed, exact in enumerate((600, 615, 594))]
+    (judged,) = judge(a_group(Better("b", "a"), *ours, *theirs))
+    assert judged.outcome == "as expected"
+    assert "over 3 seeds" in judged.found
+    lines = over_seeds(a_group(Better("b", "a"), *ours, B))
+    assert lines[0].startswith("a: mean of 3 seeds 50.0% (47.5 to 52.5 over seeds")
+    assert lines[1].startswith("b: one seed: no interval over seeds can be given")
+    same = [a_member("a", 500, seed) for seed in (0, 1)]
+    assert "no interval follows" in over_seeds(a_group(Better("b", "a"), *same))[0]
+
+
+def test_one_seed_of_each_says_that_no_interval_can_be_given() -> None:
+    (line,) = over_seeds(a_group(Better("b", "a"), A, B))
+    assert line.startswith("each experiment has one seed: no interval over seeds can be given.")
+
+
+def test_one_claim_that_does_not_hold_decides() -> None:
+    def of(*exact: tuple[int, int]) -> str:
+        judged = [judge(a_group(Better("b", "a"), A, B, flips=flips))[0] for flips in exact]
+        assert verdict(judged).startswith(outcome_of(judged))
+        return verdict(judged)
+
+    good, bad, open_ = (20, 120), (120, 20), (20, 25)
+    assert of(good) == "as expected: the one claim holds that accuracies can bear out."
+    assert of(good, good) == "as expected: all 2 claims hold that accuracies can bear out."
+    assert of(good, bad, open_) == (
+        "not as expected: 1 of 3 claims hold, contradicted: b solves more than a, 1 cannot be told from these runs."
+    )
+    assert of(good, open_) == "cannot be told: 1 of 2 claims hold, 1 cannot be told from these runs."
+    assert verdict([]).startswith("cannot be told: the guide claims nothing")

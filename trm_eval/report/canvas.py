@@ -1,0 +1,96 @@
+"""What all figures of a report are drawn on: one panel that can be read on a telephone, as SVG and PNG.
+
+Colours are told apart by anyone, and curves have markers too; on a page the ink follows the reader's light or dark.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6b7280")
+"""Source: Okabe and Ito, Color Universal Design (2008); a grey beside them."""
+MARKERS = "osD^vPXh"
+"""One more than colours, so that both repeat together only after 56 curves."""
+INK, GRID, PAPER = "#1f2937", "#d1d5db", "#ffffff"
+"""A page puts its own in their place (`html.py`)."""
+SIZE = (4.6, 3.1)
+"""Inches: as wide as a telephone shows, at about the size of its text."""
+PNG_DPI = 200
+SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "trm",
+    "font.size": 9,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure, the same twice."""
+
+    svg: bytes
+    png: bytes
+
+
+def draw(paint: Callable[[Any], None], *, height: float = SIZE[1]) -> Drawn:
+    """A figure of one panel.
+
+    Args:
+        paint: Draws on matplotlib's axes.
+        height: Inches; a legend below the panel makes the figure higher.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(SETTINGS):
+        figure = Figure(figsize=(SIZE[0], height), layout="constrained")
+        axis = figure.subplots()
+        paint(axis)
+        _legend(figure, axis)
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None}, facecolor=PAPER)
+        figure.savefig(png, format="png", metadata={"Software": None}, facecolor=PAPER, dpi=PNG_DPI)
+    return Drawn(svg.getvalue(), png.getvalue())
+
+
+def _legend(figure: Any, axis: Any) -> None:
+    """The names of what has one, under the panel, where they hide nothing."""
+    handles, names = axis.get_legend_handles_labels()
+    if not names:
+        return
+    widest = max(map(len, names))
+    columns = 1 if widest > 34 else 2 if widest > 16 else 3
+    lines = -(-len(names) // columns)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + 0.19 * lines + 0.08)
+    figure.legend(
+        handles, names, loc="outside lower left", ncols=columns, fontsize=8, frameon=False,
+        handlelength=1.6, columnspacing=1.2, labelspacing=0.3, borderaxespad=0.2,
+    )  # fmt: skip
+
+
+def look(number: int) -> dict[str, Any]:
+    """Colour and marker of the curve of a number, for `plot`."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.3,
+    }
+
+
+def short(text: str, most: int = 40) -> str:
+    """A name that fits."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,139 @@
+"""Where the numbers come from: datasets with their digests and how to build them, runs, evaluations, what differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from trm_data.errors import DataError
+from trm_data.manifest import read_manifest
+from trm_data.named import named_datasets
+from trm_data.storage.root import Layout
+from trm_eval.compare import flat_config
+from trm_eval.report.ask import ask
+from trm_eval.report.blocks import Block, Heading, Table, Text
+from trm_eval.report.group import Group
+
+DATASETS_SQL = """\
+SELECT r.dataset, r.content_digest, list(r.run ORDER BY r.run) AS runs, any_value(d.digest) AS digest_here,
+       any_value(d.builder_version) AS builder_version, any_value(d.built_at) AS built_at
+FROM runs AS r LEFT JOIN catalog.datasets AS d ON d.dataset = r.dataset
+WHERE list_contains(?, r.run)
+GROUP BY r.dataset, r.content_digest
+ORDER BY r.dataset, r.content_digest"""
+
+RUNS_SQL = """\
+SELECT r.run, r.seed, r.dataset, e.evaluation, e.step, e.weights, e.split, e.split_digest, e.count, e.code_version,
+       e.created_at AS evaluated_at, r.created_at AS begun_at, r.versions, r.config
+FROM evals AS e JOIN runs AS r ON r.run = e.run
+WHERE list_contains(?, e.evaluation)
+ORDER BY r.run, e.evaluation"""
+
+DIGITS = 12
+"""Of a digest, on the page; the CSV has all."""
+
+
+def provenance_blocks(layout: Layout, groups: Sequence[Group], problems: list[str]) -> list[Block]:
+    """The section of a report that says what its numbers were made of."""
+    runs = sorted({member.run for group in groups for member in group.members})
+    evaluations = sorted({evaluation for group in groups for evaluation in group.evaluations})
+    tested = ask(layout, "runs and their tests", RUNS_SQL, [evaluations], problems)
+    data = ask(layout, "datasets of the runs", DATASETS_SQL, [runs], problems)
+    blocks: list[Block] = [
+        Heading("Where the numbers come from"),
+        _dataset_table(layout, data.rows),
+        data.query,
+        _run_table(tested.rows),
+        tested.query,
+    ]
+    configs = {row["run"]: row["config"] for row in tested.rows}
+    for group in groups:
+        blocks += _differences(group, configs)
+    return blocks
+
+
+def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
+    facts = [
+        {
+            **row,
+            "runs": len(row["runs"]),
+            "built_by": build_command_of(layout, row["dataset"]),
+            "here": _here(row),
+        }
+        for row in rows
+    ]
+    shown = [
+        [
+            fact["dataset"],
+            f"`{fact['content_digest'][:DIGITS]}`",
+            str(fact["runs"]),
+            fact["here"],
+            f"`{fact['built_by']}`",
+        ]
+        for fact in facts
+    ]
+    columns = ["dataset", "content digest", "runs", "under this root", "built by"]
+    return Table("datasets.csv", columns, shown, facts)
+
+
+def _here(row: dict[str, Any]) -> str:
+    if row["digest_here"] is None:
+        return "not there"
+    return "the same rows" if row["digest_here"] == row["content_digest"] else "other rows"
+
+
+def build_command_of(layout: Layout, dataset: str) -> str:
+    """What builds a dataset; of a named one that is not under the root, its name says it."""
+    if dataset not in layout.dataset_names():
+        return f"trm-data build {dataset}" if dataset in named_datasets() else ""
+    try:
+        manifest = read_manifest(layout, dataset)
+    except DataError:  # the catalog's line says what is wrong with it
+        return ""
+    return manifest.spec.options.build_command(dataset, manifest.spec)
+
+
+def _run_table(rows: list[dict[str, Any]]) -> Table:
+    shown = [
+        [
+            row["run"],
+            row["dataset"],
+            row["evaluation"],
+            f"{row['step']:,}",
+            row["weights"],
+            f"{row['count']:,} of {row['split']}",
+            f"`{row['split_digest'][:DIGITS]}`",
+            " and ".join(sorted({json.loads(row["versions"])["trm-lab"], row["code_version"]})),
+            f"{row['begun_at']:%Y-%m-%d %H:%M}",
+        ]
+        for row in rows
+    ]
+    columns = [
+        "run",
+        "dataset",
+        "evaluation",
+        "step",
+        "weights",
+        "rows",
+        "split digest",
+        "trm-lab",
+        "begun (UTC)",
+    ]
+    return Table("runs.csv", columns, shown, rows)
+
+
+def _differences(group: Group, configs: dict[str, str]) -> list[Block]:
+    """What the configurations of a group's runs do not share."""
+    runs = list(dict.fromkeys(member.run for member in group.members))
+    if len(runs) < 2:
+        return []
+    flat = {run: flat_config(configs.get(run)) for run in runs}
+    names = list(dict.fromkeys(name for each in flat.values() for name in each))
+    differ = [name for name in names if len({json.dumps(each.get(name)) for each in flat.values()}) > 1]
+    title = Heading(f"What differs between the runs of {group.name}", 3)
+    if not differ:
+        return [title, Text("Nothing in their configurations.")]
+    data = [{"run": run, **{name: flat[run].get(name) for name in differ}} for run in runs]
+    shown = [[run, *(f"{json.dumps(flat[run].get(name))}".strip('"') for name in differ)] for run in runs]
+    return [title, Table(f"{group.name}-config.csv", ["run", *differ], shown, data)]

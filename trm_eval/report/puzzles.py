@@ -1,0 +1,99 @@
+"""Puzzles of a report, drawn: some that a run solved and some that it failed, and how it came to one solution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trm_data.errors import DataError
+from trm_data.storage.root import Layout
+from trm_eval.errors import EvalError
+from trm_eval.predict import steps_of
+from trm_eval.report.ask import filled
+from trm_eval.report.blocks import Animation, Block, Drawings, Heading, Query, Text
+from trm_eval.report.group import Group, Member
+from trm_eval.show import ANSWERED_SQL, Answered, Which, answered_puzzles
+from trm_train.errors import TrainError
+
+SHOWN: tuple[tuple[Which, int], ...] = (("right", 2), ("wrong", 2))
+
+
+def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
+    """Puzzles of the best run on each set of test puzzles; where they cannot be drawn, why.
+
+    What is missing (a dataset, a checkpoint) is said and nothing else suffers: a report is of numbers first.
+    """
+    best: dict[str, Member] = {}
+    for member in (member for group in groups for member in group.members):
+        so_far = best.get(member.split_digest)
+        if so_far is None or member.exact_accuracy > so_far.exact_accuracy:
+            best[member.split_digest] = member
+    blocks: list[Block] = [Heading("Puzzles")]
+    for number, member in enumerate(best.values(), start=1):
+        blocks += _of_run(layout, member, f"puzzles-{number}" if len(best) > 1 else "puzzles")
+    return blocks
+
+
+def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
+    said = Text(
+        f"The first test puzzles that `{member.run}` solves and fails, the best run of this report on these puzzles. "
+        "Wrong cells have a frame and a corner."
+    )
+    try:
+        found = {
+            which: answered_puzzles(layout, member.evaluation, count=count, which=which)
+            for which, count in SHOWN
+        }
+    except (DataError, EvalError) as error:
+        return [Text(f"No puzzles of `{member.run}` are drawn: {error}")]
+    blocks: list[Block] = [said]
+    for which, answered in found.items():
+        blocks += [_drawn(puzzle, f"{name}-{which}-{puzzle.row}") for puzzle in answered]
+        if not answered:
+            blocks.append(Text("It solves none." if which == "right" else "It fails at none."))
+        sql = filled(ANSWERED_SQL[which], [member.evaluation, dict(SHOWN)[which]])
+        blocks.append(Query(f"the puzzles that are {which}", sql))
+    return [*blocks, *_animated(layout, member, name)]
+
+
+def _drawn(puzzle: Answered, name: str) -> Drawings:
+    rating = "" if puzzle.rating is None else f", rating {puzzle.rating:g}"
+    halts = "never halts" if puzzle.halt_step is None else f"would halt after step {puzzle.halt_step}"
+    verdict = "solved" if puzzle.exact else f"{puzzle.wrong_cells} cells wrong"
+    return Drawings(
+        name,
+        f"{puzzle.split} {puzzle.row}{rating}: {verdict}, {halts}",
+        [("puzzle", puzzle.puzzle), ("prediction", puzzle.prediction), ("solution", puzzle.solution)],
+    )
+
+
+def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
+    """The hardest puzzle that a run solved, or else its first, answered again from the checkpoint, step by step."""
+    from trm_eval.solver import load
+
+    for which in ("hardest", "any"):
+        chosen = answered_puzzles(layout, member.evaluation, count=1, which=which)
+        if chosen:
+            break
+    else:
+        return []
+    (puzzle,) = chosen
+    try:
+        solver = load(
+            member.run, layout, checkpoint=str(member.total_steps), supervision_steps=member.supervision_steps
+        )
+        solution = solver.solve(puzzle.tokens, identifier=puzzle.identifier)
+    except (DataError, EvalError, TrainError) as error:
+        return [Text(f"No solution is shown step by step: {error}")]
+    frames = [
+        (title, puzzle.mark_wrong(drawing, tokens[-1]))
+        for (title, drawing), tokens in zip(steps_of(solution), solution.answers, strict=True)
+    ]
+    which = "the hardest that it solves" if puzzle.exact else "which it does not solve"
+    return [
+        Animation(
+            f"{name}-steps",
+            f"{puzzle.split} {puzzle.row}, {which}, answered by `{member.run}` step by step, with how sure it is that "
+            "it may halt",
+            [("puzzle", puzzle.puzzle), *frames],
+        )
+    ]

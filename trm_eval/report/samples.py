@@ -1,0 +1,58 @@
+"""Accuracy by the number of sampled answers: what is chosen among them, and what an oracle would choose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trm_data.storage.root import Layout
+from trm_eval.report.ask import ask
+from trm_eval.report.blocks import Picture
+from trm_eval.report.canvas import draw, look, short
+from trm_eval.report.group import Group
+
+SQL = """\
+SELECT evaluation, run, step, weights, noise, selection, sample_seed, row_limit, count, samples, exact_count,
+       oracle_exact_count, exact_accuracy, oracle_exact_accuracy, exact_low, exact_high
+FROM samples
+WHERE list_contains(?, run) AND split = 'test' AND count > 0
+ORDER BY run, noise, selection, evaluation, samples"""
+
+
+def sample_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
+    """The figure of a group, where runs of it were evaluated with more than one sample."""
+    runs = list(dict.fromkeys(member.run for member in group.members))
+    asked = ask(layout, "accuracy by samples", SQL, [runs], problems)
+    if max((row["samples"] for row in asked.rows), default=0) < 2:
+        return []
+    return [
+        Picture(
+            f"{group.name}-samples",
+            draw(lambda axis: _paint(axis, group, asked.rows)),
+            "Accuracy by samples (dotted: any of them is right)",
+            f"{group.name}: exact accuracy over the number of samples, as chosen and by an oracle",
+            asked.rows,
+            (asked.query,),
+        )
+    ]
+
+
+def _paint(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
+    names = group.names()
+    tests: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        tests.setdefault(row["evaluation"], []).append(row)
+    for number, own in enumerate(tests.values()):
+        first, style = own[0], look(number)
+        samples = [row["samples"] for row in own]
+        how = f"noise {first['noise']:g}, {first['selection']}"
+        name = how if len(names) == 1 else f"{names[first['run']]}, {how}"
+        axis.plot(samples, [100 * row["exact_accuracy"] for row in own], label=short(name, 60), **style)
+        low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))
+        axis.fill_between(samples, low, high, color=style["color"], alpha=0.12, linewidth=0)
+        oracle = [100 * row["oracle_exact_accuracy"] for row in own]
+        axis.plot(samples, oracle, **(style | {"linestyle": ":", "markerfacecolor": "none"}))
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("samples")
+    axis.set_ylabel("exact accuracy, test (%)")
+    axis.grid()

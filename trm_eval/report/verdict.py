@@ -1,0 +1,207 @@
+"""Whether numbers bear out what a guide claims: as expected, not as expected, or not to be told, and why.
+
+A difference of two runs has an interval over the puzzles of the test; that of two experiments with seeds in common one
+over seeds. Intervals are 95%, and are not corrected for the number of claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from trm_eval.errors import StatisticsError
+from trm_eval.report.group import Group, Member
+from trm_eval.statistics import across_seeds, difference_across_seeds
+from trm_train.experiments.claim import Alike, Better, Claim, NoWorse, Reaches
+
+Outcome = Literal["as expected", "not as expected", "cannot be told"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, held against the numbers.
+
+    Attributes:
+        claim: What is claimed.
+        outcome: Whether it is so.
+        found: The numbers, or why there are none.
+    """
+
+    claim: Claim
+    outcome: Outcome
+    found: str
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A number with its interval, in points, and what the interval is over."""
+
+    value: float
+    low: float
+    high: float
+    over: str
+
+    def __str__(self) -> str:
+        return f"{self.value:+.1f} points ({self.low:+.1f} to {self.high:+.1f} over {self.over})"
+
+
+def judge(group: Group) -> list[Judged]:
+    """Every claim of a group's guides."""
+    return [_judge(claim, group) for claim in group.claims]
+
+
+def outcome_of(judged: Sequence[Judged]) -> Outcome:
+    """Of all claims: one that does not hold is enough."""
+    outcomes = {each.outcome for each in judged}
+    if "not as expected" in outcomes:
+        return "not as expected"
+    return "as expected" if outcomes == {"as expected"} else "cannot be told"
+
+
+def verdict(judged: Sequence[Judged]) -> str:
+    """The verdict in a sentence, with the reason where it is no plain one."""
+    if not judged:
+        return "cannot be told: the guide claims nothing that exact accuracies alone could bear out."
+    count = {
+        outcome: sum(each.outcome == outcome for each in judged)
+        for outcome in ("as expected", "not as expected", "cannot be told")
+    }
+    outcome = outcome_of(judged)
+    if outcome == "as expected":
+        return f"as expected: {_all(len(judged))} that accuracies can bear out."
+    parts = [f"{count['as expected']} of {len(judged)} claims hold"]
+    if count["not as expected"]:
+        wrong = "; ".join(str(each.claim) for each in judged if each.outcome == "not as expected")
+        parts.append(f"contradicted: {wrong}")
+    if count["cannot be told"]:
+        parts.append(f"{count['cannot be told']} cannot be told from these runs")
+    return f"{outcome}: {', '.join(parts)}."
+
+
+def _all(count: int) -> str:
+    return "the one claim holds" if count == 1 else f"all {count} claims hold"
+
+
+def over_seeds(group: Group) -> list[str]:
+    """What is known of other seeds, a sentence each."""
+    by_experiment: dict[str, list[Member]] = {}
+    for member in group.members:
+        by_experiment.setdefault(member.experiment, []).append(member)
+    lines: list[str] = []
+    for members in by_experiment.values():
+        if len(members) > 1:
+            lines.append(f"{members[0].varies or members[0].experiment}: {_mean_of(members)}.")
+    single = [members[0] for members in by_experiment.values() if len(members) == 1]
+    if single:
+        who = (
+            "each experiment has one seed"
+            if len(single) == len(by_experiment) > 1
+            else f"{', '.join(member.varies or member.experiment for member in single)}: one seed"
+        )
+        lines.append(
+            f"{who}: no interval over seeds can be given. Intervals over puzzles do not say how much a run of another "
+            "seed would differ; train further seeds (`--seed`)."
+        )
+    return lines
+
+
+def _mean_of(members: Sequence[Member]) -> str:
+    try:
+        found = across_seeds(_frame(members), "exact")
+    except StatisticsError as error:
+        return str(error)
+    return (
+        f"mean of {found.count} seeds {found.mean:.1f}% ({found.low:.1f} to {found.high:.1f} over seeds, t)"
+    )
+
+
+def _judge(claim: Claim, group: Group) -> Judged:
+    members = {
+        name: [member for member in group.members if member.experiment == name] for name in claim.names
+    }
+    untested = [name for name, found in members.items() if not found]
+    if untested:
+        return Judged(claim, "cannot be told", f"not tested, or not in this report: {', '.join(untested)}")
+    if isinstance(claim, Reaches):
+        return _judge_reached(claim, members[claim.name])
+    a, b = members.values()
+    known = _difference(a, b, group)
+    if isinstance(known, str):
+        return Judged(claim, "cannot be told", known)
+    outcome, why = _hold(claim, known, a, b)
+    return Judged(claim, outcome, f"{known}{why}")
+
+
+def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
+    if len(members) == 1:
+        (one,) = members
+        exact, low, high = (100 * share for share in (one.exact_accuracy, one.exact_low, one.exact_high))
+        over = "puzzles"
+    else:
+        try:
+            mean = across_seeds(_frame(members), "exact")
+        except StatisticsError as error:
+            return Judged(claim, "cannot be told", str(error))
+        exact, low, high, over = mean.mean, mean.low, mean.high, f"{mean.count} seeds"
+    found = f"{exact:.1f}% ({low:.1f} to {high:.1f} over {over})"
+    if low >= claim.percent:
+        return Judged(claim, "as expected", found)
+    if high < claim.percent:
+        return Judged(claim, "not as expected", found)
+    return Judged(claim, "cannot be told", f"{found}: {claim.percent:g}% is within the interval")
+
+
+def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Known | str:
+    """How much more the second solves than the first, or why that cannot be said."""
+    seeds = sorted({member.seed for member in a} & {member.seed for member in b})
+    if not seeds:
+        return "they have no seed in common"
+    ours, theirs = (next(member for member in members if member.seed == seeds[0]) for members in (a, b))
+    if ours.run == theirs.run:
+        return f"both are the run {ours.run}"
+    if len(seeds) > 1:
+        try:
+            found = difference_across_seeds(
+                _frame([*a, *b]), "exact", of="experiment", a=ours.experiment, b=theirs.experiment
+            )
+        except StatisticsError as error:
+            return str(error)
+        return _Known(found.mean, found.low, found.high, f"{found.count} seeds")
+    paired = group.paired.get((ours.run, theirs.run))
+    if paired is None:
+        return "they were not asked the same puzzles, or predictions are missing"
+    low, high = paired.interval
+    return _Known(100 * paired.difference, 100 * low, 100 * high, "puzzles, one seed")
+
+
+def _hold(
+    claim: Better | Alike | NoWorse, known: _Known, a: Sequence[Member], b: Sequence[Member]
+) -> tuple[Outcome, str]:
+    """Whether a claim about a difference holds, and what else decides."""
+    if isinstance(claim, Better):
+        if known.high < 0:
+            return "not as expected", ""
+        if known.low <= 0:
+            return "cannot be told", ": the interval has 0"
+        apart = max(member.exact_high for member in a) < min(member.exact_low for member in b)
+        if claim.clearly and not apart:
+            return "cannot be told", ": more, but the 95% intervals of the two overlap"
+        return "as expected", ", and their 95% intervals do not overlap" if claim.clearly else ""
+    if known.low > -claim.within and (isinstance(claim, NoWorse) or known.high < claim.within):
+        return "as expected", ""
+    if known.high < -claim.within or (isinstance(claim, Alike) and known.low > claim.within):
+        return "not as expected", ""
+    return "cannot be told", f": the interval reaches beyond {claim.within:g} points"
+
+
+def _frame(members: Sequence[Member]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "experiment": [member.experiment for member in members],
+            "seed": [member.seed for member in members],
+            "exact": [100 * member.exact_accuracy for member in members],
+        }
+    )
