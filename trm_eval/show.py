@@ -16,22 +16,22 @@ from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 
-Which = Literal["any", "right", "wrong", "guessing", "hardest"]
+Which = Literal["any", "right", "wrong", "guessing", "longest"]
 CONDITIONS: dict[Which, str] = {
     "any": "true",
     "right": "exact",
     "wrong": "NOT exact",
     "guessing": "exact AND rating > 0",
-    "hardest": "exact",
+    "longest": "exact",
 }
-ANSWERED = ("row", "rating", "exact", "wrong_cells", "halt_step", "prediction")
+ANSWERED: tuple[str, ...] = ("row", "rating", "exact", "wrong_cells", "halt_step", "prediction")
 """Columns of `predicted_puzzles`."""
 ANSWERED_SQL: dict[Which, str] = {
     which: f"""\
 SELECT {", ".join(ANSWERED)}
 FROM predicted_puzzles
 WHERE evaluation = ? AND {condition}
-ORDER BY {"rating DESC NULLS LAST, " if which == "hardest" else ""}row
+ORDER BY {"halt_step DESC NULLS LAST, rating DESC NULLS LAST, " if which == "longest" else ""}row
 LIMIT ?"""
     for which, condition in CONDITIONS.items()
 }
@@ -130,7 +130,7 @@ def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> l
 
 
 def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Which) -> list[Answered]:
-    """The first puzzles of an evaluation that are as wanted (of the hardest solved, those); none where there are none.
+    """The first puzzles of an evaluation that are as wanted, or none; of `longest` those that took most steps first.
 
     Raises:
         ResultError: There is no such evaluation, or its dataset has other rows now.

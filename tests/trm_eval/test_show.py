@@ -34,7 +34,7 @@ def test_wrong_ones_are_wrong_and_right_ones_are_named_as_missing(evaluated: Eva
     run = evaluated.record.run
     assert evaluated.row["exact_count"] == 0  # twelve steps teach nothing
     assert len(show_predictions(evaluated.layout, run, count=99, which="wrong")) == 12
-    for which in ("right", "guessing"):
+    for which in ("right", "guessing", "longest"):
         with pytest.raises(ResultError, match=f"has no puzzles that are {which} in evaluation"):
             show_predictions(evaluated.layout, run, count=1, which=which)
 

@@ -29,8 +29,8 @@ class Show:
     scale: ScaleOption = None
     data: DataOption = None
     count: int = 3
-    which: Literal["any", "right", "wrong", "guessing", "hardest"] = "any"
-    """guessing: those that need guessing (rating above 0) and are right; hardest: the right ones of highest rating."""
+    which: Literal["any", "right", "wrong", "guessing", "longest"] = "any"
+    """guessing: those that need guessing (rating above 0) and are right; longest: right after most steps."""
     root: Root = None
     json: bool = False
     """Print JSON for machines."""

@@ -67,7 +67,7 @@ def _by_name(axis: Any, members: Sequence[Member]) -> None:
     places = list(range(len(members)))[::-1]
     exact = [100 * member.exact_accuracy for member in members]
     axis.errorbar(exact, places, xerr=spread(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
-    axis.set_yticks(places, [short(member.varies or member.experiment, 26) for member in members])
+    axis.set_yticks(places, [member.label for member in members])
     axis.set_ylim(-0.7, len(members) - 0.3)
     axis.set_xlabel("exact accuracy, test (%)")
     axis.grid(axis="x")

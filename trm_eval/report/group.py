@@ -10,6 +10,9 @@ from trm_eval.statistics import Paired
 from trm_train.experiments.claim import Claim
 from trm_train.experiments.guide import Guide
 
+LABEL = 28
+"""Characters of what varies that fit beside a figure."""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -33,6 +36,11 @@ class Member:
     supervision_steps: int
     total_steps: int
     train_seconds: float | None
+
+    @property
+    def label(self) -> str:
+        """What it is called where there is little room: what varies, if that is short."""
+        return self.varies if 0 < len(self.varies) <= LABEL else self.experiment
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,6 @@ class Group:
         """What each run is called in a legend."""
         seeds = len({member.seed for member in self.members}) > 1
         return {
-            member.run: (member.varies or member.experiment) + (f", seed {member.seed}" if seeds else "")
+            member.run: member.label + (f", seed {member.seed}" if seeds else "")
             for member in self.members[::-1]
         }

@@ -54,7 +54,7 @@ def provenance_blocks(layout: Layout, groups: Sequence[Group], problems: list[st
 
 
 def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
-    facts = [
+    facts: list[dict[str, Any]] = [
         {
             **row,
             "runs": len(row["runs"]),
@@ -69,7 +69,7 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
             f"`{fact['content_digest'][:DIGITS]}`",
             str(fact["runs"]),
             fact["here"],
-            f"`{fact['built_by']}`",
+            f"`{fact['built_by']}`" if fact["built_by"] else "not known here",
         ]
         for fact in facts
     ]

@@ -14,7 +14,8 @@ from trm_eval.report.group import Group, Member
 from trm_eval.show import ANSWERED_SQL, Answered, Which, answered_puzzles
 from trm_train.errors import TrainError
 
-SHOWN: tuple[tuple[Which, int], ...] = (("right", 2), ("wrong", 2))
+SHOWN: dict[Which, int] = {"right": 2, "wrong": 2}
+"""Puzzles of each run."""
 
 
 def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
@@ -39,9 +40,9 @@ def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
         "Wrong cells have a frame and a corner."
     )
     try:
-        found = {
+        found: dict[Which, list[Answered]] = {
             which: answered_puzzles(layout, member.evaluation, count=count, which=which)
-            for which, count in SHOWN
+            for which, count in SHOWN.items()
         }
     except (DataError, EvalError) as error:
         return [Text(f"No puzzles of `{member.run}` are drawn: {error}")]
@@ -50,7 +51,7 @@ def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
         blocks += [_drawn(puzzle, f"{name}-{which}-{puzzle.row}") for puzzle in answered]
         if not answered:
             blocks.append(Text("It solves none." if which == "right" else "It fails at none."))
-        sql = filled(ANSWERED_SQL[which], [member.evaluation, dict(SHOWN)[which]])
+        sql = filled(ANSWERED_SQL[which], [member.evaluation, SHOWN[which]])
         blocks.append(Query(f"the puzzles that are {which}", sql))
     return [*blocks, *_animated(layout, member, name)]
 
@@ -67,10 +68,10 @@ def _drawn(puzzle: Answered, name: str) -> Drawings:
 
 
 def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
-    """The hardest puzzle that a run solved, or else its first, answered again from the checkpoint, step by step."""
+    """The puzzle that took a run most steps of those it solved, or else its first, answered again step by step."""
     from trm_eval.solver import load
 
-    for which in ("hardest", "any"):
+    for which in ("longest", "any"):
         chosen = answered_puzzles(layout, member.evaluation, count=1, which=which)
         if chosen:
             break
@@ -88,7 +89,9 @@ def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
         (title, puzzle.mark_wrong(drawing, tokens[-1]))
         for (title, drawing), tokens in zip(steps_of(solution), solution.answers, strict=True)
     ]
-    which = "the hardest that it solves" if puzzle.exact else "which it does not solve"
+    which = (
+        "the one that took it most steps of those it solves" if puzzle.exact else "which it does not solve"
+    )
     return [
         Animation(
             f"{name}-steps",

@@ -12,6 +12,7 @@ from trm_eval.report.trend import Trend, trend_of
 from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
 from trm_train.experiments.claim import Claim
+from trm_train.experiments.guide import Quantity
 from trm_train.experiments.registry import Experiment, groups_of
 from trm_train.experiments.setting import Setting
 
@@ -117,7 +118,7 @@ def _group(
     return Group(
         name=name,
         guide=guide,
-        quantity="" if quantity is None else f"{quantity.name} ({quantity.unit})",
+        quantity="" if quantity is None else _axis(quantity),
         log=quantity is not None and quantity.log,
         members=found,
         missing=[item.name for item in items if item.name not in members],
@@ -129,6 +130,11 @@ def _group(
         claims=claims,
         paired=paired,
     )
+
+
+def _axis(quantity: Quantity) -> str:
+    """A quantity with its unit, said once."""
+    return quantity.name if quantity.name.endswith(quantity.unit) else f"{quantity.name} ({quantity.unit})"
 
 
 def _claimed(claims: Sequence[Claim], members: Sequence[Member]) -> list[tuple[Member, Member]]:

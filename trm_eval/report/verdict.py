@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -28,24 +28,27 @@ class Judged:
         claim: What is claimed.
         outcome: Whether it is so.
         found: The numbers, or why there are none.
+        one_seed: Whether they are of one seed alone.
     """
 
     claim: Claim
     outcome: Outcome
     found: str
+    one_seed: bool = False
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A number with its interval, in points, and what the interval is over."""
+    """A difference with its interval, in points; that is over puzzles where there is one seed, else over seeds."""
 
     value: float
     low: float
     high: float
-    over: str
+    seeds: int
 
     def __str__(self) -> str:
-        return f"{self.value:+.1f} points ({self.low:+.1f} to {self.high:+.1f} over {self.over})"
+        over = "puzzles, one seed" if self.seeds == 1 else f"{self.seeds} seeds"
+        return f"{self.value:+.1f} points ({self.low:+.1f} to {self.high:+.1f} over {over})"
 
 
 def judge(group: Group) -> list[Judged]:
@@ -62,27 +65,32 @@ def outcome_of(judged: Sequence[Judged]) -> Outcome:
 
 
 def verdict(judged: Sequence[Judged]) -> str:
-    """The verdict in a sentence, with the reason where it is no plain one."""
+    """The verdict in a few words, with the reason where it is no plain one, and what one seed leaves open."""
     if not judged:
         return "cannot be told: the guide claims nothing that exact accuracies alone could bear out."
-    count = {
-        outcome: sum(each.outcome == outcome for each in judged)
-        for outcome in ("as expected", "not as expected", "cannot be told")
-    }
     outcome = outcome_of(judged)
-    if outcome == "as expected":
-        return f"as expected: {_all(len(judged))} that accuracies can bear out."
-    parts = [f"{count['as expected']} of {len(judged)} claims hold"]
-    if count["not as expected"]:
-        wrong = "; ".join(str(each.claim) for each in judged if each.outcome == "not as expected")
-        parts.append(f"contradicted: {wrong}")
-    if count["cannot be told"]:
-        parts.append(f"{count['cannot be told']} cannot be told from these runs")
-    return f"{outcome}: {', '.join(parts)}."
+    by = {each: [str(one.claim) for one in judged if one.outcome == each] for each in get_args(Outcome)}
+    if len(judged) == 1:
+        reasons = [_ALONE[outcome]]
+    else:
+        reasons = [f"{len(by['as expected'])} of {len(judged)} claims hold"]
+        if wrong := by["not as expected"]:
+            reasons.append(
+                f"contradicted {'is' if len(wrong) == 1 else 'are'} that {' and that '.join(wrong)}"
+            )
+        if untold := by["cannot be told"]:
+            reasons.append(f"{len(untold)} cannot be told from these runs")
+    lucky = (
+        " Of one seed: chance in training is not ruled out." if any(each.one_seed for each in judged) else ""
+    )
+    return f"{outcome}: {', '.join(reasons)}.{lucky}"
 
 
-def _all(count: int) -> str:
-    return "the one claim holds" if count == 1 else f"all {count} claims hold"
+_ALONE: dict[Outcome, str] = {
+    "as expected": "the one claim holds",
+    "not as expected": "the one claim is contradicted",
+    "cannot be told": "the one claim cannot be told from these runs",
+}
 
 
 def over_seeds(group: Group) -> list[str]:
@@ -93,13 +101,13 @@ def over_seeds(group: Group) -> list[str]:
     lines: list[str] = []
     for members in by_experiment.values():
         if len(members) > 1:
-            lines.append(f"{members[0].varies or members[0].experiment}: {_mean_of(members)}.")
+            lines.append(f"{members[0].label}: {_mean_of(members)}.")
     single = [members[0] for members in by_experiment.values() if len(members) == 1]
     if single:
         who = (
             "each experiment has one seed"
             if len(single) == len(by_experiment) > 1
-            else f"{', '.join(member.varies or member.experiment for member in single)}: one seed"
+            else f"{', '.join(member.label for member in single)}: one seed"
         )
         lines.append(
             f"{who}: no interval over seeds can be given. Intervals over puzzles do not say how much a run of another "
@@ -132,7 +140,7 @@ def _judge(claim: Claim, group: Group) -> Judged:
     if isinstance(known, str):
         return Judged(claim, "cannot be told", known)
     outcome, why = _hold(claim, known, a, b)
-    return Judged(claim, outcome, f"{known}{why}")
+    return Judged(claim, outcome, f"{known}{why}", known.seeds == 1)
 
 
 def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
@@ -147,11 +155,12 @@ def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
             return Judged(claim, "cannot be told", str(error))
         exact, low, high, over = mean.mean, mean.low, mean.high, f"{mean.count} seeds"
     found = f"{exact:.1f}% ({low:.1f} to {high:.1f} over {over})"
+    single = len(members) == 1
     if low >= claim.percent:
-        return Judged(claim, "as expected", found)
+        return Judged(claim, "as expected", found, single)
     if high < claim.percent:
-        return Judged(claim, "not as expected", found)
-    return Judged(claim, "cannot be told", f"{found}: {claim.percent:g}% is within the interval")
+        return Judged(claim, "not as expected", found, single)
+    return Judged(claim, "cannot be told", f"{found}: {claim.percent:g}% is within the interval", single)
 
 
 def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Known | str:
@@ -169,12 +178,12 @@ def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Know
             )
         except StatisticsError as error:
             return str(error)
-        return _Known(found.mean, found.low, found.high, f"{found.count} seeds")
+        return _Known(found.mean, found.low, found.high, found.count)
     paired = group.paired.get((ours.run, theirs.run))
     if paired is None:
         return "they were not asked the same puzzles, or predictions are missing"
     low, high = paired.interval
-    return _Known(100 * paired.difference, 100 * low, 100 * high, "puzzles, one seed")
+    return _Known(100 * paired.difference, 100 * low, 100 * high, 1)
 
 
 def _hold(

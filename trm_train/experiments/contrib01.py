@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trm_train.config.scheduled import Curriculum
-from trm_train.experiments.claim import Alike
+from trm_train.experiments.claim import NoWorse
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
@@ -21,7 +21,7 @@ STUDY = Study(
         "first fifth of training, 1,628 steps, lies inside the warm-up of 2,000",
         expected="the same accuracy at 8% fewer FLOPs (CGAR, with longer stages: 1.7 times faster)",
         judge_by="exact accuracy against FLOPs, and the validations of the first fifth",
-        claims=(Alike("contrib01_curriculum", "contrib01_baseline"),),
+        claims=(NoWorse("contrib01_curriculum", "contrib01_baseline"),),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.experiments.claim import Alike
+from trm_train.experiments.claim import NoWorse
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.study import Study
 
@@ -15,7 +15,7 @@ STUDY = Study(
         expected="bfloat16 as good as float32; float16 with its loss scale as good, or stopped by an overflow in the "
         "forward pass",
         judge_by="exact accuracy, and steps that were skipped (the log says which)",
-        claims=(Alike("exp07b", "exp07a"), Alike("exp07c", "exp07a")),
+        claims=(NoWorse("exp07b", "exp07a"), NoWorse("exp07c", "exp07a")),
     ),
 )
 

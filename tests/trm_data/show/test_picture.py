@@ -1,0 +1,59 @@
+"""Drawings as pictures: what is pointed out, and what is seen when of a picture that moves."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trm_data.show.drawing import Drawing
+from trm_data.show.picture import MARK, png_row, svg, svg_animation, svg_row
+
+SVG = "{http://www.w3.org/2000/svg}"
+PLAIN = Drawing(("12", "34"), np.zeros((2, 2), np.uint8), ("#ffffff",))
+MARKED = replace(PLAIN, marked=np.array([[False, True], [False, False]]))
+
+
+def test_cells_are_pointed_out_with_a_frame_and_a_corner() -> None:
+    assert MARK not in svg(PLAIN)
+    root = ElementTree.fromstring(svg(MARKED, cell=20))
+    (frame,) = (each for each in root.iter(f"{SVG}rect") if each.get("stroke") == MARK)
+    assert 20 < float(frame.get("x", 0)) < 23
+    assert 0 < float(frame.get("y", 0)) < 3
+    assert len([each for each in root.iter(f"{SVG}path") if each.get("fill") == MARK]) == 1
+    assert MARKED.text() == PLAIN.text()
+    assert png_row([("a", MARKED)]) != png_row([("a", PLAIN)])
+
+
+def test_a_row_scales_with_the_page_that_shows_it() -> None:
+    root = ElementTree.fromstring(svg_row([("a <b>", PLAIN), ("c", MARKED)]))
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_newest_frame_on_top_is_the_one_of_its_beat(count: int) -> None:
+    root = ElementTree.fromstring(svg_animation([(f"step {i}", PLAIN) for i in range(count)], frame_s=0.5))
+    frames = root.findall(f"{SVG}g")
+    assert [frame.get("visibility", "visible") for frame in frames] == ["hidden"] * (count - 1) + ["visible"]
+    beats = count + 1  # the last is seen twice as long
+
+    def seen(frame: ElementTree.Element, at: float) -> bool:
+        (animate,) = frame.findall(f"{SVG}animate")
+        assert animate.get("dur") == f"{0.5 * beats:g}s"
+        times = [float(time) for time in animate.get("keyTimes", "").split(";")]
+        assert times[0] == 0  # or a browser plays nothing
+        assert times == sorted(times)
+        return animate.get("values", "").split(";")[sum(time <= at for time in times) - 1] == "visible"
+
+    for beat in range(beats):
+        shown = [number for number, frame in enumerate(frames) if seen(frame, (beat + 0.5) / beats)]
+        assert shown == [min(beat, count - 1)]
+
+
+def test_frames_of_several_shapes_have_room() -> None:
+    wide = Drawing(("1234",), np.zeros((1, 4), np.uint8), ("#ffffff",))
+    root = ElementTree.fromstring(svg_animation([("a", PLAIN), ("b", wide)]))
+    assert float(root.get("width", 0)) >= 4 * 18
+    assert float(root.get("height", 0)) >= 2 * 18
