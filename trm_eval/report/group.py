@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,3 +108,16 @@ class Group:
             member.run: member.label + (f", seed {member.seed}" if seeds else "")
             for member in self.members[::-1]
         }
+
+
+def shown_before(groups: Sequence[Group]) -> dict[str, str]:
+    """Groups of which one run alone is known, and that one shown by an earlier group: the names of both."""
+    found: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for group in groups:
+        runs = {member.run for member in group.members}
+        if len(runs) == 1 and runs <= set(first):
+            found[group.name] = first[min(runs)]
+        for run in runs:
+            first.setdefault(run, group.name)
+    return found

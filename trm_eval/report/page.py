@@ -9,7 +9,7 @@ from typing import Any
 from trm_eval.report.ask import filled
 from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text
 from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure
-from trm_eval.report.group import Comparison, Group, Member
+from trm_eval.report.group import Comparison, Group, Member, shown_before
 from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL
 from trm_eval.report.verdict import judge, outcome_of, over_seeds, verdict
 from trm_train.experiments.setting import Setting
@@ -47,9 +47,13 @@ def study_page(
     if problems:
         blocks.append(Bullets([f"Left out: {problem}" for problem in problems]))
     blocks += [Heading("At a glance"), _overview(groups)]
+    shown = shown_before(groups)
     for group in groups:
-        blocks += _group_blocks(group, setting)
-        blocks += further.get(group.name, ())
+        blocks += _group_blocks(group)
+        if group.name in shown:
+            blocks.append(Text(f"Its one tested run is shown under {shown[group.name]}."))
+        else:
+            blocks += [*_figures(group, setting), *further.get(group.name, ())]
     blocks += further.get("", ())
     blocks += [
         Heading("The SQL behind it"),
@@ -97,7 +101,7 @@ def _overview(groups: Sequence[Group]) -> Table:
     )
 
 
-def _group_blocks(group: Group, setting: Setting) -> list[Block]:
+def _group_blocks(group: Group) -> list[Block]:
     judged = judge(group)
     return [
         Heading(f"{group.name}: {group.guide.question}"),
@@ -113,7 +117,6 @@ def _group_blocks(group: Group, setting: Setting) -> list[Block]:
             ]
         ),
         _members_table(group),
-        *_figures(group, setting),
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trm_data.storage.root import Layout
 from trm_eval.report.blocks import Block
-from trm_eval.report.group import Group
+from trm_eval.report.group import Group, shown_before
 from trm_eval.report.halting import halting_pictures
 from trm_eval.report.pareto import pareto_blocks
 from trm_eval.report.provenance import provenance_blocks
@@ -27,6 +27,7 @@ def further_blocks(
         setting: Scale and data.
         problems: What the report is without, to which this adds.
     """
+    shown = shown_before(groups)
     found: dict[str, list[Block]] = {
         group.name: [
             picture
@@ -34,6 +35,7 @@ def further_blocks(
             for picture in pictures_of(layout, group, problems)
         ]
         for group in groups
+        if group.name not in shown
     }
     found[""] = [
         *pareto_blocks(layout, groups, setting, problems),

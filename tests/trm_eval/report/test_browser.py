@@ -36,7 +36,7 @@ addEventListener("load", () => {
   const found = {
     orders, sort: head.parentElement.getAttribute("aria-sort"),
     sizes: shown.map(svg => [svg.getBoundingClientRect().width, svg.getBoundingClientRect().height]),
-    overflow: page.documentElement.scrollWidth - view.innerWidth,
+    overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
     errors: view.failures, paused: moving.animationsPaused(), says: button.textContent,
     requests: view.performance.getEntriesByType("resource").length,
   };
