@@ -72,9 +72,11 @@ def main(target: Path) -> None:
                 sys.exit(done.stderr)
         root = home / "root"
         expected: dict[str, int] = {}
+        named = named_parts(root)
         for path in sorted(root.glob("results/*/**/*.parquet")):
             table = path.relative_to(root).parts[1]
-            expected[table] = expected.get(table, 0) + pq.ParquetFile(path).metadata.num_rows
+            if table not in ("predictions", "votes") or path.name.partition(".")[0] in named:
+                expected[table] = expected.get(table, 0) + pq.ParquetFile(path).metadata.num_rows
         (root / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True))
         kept = [
             path
@@ -87,6 +89,16 @@ def main(target: Path) -> None:
             for path in kept:
                 archive.add(path, path.relative_to(root).as_posix(), filter=plain)
         print(f"{target}: {len(kept)} files, {target.stat().st_size:,} bytes, {expected}")
+
+
+def named_parts(root: Path) -> set[str]:
+    """Files that rows of `evals` name; an evaluation that failed leaves others."""
+    rows = [
+        row
+        for path in root.glob("results/evals/**/*.parquet")
+        for row in pq.ParquetFile(path).read().to_pylist()
+    ]
+    return {part for row in rows for column in ("parts", "vote_parts") for part in row.get(column) or ()}
 
 
 def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -14,7 +14,7 @@ from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import DataOption, Patterns, ScaleOption
 from trm_train.experiments.registry import select_experiments
-from trm_train.experiments.setting import SETTINGS, parse_setting
+from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class Report:
 
       trm-eval report 'exp*' 'contrib0[12]*' --scale tiny --out report
       trm-eval report exp04a --scale tiny --out exp04a.md
+      trm-eval report quickstart_width
     """
 
     patterns: Patterns = ()
@@ -49,7 +50,7 @@ class Report:
         from trm_eval.report.write import write_report
 
         layout = resolve_root(self.root)
-        setting = parse_setting(self.scale, self.data) or SETTINGS[0]
+        setting = self._setting()
         groups, problems = gather(layout, select_experiments(self.patterns, setting), setting)
         runs = sorted({member.run for group in groups for member in group.members})
         further = further_blocks(layout, groups, setting, problems)
@@ -60,6 +61,12 @@ class Report:
         else:
             print(f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it")
         return say_what_is_left_out("trm-eval", problems, skip=self.skip_damaged)
+
+    def _setting(self) -> Setting:
+        """What was asked for; else where these experiments usually run, if that is one setting."""
+        asked = parse_setting(self.scale, self.data)
+        usual = {item.setting() for item in select_experiments(self.patterns)}
+        return asked or (usual.pop() if len(usual) == 1 else SETTINGS[0])
 
     def _as_typed(self) -> str:
         words = ["trm-eval", "report", *self.patterns]

@@ -48,7 +48,7 @@ def _against_quantity(axis: Any, group: Group) -> None:
             trend.band.x, trend.band.low, trend.band.high, color=COLOURS[0], alpha=0.15, linewidth=0
         )
         low, high = axis.get_ylim()
-        axis.set_ylim(max(low, -5.0), min(high, 105.0))
+        axis.set_ylim(max(low, -5.0), min(high, 101.0))
     means = {value: [e for v, e in zip(values, exact, strict=True) if v == value] for value in values}
     if trend is None or trend.fit is None:
         axis.plot(list(means), [sum(of) / len(of) for of in means.values()], color=COLOURS[0], alpha=0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trm_train.experiments.claim import Better, Reaches
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.quickstart import quickstart
 from trm_train.experiments.setting import Setting
@@ -15,6 +16,12 @@ STUDY = Study(
         fixed="all else of the quickstart",
         expected="more with every width, and at least 95% at 96; seeds of one width should differ by less than the "
         "narrowest and the widest do",
+        claims=(
+            Better("quickstart_064", "quickstart_032"),
+            Better("quickstart_096", "quickstart_064"),
+            Better("quickstart_096", "quickstart_032", clearly=True),
+            Reaches("quickstart_096", 95),
+        ),
         judge_by="exact accuracy of three seeds a width: `trm-train batch quickstart_width --seeds 0,1,2`, then "
         "`trm-eval report quickstart_width`",
     ),
