@@ -17,3 +17,16 @@ class NotFiniteError(TrainError):
     """The loss is no number any more: the run cannot go on as it is."""
 
     exit_code = 3
+
+
+class HostError(TrainError):
+    """The processes of a run cannot work together: says which one, and what it would take.
+
+    Args:
+        text: What happened.
+        exit_code: How the process ends.
+    """
+
+    def __init__(self, text: str, exit_code: int = 2) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code

@@ -117,24 +117,33 @@ def make_loader(
 
 
 def evaluation_batches(
-    dataset: ReadsRows, batch_size: int, rows: NDArray[np.int64] | None = None
+    dataset: ReadsRows,
+    batch_size: int,
+    rows: NDArray[np.int64] | None = None,
+    *,
+    process_index: int = 0,
+    process_count: int = 1,
 ) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
     """Every row once, in order; the last batch is padded with rows whose labels are all PAD.
 
     Args:
         dataset: An opened split, or what reads like one.
-        batch_size: Rows of every batch.
+        batch_size: Rows of every batch, over all hosts; a multiple of `process_count`.
         rows: Which rows; None is all of them.
+        process_index: This host.
+        process_count: Hosts; each gets its slice of every batch, also where only padding is left for it.
 
     Yields:
-        A batch, and the rows that its first slots hold.
+        This host's slice of a batch, and the rows that its first slots hold.
     """
     chosen = np.arange(len(dataset), dtype=np.int64) if rows is None else rows
+    local = batch_size // process_count
     for start in range(0, len(chosen), batch_size):
-        some = chosen[start : start + batch_size]
+        first = start + process_index * local
+        some = chosen[first : first + local]
         batch = dataset.read(some)
-        if len(some) < batch_size:
-            batch = {name: _padded(values, batch_size) for name, values in batch.items()}
+        if len(some) < local:
+            batch = {name: _padded(values, local) for name, values in batch.items()}
         yield batch, some
 
 

@@ -7,7 +7,8 @@ does not depend on how it is laid out over devices; a digest covers all of it. N
 state must say the same step.
 
 Orbax writes them itself, into a folder or onto a bucket: under a temporary name that it renames, or with a last file
-that says that the others are there. A checkpoint that a kill cut short is never seen.
+that says that the others are there. A checkpoint that a kill cut short is never seen. Of several processes each writes
+and reads its shards, under one root that all share, and all do the same calls in the same order.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Checkpoints:
 
     def __init__(self, folder: Folder, keep_weights: int = 0) -> None:
         self.folder = folder.within(FOLDER)
-        _remove_half_copied(folder)
+        if jax.process_index() == 0:
+            _remove_half_copied(folder)
         self._failed = False
         self._damaged: set[int] = set()
         self._resume = _manager(self.folder.within("resume"), RESUME_KEPT)

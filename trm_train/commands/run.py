@@ -22,13 +22,18 @@ from trm_train.config.run import (
     check_extension,
     planned_steps,
 )
+from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.setting import Puzzles, Scale, parse_setting
 from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
+    from trm_train.hosts.together import Hosts
     from trm_train.run.start import TrainResult
+
+ARCHIVE_S = 86_400.0
+"""Processes that are done wait so long for process 0, which copies the run to its archive."""
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
@@ -45,6 +50,7 @@ For example:
   trm-train run quickstart --build
   trm-train run trm_sudoku_mlp --dry-run
   trm-train run quickstart --resume never --tracking none
+  trm-train run quickstart --coordinator 10.0.0.1:8476 --num-processes 2 --process-id 0
 """
 
 
@@ -69,6 +75,16 @@ class RunOptions:
     """never throws away the run's checkpoints and metrics and starts anew."""
     archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
     """Copy the run to this root, a folder or gs://bucket/prefix, when it has finished."""
+    distributed: bool = False
+    """Train with the other processes of this TPU pod or Slurm job, which jax finds by itself (docs/hosts.md)."""
+    coordinator: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
+    """Train with other processes: where process 0 listens for them; else $JAX_COORDINATOR_ADDRESS."""
+    num_processes: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """How many processes there are; else $JAX_NUM_PROCESSES."""
+    process_id: Annotated[int | None, arg(metavar="I", help_behavior_hint="")] = None
+    """Which of them this is, from 0; else $JAX_PROCESS_ID."""
+    join_s: float = 300.0
+    """Seconds to wait for the other processes; then those that are missing are named."""
     tracking: Literal["wandb", "none"] = "wandb"
     """Mirror metrics to wandb (offline when there is no login), or not."""
     json: bool = False
@@ -110,31 +126,67 @@ def run_experiment(name: str, overrides: list[str]) -> int:
         check_extension(options.config, options.extend)
     archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from trm_train.run.loop import train
-    from trm_train.run.prepare import check_dataset_is_built
-
     if options.dry_run:
         return _dry_run(item, options, layout)
+    hosts = _join(options)
     if options.build:
         dataset = options.config.data.only_dataset()
         build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
-    check_dataset_is_built(options.config, layout)
     from trm_train.console import RunConsole
+    from trm_train.run.loop import train
+    from trm_train.run.prepare import check_dataset_is_built
 
-    with RunConsole(options.config, quiet=options.json) as console:
-        result = train(
-            item,
-            options.config,
-            layout,
-            console,
-            resume=options.resume == "auto",
-            tracking=options.tracking,
-            extend=options.extend,
-        )
-    _print_result(result, as_json=options.json)
-    if archive is not None and result.finished:
-        _archive(result, archive, quiet=options.json)
+    with hosts.failing_together():
+        check_dataset_is_built(options.config, layout)
+        with RunConsole(options.config, quiet=options.json or not hosts.first) as console:
+            result = train(
+                item,
+                options.config,
+                layout,
+                console,
+                resume=options.resume == "auto",
+                tracking=options.tracking,
+                extend=options.extend,
+                hosts=hosts,
+            )
+        if hosts.first:
+            _print_result(result, as_json=options.json)
+            if archive is not None and result.finished:
+                _archive(result, archive, quiet=options.json)
+        hosts.meet("the end", limit_s=ARCHIVE_S)
     return result.exit_code
+
+
+def _join(options: RunOptions) -> Hosts:
+    """Join the other processes of the run, if there are any.
+
+    Raises:
+        HostError: They cannot come together.
+    """
+    from trm_train.hosts.join import join, place_of
+    from trm_train.hosts.together import Hosts
+
+    place = place_of(options.coordinator, options.num_processes, options.process_id)
+    if place is None and not options.distributed:
+        return Hosts()
+    if options.build:
+        raise ConfigError("--build: build the dataset once (trm-data build NAME), then start the processes")
+    if options.join_s <= 0:
+        raise ConfigError(f"--join-s {options.join_s:g}: expected more than 0 seconds")
+    _keep_stdout_clean()
+    return join(place, options.join_s, _say)
+
+
+def _keep_stdout_clean() -> None:
+    """Libraries that write to file descriptor 1, as gloo does when processes connect, write to stderr from here on."""
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(ours, "w", buffering=1)
+
+
+def _say(text: str) -> None:
+    print(f"trm-train: {text}", file=sys.stderr, flush=True)
 
 
 def parse_config(config: RunConfig, overrides: list[str]) -> RunConfig:

@@ -24,7 +24,8 @@ class Status:
     """List runs with state, progress, speed and accuracy, as their folders show them; works on a bucket too.
 
     States: running, done, stopped (asked to, with a checkpoint), failed, stalled (says that it runs, and has not been
-    heard of for five minutes), new (no report yet), unreadable.
+    heard of for five minutes), new (no report yet), unreadable. A run of several processes that is under way has a line
+    for each: its step, and the share of its time that it waits for batches.
 
     For example:
 
@@ -65,6 +66,8 @@ def _facts(one: RunOverview) -> dict[str, Any]:
     if status is not None:
         facts |= {name: value for name, value in asdict(status).items() if name not in ("state", "reason")}
         facts["seconds_left"] = one.seconds_left if one.condition == "running" else None
+    if one.workers:
+        facts["heartbeats"] = [asdict(worker) for worker in one.workers]
     return facts
 
 
@@ -91,6 +94,22 @@ def _print(found: Sequence[RunOverview]) -> None:
                 f"{duration(max(ago, 0.0))} ago, {status.host}",
             )
         )
+        for worker in one.workers:
+            ago = (now - datetime.fromisoformat(worker.heartbeat)).total_seconds()
+            who = f"{duration(max(ago, 0.0))} ago, {worker.host}"
+            waits = f"waits {percent(worker.data_wait)}"
+            rows.append(
+                (
+                    f"  worker {worker.worker} of {worker.workers}",
+                    "",
+                    f"{worker.step:,}",
+                    waits,
+                    "",
+                    "",
+                    "",
+                    who,
+                )
+            )
     print_table(["run", "state", "step", "examples", "left", "loss", "validation", "heard of"], rows)
     for one in found:
         if one.problem:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -40,7 +41,8 @@ def make_mesh(model_parallel: int = 1) -> Mesh:
     Raises:
         ConfigError: The number of devices is not a multiple of `model_parallel`.
     """
-    devices = np.array(jax.devices())
+    # Those of a process stand together, so that it loads one stretch of a batch.
+    devices = np.array(sorted(jax.devices(), key=lambda device: device.process_index))
     if model_parallel < 1 or devices.size % model_parallel:
         raise ConfigError(
             f"execution.model_parallel: expected a divisor of {devices.size} devices, got {model_parallel}"
@@ -63,6 +65,25 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, BATCH)
 
 
+def data_part(mesh: Mesh) -> tuple[int, int]:
+    """Which part of every batch this process loads, and how many parts there are.
+
+    Processes that share a part, because `model` spans them, load the same rows.
+
+    Raises:
+        ConfigError: Its devices hold no such part.
+    """
+    mine = [any(device.process_index == jax.process_index() for device in line) for line in mesh.devices]
+    held, total = sum(mine), len(mine)
+    first = mine.index(True)
+    if not all(mine[first : first + held]) or total % held or first % held:
+        raise ConfigError(
+            f"execution.model_parallel {mesh.shape['model']}: the devices of a process must hold a part of their own "
+            f"of the {total} devices along the mesh axis data, or share one"
+        )
+    return first // held, total // held
+
+
 def replicated(mesh: Mesh) -> NamedSharding:
     """The same on every device: metrics, parameters."""
     return NamedSharding(mesh, P())
@@ -83,6 +104,18 @@ def jit_train_step(train_step: Callable[..., Any], mesh: Mesh, state: Any) -> Ca
         out_shardings=(shardings, replicated(mesh)),
         donate_argnums=0,
     )
+
+
+def make_greatest(mesh: Mesh) -> Callable[[int], jax.Array]:
+    """Makes what tells the greatest of the numbers that the processes give, to all of them at the same call."""
+    placed = NamedSharding(mesh, P(mesh.axis_names))
+    greatest = jax.jit(jnp.max, out_shardings=replicated(mesh))
+
+    def ask(number: int) -> jax.Array:
+        mine = np.full(len(mesh.local_devices), number, np.int32)
+        return greatest(jax.make_array_from_process_local_data(placed, mine))
+
+    return ask
 
 
 def put_batch(batch: Mapping[str, np.ndarray], placed: NamedSharding) -> dict[str, jax.Array]:

@@ -15,7 +15,8 @@ from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import CheckpointMeta
 from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
-from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.hosts.together import Hosts
+from trm_train.mesh.sharding import batch_sharding, make_greatest, put_batch
 from trm_train.run.failure import explained
 from trm_train.run.observe import Console
 from trm_train.run.start import Started, TrainResult, start_run
@@ -34,6 +35,7 @@ def train(
     resume: bool = True,
     tracking: TrackingMode = "wandb",
     extend: int | None = None,
+    hosts: Hosts | None = None,
 ) -> TrainResult:
     """Train a run to its last step, from its newest checkpoint if it has one.
 
@@ -45,6 +47,7 @@ def train(
         resume: False throws away what the run has and starts anew.
         tracking: Where metrics are mirrored.
         extend: Steps in all, beyond those of the configuration.
+        hosts: All processes that train it, each of which calls this; None where there is one.
 
     Raises:
         ConfigError: The configuration cannot be run.
@@ -53,10 +56,19 @@ def train(
         BusyError: Another process or machine is training the run.
         CheckpointError: Its checkpoints belong to other rows.
         NotFiniteError: The loss is no number any more.
+        HostError: The processes differ in what they train, or one of them is gone.
     """
     with ExitStack() as stack:
         run = start_run(
-            stack, experiment, config, layout, console, resume=resume, tracking=tracking, extend=extend
+            stack,
+            experiment,
+            config,
+            layout,
+            console,
+            resume=resume,
+            tracking=tracking,
+            extend=extend,
+            hosts=hosts or Hosts(),
         )
         with stop_signals() as stop:
             try:
@@ -65,6 +77,7 @@ def train(
                 run.checkpoints.wait()
             except Exception as error:
                 better = explained(run, error)
+                run.hosts.fail(better)
                 if better is error:
                     raise
                 raise better from error
@@ -80,6 +93,8 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
     execution, placed = run.config.execution, batch_sharding(run.mesh)
     state, total = run.state, run.record.total_steps
     pending: tuple[int, Any] | None = None
+    ask, asked = (make_greatest(run.mesh), None) if run.hosts.count > 1 else (None, None)
+    stop.agreed = None if ask is None else 0
     step = saved = run.start
     if step < total:
         run.observer.begin()
@@ -91,6 +106,8 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
         step += 1
         if pending is not None:
             _note_step(run, *pending)
+        if ask is not None:
+            stop.agreed, asked = 0 if asked is None else int(asked), ask(stop.wish)
         pending = (step, metrics)
         last = step == total
         save_due = last or step % execution.checkpoint_every == 0

@@ -21,19 +21,18 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from trm_data.command import Exit
-from trm_data.storage.atomic import json_bytes, with_digest
 from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
 from trm_train.mesh.devices import held_bytes
 from trm_train.metrics.table import MetricTable
+from trm_train.run.heartbeat import Heart
 from trm_train.run.pace import VAIN_STRETCHES, Pace, SlowAlert
 from trm_train.run.record import RunRecord
-from trm_train.run.status import STATUS_FILE, State, Status, read_status
+from trm_train.run.status import STATUS_FILE, State, Status, read_status, status_bytes
 from trm_train.run.tracking import Tracker
 from trm_train.run.watchdog import Watchdog
 from trm_train.step.compile import CompiledStep
@@ -87,6 +86,7 @@ class Observer:
         tracker: Mirrors metrics.
         turn: The right to write the folder.
         pace: The clock of its steps.
+        heart: Says that this process lives, where there are others.
 
     Attributes:
         pace: The same.
@@ -104,7 +104,9 @@ class Observer:
         tracker: Tracker,
         turn: Turn,
         pace: Pace,
+        heart: Heart | None = None,
     ) -> None:
+        self._heart = heart
         self._folder, self._turn = folder, turn
         self._table = MetricTable(folder, start)
         self._console, self._tracker = console, tracker
@@ -163,6 +165,8 @@ class Observer:
         row |= {"lr": float(self._rates[step - 1]), "seconds": self.seconds}
         paced = self.pace.step(step)
         self.watchdog.beat(paced["step_s"])
+        if self._heart is not None:
+            self._heart.step(step, paced)
         self._memory = held_bytes()
         self._table.add(row | values | paced | {"device_memory_bytes": self._memory})
         self._table.rows_loaded += int(values["count"])
@@ -298,6 +302,11 @@ class Observer:
         self._note(self._console.validated(step, shown))
         self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
 
+    def last_words(self, text: str) -> None:
+        """Leave word that another process of the run has failed; this one is ended, whatever it waits for."""
+        self._tracker.alert("ended", text)
+        self._prepared("failed", text)()
+
     def end(self, state: State) -> None:
         """Write how it ended, unless that is known and nothing has come since."""
         there = read_status(self._folder)
@@ -344,22 +353,26 @@ class Observer:
             started_at=self._started_at,
             reason=reason,
             exact_accuracy=self._best,
+            workers=1 if self._heart is None else self._heart.workers,
         )
         self._flushed, self._flushed_step = now, self._step
         part = self._table.take_part(self._step)
         if reason:
             self._note([reason])
         lines, self._log = self._log, []
+        beat = None if self._heart is None else self._heart.prepared()
 
         def write() -> None:
             self._turn.check()
+            if beat is not None:
+                beat()
             if part is not None:
                 self._table.write_part(part)
             if lines:
                 name = f"{LOGS}/worker-0-{self._log_name()}-{self._parts:06d}.log"
                 self._folder.write(name, "".join(lines).encode())
                 self._parts += 1
-            self._folder.write(STATUS_FILE, json_bytes(with_digest(asdict(status))))
+            self._folder.write(STATUS_FILE, status_bytes(status))
 
         return write
 

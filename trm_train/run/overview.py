@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -13,6 +13,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import load_experiments
+from trm_train.run.heartbeat import Heartbeat, read_heartbeats
 from trm_train.run.record import RunRecord, read_records, setting_of
 from trm_train.run.status import Status, read_status
 
@@ -33,6 +34,7 @@ class RunOverview:
         status: How it went last; None before the first report.
         condition: What that means now.
         problem: Why it failed, or cannot be read.
+        workers: The processes that train it, where it runs and there are several.
     """
 
     run: str
@@ -41,6 +43,7 @@ class RunOverview:
     status: Status | None
     condition: Condition
     problem: str = ""
+    workers: tuple[Heartbeat, ...] = ()
 
     @property
     def seconds_left(self) -> float | None:
@@ -57,9 +60,15 @@ def overview(layout: Layout) -> list[RunOverview]:
     with ThreadPoolExecutor(layout.store.at_a_time) as pool:
         statuses = list(pool.map(lambda item: read_status(item[0]), found))
     now = datetime.now(UTC)
-    return [
+    runs = [
         _overview(folder, record, status, now)
         for (folder, record), status in zip(found, statuses, strict=True)
+    ]
+    return [
+        replace(run, workers=tuple(read_heartbeats(run.folder)))
+        if run.status is not None and run.status.workers > 1 and run.condition in ("running", "stalled")
+        else run
+        for run in runs
     ]
 
 

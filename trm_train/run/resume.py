@@ -11,6 +11,7 @@ from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, weights_steps
 from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
+from trm_train.run.heartbeat import HEARTBEATS
 from trm_train.run.observe import LOGS
 from trm_train.run.record import RunRecord, find_record
 from trm_train.run.status import STATUS_FILE, read_status
@@ -110,7 +111,7 @@ def remove_parts(layout: Layout, folder: Folder, results: Sequence[str]) -> None
     folder.write(FORGETTING, b"")
     for name in (STATUS_FILE, ID_FILE, TESTED):  # the first tells of the metrics
         folder.delete(name)
-    for part in (CHECKPOINTS, METRICS, LOGS):
+    for part in (CHECKPOINTS, METRICS, LOGS, HEARTBEATS):
         folder.store.delete_folder(f"{folder.path}/{part}")
     for name in results:
         layout.results.delete(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,15 +15,20 @@ from jax.sharding import Mesh
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.loader.pipeline import BatchLoader, make_loader
 from trm_data.storage.root import Layout
-from trm_data.storage.store import Folder
+from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import Checkpoints
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.errors import ConfigError
+from trm_train.errors import ConfigError, HostError
 from trm_train.experiments.cost import flops_by_stage
 from trm_train.experiments.registry import Experiment
+from trm_train.hosts.together import Hosts
 from trm_train.mesh.devices import peak_flops_per_s
+from trm_train.mesh.sharding import data_part
 from trm_train.optim.build import make_schedule
+from trm_train.run.facts import facts_of
+from trm_train.run.follow import Follower
+from trm_train.run.heartbeat import HEARTBEATS, Heart
 from trm_train.run.observe import Console, Observer
 from trm_train.run.pace import Pace
 from trm_train.run.prepare import prepare
@@ -33,6 +39,9 @@ from trm_train.run.validate import Evaluate
 from trm_train.state import TrainState
 from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.evaluate import make_eval_step
+
+START = f"{HEARTBEATS}/start"
+"""What process 0 writes at every start of several, so that the others know that they share its root."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class Started:
         checkpoints: What it saves.
         observer: Who is told.
         tracking_id: Of the tracker's run.
+        hosts: All processes that train it.
     """
 
     config: RunConfig
@@ -66,8 +76,9 @@ class Started:
     evaluate: Evaluate
     validation: Dataset | None
     checkpoints: Checkpoints
-    observer: Observer
+    observer: Observer | Follower
     tracking_id: str
+    hosts: Hosts
 
 
 @dataclass(frozen=True)
@@ -103,11 +114,68 @@ def start_run(
     resume: bool,
     tracking: TrackingMode,
     extend: int | None,
+    hosts: Hosts,
 ) -> Started:
     """Open everything a run needs; `stack` closes it. See `loop.train` for arguments and errors."""
     prepared = prepare(experiment, config, layout)
     folder, record, mesh = prepared.folder, prepared.record, prepared.mesh
+    if hosts.count > 1:
+        hosts.prove_equal("what is trained", facts_of(record, resume=resume, extend=extend))
     dataset = open_dataset(config.data.only_dataset(), layout, "train")
+    if hosts.first:
+        record, turn = _take_over(stack, folder, record, layout, console, resume=resume, extend=extend)
+        _show_root(folder, hosts)
+    else:
+        _find_root(folder, hosts)
+        record, turn = continue_record(folder, record), None
+    compiled, state, model = compile_train_step(config, record.input_spec, mesh)
+    checkpoints = Checkpoints(folder, config.execution.keep_weights)
+    stack.callback(checkpoints.close)
+    state, start, damaged = restore(folder, checkpoints, state, record)
+    hosts.prove_equal("checkpoint to go on from", {"step": start})
+    for problem in damaged:
+        console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
+    tracker = make_tracker(tracking if hosts.first else "none", folder, record)
+    stack.callback(tracker.finish)
+    peak = peak_flops_per_s(mesh, config.execution.device_tflops)
+    pace = Pace(_flops_at(config, record.input_spec), peak)
+    if turn is None:
+        observer = Follower(folder, record, start, pace, hosts)
+    else:
+        rates = config.optim.lr * _rate_factors(config, record.total_steps)
+        heart = Heart(folder, hosts.index, hosts.count, start) if hosts.count > 1 else None
+        observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace, heart)
+    stack.callback(observer.close)
+    hosts.last_words = observer.last_words
+    return Started(
+        config=config,
+        record=record,
+        folder=folder,
+        mesh=mesh,
+        step=compiled,
+        state=state,
+        start=start,
+        loader=stack.enter_context(_batches(dataset, config, start, mesh)),
+        evaluate=jax.jit(make_eval_step(config, record.input_spec, model)),
+        validation=_open_validation(config, layout, dataset),
+        checkpoints=checkpoints,
+        observer=observer,
+        tracking_id=tracker.id,
+        hosts=hosts,
+    )
+
+
+def _take_over(
+    stack: ExitStack,
+    folder: Folder,
+    record: RunRecord,
+    layout: Layout,
+    console: Console,
+    *,
+    resume: bool,
+    extend: int | None,
+) -> tuple[RunRecord, Turn]:
+    """Take the right to write a run's folder, and write the record of what goes on there, or begins anew."""
     stack.enter_context(
         locked(folder, f"{record.run}: is being trained by another process; wait for it, or stop it")
     )
@@ -121,44 +189,42 @@ def start_run(
             console.note(f"{record.run}: threw away {forgotten} (--resume never)")
     record = extend_record(record, extend)
     write_record(folder, record)
-    compiled, state, model = compile_train_step(config, record.input_spec, mesh)
-    checkpoints = Checkpoints(folder, config.execution.keep_weights)
-    stack.callback(checkpoints.close)
-    state, start, damaged = restore(folder, checkpoints, state, record)
-    for problem in damaged:
-        console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
-    tracker = make_tracker(tracking, folder, record)
-    stack.callback(tracker.finish)
-    rates = config.optim.lr * _rate_factors(config, record.total_steps)
-    peak = peak_flops_per_s(mesh, config.execution.device_tflops)
-    pace = Pace(_flops_at(config, record.input_spec), peak)
-    observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace)
-    stack.callback(observer.close)
-    return Started(
-        config=config,
-        record=record,
-        folder=folder,
-        mesh=mesh,
-        step=compiled,
-        state=state,
-        start=start,
-        loader=stack.enter_context(_batches(dataset, config, start)),
-        evaluate=jax.jit(make_eval_step(config, record.input_spec, model)),
-        validation=_open_validation(config, layout, dataset),
-        checkpoints=checkpoints,
-        observer=observer,
-        tracking_id=tracker.id,
-    )
+    return record, turn
 
 
-def _batches(dataset: Dataset, config: RunConfig, start: int) -> BatchLoader:
-    """This host's slices of the batches from a step on."""
+def _show_root(folder: Folder, hosts: Hosts) -> None:
+    """Process 0: write what the others must find, in place of what earlier processes have left."""
+    if hosts.count == 1:
+        return
+    folder.store.delete_folder(f"{folder.path}/{HEARTBEATS}")
+    token = secrets.token_hex(8)
+    folder.write(START, token.encode())
+    hosts.meet("the run's folder", token)
+
+
+def _find_root(folder: Folder, hosts: Hosts) -> None:
+    """Any other process: find in the run's folder what process 0 wrote there just now.
+
+    Raises:
+        HostError: It is another folder.
+    """
+    token = hosts.meet("the run's folder")[0]
+    if folder.read(START) != token.encode():
+        raise HostError(
+            f"{folder}: {hosts.name(hosts.index)} does not find there what {hosts.name(0)} wrote; all processes need "
+            "one --root that they share"
+        )
+
+
+def _batches(dataset: Dataset, config: RunConfig, start: int, mesh: Mesh) -> BatchLoader:
+    """This process's part of the batches from a step on."""
+    part, parts = data_part(mesh)
     return make_loader(
         dataset,
         global_batch_size=config.data.global_batch_size,
         seed=config.seed,
-        process_index=jax.process_index(),
-        process_count=jax.process_count(),
+        process_index=part,
+        process_count=parts,
         start_step=start,
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
-from trm_data.storage.atomic import parse_json, with_digest
+from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.store import Folder
 
 STATUS_FILE = "status.json"
@@ -32,6 +32,7 @@ class Status:
         started_at: When this start began (UTC).
         reason: Why it failed.
         exact_accuracy: Best of the validations so far (0 to 1); None before the first.
+        workers: Processes that train it together; each has a heartbeat of its own.
     """
 
     state: State
@@ -47,6 +48,15 @@ class Status:
     started_at: str
     reason: str = ""
     exact_accuracy: float | None = None
+    workers: int = 1
+
+
+def status_bytes(status: Status) -> bytes:
+    """A `status.json`; that of one process is as it was before there could be several."""
+    value = asdict(status)
+    if status.workers == 1:
+        del value["workers"]
+    return json_bytes(with_digest(value))
 
 
 def read_status(folder: Folder) -> Status | None:
@@ -75,7 +85,7 @@ def written_steps(folder: Folder) -> int:
 
 def _is_plain(status: Status) -> bool:
     """Whether every value is of the kind that a table takes."""
-    whole = (status.step, status.total_steps, status.process)
+    whole = (status.step, status.total_steps, status.process, status.workers)
     numbers = (
         status.examples_per_s,
         status.seconds,

@@ -21,19 +21,27 @@ class StopRequest:
     Attributes:
         signal: Number of the signal that asked; 0 while none has.
         too_slow: It is slower than the user asks for.
+        agreed: Where several processes train the run: the exit code of those that were asked, known to all of them
+            after the same step, and 0 while there is none; None in a process that is alone.
     """
 
     signal: int = 0
     too_slow: bool = False
+    agreed: int | None = None
 
     @property
     def requested(self) -> bool:
-        """Something has asked."""
-        return self.signal != 0 or self.too_slow
+        """Something has asked, and all processes know."""
+        return bool(self.wish if self.agreed is None else self.agreed)
 
     @property
     def exit_code(self) -> int:
         """How a process ends that was asked so."""
+        return self.wish if self.agreed is None else self.agreed
+
+    @property
+    def wish(self) -> int:
+        """How this process was asked to end; 0 while it was not."""
         return 128 + self.signal if self.signal else Exit.STALLED if self.too_slow else Exit.DONE
 
 

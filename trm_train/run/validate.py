@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import ReadsRows, evaluation_batches
-from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.mesh.sharding import batch_sharding, data_part, put_batch
+from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
 
@@ -30,7 +31,7 @@ class Evaluated:
     """What an evaluation step gave for one batch.
 
     Attributes:
-        rows: Of the split, int64 [n]: those in the first slots of the batch; the others are padding.
+        rows: Of the split, int64 [n]: those in the first of this process's slots of the batch; the others are padding.
         outputs: `EvalOutputs` on the host.
         seconds: Wall-clock time since the batch before.
     """
@@ -66,8 +67,9 @@ def evaluate_split(
         seconds, begun = now - begun, now
         return Evaluated(rows, host, seconds)
 
-    for batch, some in evaluation_batches(dataset, batch_size, rows):
-        weight = np.arange(batch_size) < len(some)
+    part, parts = data_part(mesh)
+    for batch, some in evaluation_batches(dataset, batch_size, rows, process_index=part, process_count=parts):
+        weight = np.arange(batch_size // parts) < len(some)
         outputs = evaluate(weights, put_batch({**batch, "weight": weight}, placed))
         if pending is not None:
             yield fetched(*pending)
@@ -88,7 +90,11 @@ def validate(
     """Metric sums over a split, by name, as `trm_train.metrics.sums` defines them; `beat` hears of every batch."""
     sums: dict[str, float] = {}
     rows = np.arange(min(limit, len(dataset)) if limit else len(dataset))
-    for evaluated in evaluate_split(evaluate, weights, dataset, mesh, rows):
+
+    def only_metrics(weights: Any, batch: dict[str, jax.Array]) -> Any:
+        return EvalOutputs(None, None, None, evaluate(weights, batch).metrics, None)
+
+    for evaluated in evaluate_split(only_metrics, weights, dataset, mesh, rows):
         beat()
         for name, value in evaluated.outputs.metrics.items():
             sums[name] = sums.get(name, 0.0) + float(value)

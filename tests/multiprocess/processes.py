@@ -1,0 +1,75 @@
+"""Real processes that train one run together, by the command that users give."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+
+LIMIT_S = 240.0
+"""A process that takes longer is killed, and the test fails."""
+RUN = [
+    *("run", "quickstart", "--data.dataset", "small", "--data.global-batch-size", "8", "--tracking", "none"),
+    *("--model.hidden-size", "16", "--model.num-heads", "2", "--model.num-layers", "1"),
+    *(
+        "--model.l-cycles",
+        "1",
+        "--model.halt-max-steps",
+        "3",
+        "--optim.lr",
+        "1e-4",
+        "--optim.lr-warmup-steps",
+        "2",
+    ),
+    *("--optim.puzzle-emb-lr", "1e-4"),
+]
+"""A tiny run; total steps and intervals are to be added."""
+PROGRAM = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
+
+
+def free_address() -> str:
+    """A port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def start(arguments: list[str], **environment: str) -> subprocess.Popen[str]:
+    """`trm-train` with arguments, in a process with one CPU device."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"} | environment,
+    )
+
+
+def start_together(root: Path, count: int, options: list[str]) -> list[subprocess.Popen[str]]:
+    """All processes of one run."""
+    together = ["--root", str(root), "--coordinator", free_address(), "--num-processes", str(count)]
+    return [start([*RUN, *options, *together, "--process-id", str(index)]) for index in range(count)]
+
+
+def ended(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
+    """How each ended; all are killed when one takes too long. All are read at once: one may wait for another."""
+
+    def end(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+        out, err = process.communicate(timeout=LIMIT_S)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    with ThreadPoolExecutor(len(processes)) as pool:
+        ends = [pool.submit(end, process) for process in processes]
+        wait(ends, return_when=FIRST_EXCEPTION)
+        for process in processes:
+            process.kill()
+    return [one.result() for one in ends]
+
+
+def train_together(root: Path, count: int, options: list[str]) -> list[subprocess.CompletedProcess[str]]:
+    """Train a run in so many processes; all end well."""
+    done = ended(start_together(root, count, options))
+    assert [one.returncode for one in done] == [0] * count, "\n".join(one.stderr[-3000:] for one in done)
+    return done

@@ -1,0 +1,94 @@
+"""What keeps processes from working together is named by every one of them, and none waits for ever."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.multiprocess.processes import RUN, ended, free_address, start, start_together
+from trm_data.command import Exit
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.checkpoint.manager import saved_steps
+from trm_train.run.record import list_runs
+from trm_train.run.status import read_status
+
+ENDLESS = ["--total-steps", "100000", "--execution.checkpoint-every", "10", "--execution.validate-every", "0"]
+
+
+@pytest.fixture
+def root(small_layout: Layout, tmp_path: Path) -> Layout:
+    layout = resolve_root(tmp_path)
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    return layout
+
+
+def wait_for_checkpoint(layout: Layout, step: int) -> Folder:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for run in list_runs(layout):
+            if max(saved_steps(run), default=0) >= step:
+                return run
+        time.sleep(0.05)
+    raise AssertionError("no checkpoint in 120 s")
+
+
+@pytest.mark.slow
+def test_processes_of_different_configurations_are_named(root: Layout) -> None:
+    place = ["--root", root.place, "--coordinator", free_address(), "--num-processes", "3"]
+    rates = ["1e-4", "1e-4", "3e-4"]
+    done = ended(
+        [
+            start([*RUN, *place, "--process-id", str(index), "--optim.lr", rate])
+            for index, rate in enumerate(rates)
+        ]
+    )
+    for one in done:
+        assert one.returncode == Exit.ERROR
+        assert "what is trained: the processes are not of one run" in one.stderr
+        assert "process 2 (" in one.stderr
+        assert "optim.lr is 0.0003, of process 0" in one.stderr
+    assert list_runs(root) == []  # nothing was written, nothing compiled
+
+
+@pytest.mark.slow
+def test_processes_that_share_no_root_are_named(small_layout: Layout, tmp_path: Path) -> None:
+    address, processes = free_address(), []
+    for index in range(2):
+        layout = resolve_root(tmp_path / str(index))
+        shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+        together = ["--coordinator", address, "--num-processes", "2", "--process-id", str(index)]
+        processes.append(start([*RUN, "--root", layout.place, *together]))
+    for one in ended(processes):
+        assert one.returncode == Exit.ERROR
+        assert "does not find there what process 0" in one.stderr
+
+
+@pytest.mark.slow
+def test_a_stop_signal_to_one_process_ends_all_with_a_checkpoint(root: Layout) -> None:
+    processes = start_together(Path(root.place), 2, ENDLESS)
+    run = wait_for_checkpoint(root, 10)
+    processes[1].send_signal(signal.SIGTERM)
+    for one in ended(processes):
+        assert one.returncode == Exit.TERMINATED, one.stderr
+    status = read_status(run)
+    assert status is not None
+    assert status.state == "stopped"
+    assert saved_steps(run)[-1] == status.step
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_process_ends_the_others(root: Layout, killed: int) -> None:
+    processes = start_together(Path(root.place), 2, ENDLESS)
+    run = wait_for_checkpoint(root, 10)
+    processes[killed].kill()
+    begun = time.monotonic()
+    other = ended(processes)[1 - killed]
+    assert time.monotonic() - begun < 60
+    assert other.returncode not in (0, None), other.stderr
+    print(other.returncode, other.stderr[-2000:], read_status(run))

@@ -1,0 +1,104 @@
+"""Processes that train one run together learn what one process learns, and go on from each other's checkpoints."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import run_here
+from tests.multiprocess.processes import RUN, train_together
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.checkpoint.manager import saved_steps
+from trm_train.cli import main
+from trm_train.metrics.table import read_metrics
+from trm_train.run.heartbeat import read_heartbeats
+from trm_train.run.record import list_runs
+from trm_train.run.status import read_status
+
+FIRST_STEP, LATER_STEPS = 1e-6, 1e-4
+"""Relative differences of the loss that rounding explains, at the first step and over 20, at a rate of 1e-4."""
+SIX = ["--total-steps", "6", "--execution.validate-every", "6", "--execution.checkpoint-every", "3"]
+TWENTY = ["--total-steps", "20", "--execution.validate-every", "10", "--execution.checkpoint-every", "10"]
+
+
+def root_with_dataset(small_layout: Layout, folder: Path) -> Layout:
+    layout = resolve_root(folder)
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    return layout
+
+
+def train_alone(layout: Layout, options: list[str]) -> None:
+    done = run_here(main, *RUN, *options, "--root", str(layout.machine))
+    assert done.returncode == 0, done.stderr
+
+
+def only_run(layout: Layout) -> Folder:
+    (folder,) = list_runs(layout)
+    return folder
+
+
+def check_same_losses(layout: Layout, reference: Layout) -> None:
+    rows, wanted = (read_metrics(only_run(one)).to_pylist() for one in (layout, reference))
+    assert [(row["step"], row["split"]) for row in rows] == [(row["step"], row["split"]) for row in wanted]
+    for column in ("lm_loss_sum", "q_halt_loss_sum"):
+        ours, theirs = (np.array([row[column] for row in table]) for table in (rows, wanted))
+        difference = np.abs(ours - theirs) / np.abs(theirs)
+        assert difference[0] <= FIRST_STEP, (column, difference)
+        assert difference.max() <= LATER_STEPS, (column, difference)
+    for column in ("count", "rows_loaded", "steps_sum", "global_batch_size"):
+        assert [row[column] for row in rows] == [row[column] for row in wanted], column
+
+
+def test_two_processes_learn_what_one_learns(small_layout: Layout, tmp_path: Path) -> None:
+    alone, together = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "together"))
+    first, second = train_together(tmp_path / "together", 2, SIX)
+    train_alone(alone, SIX)
+    check_same_losses(together, alone)
+    run = only_run(together)
+    assert run.name == only_run(alone).name
+    assert saved_steps(run) == [3, 6]
+    assert "2 of 2 hosts joined" in first.stderr
+    assert "2 of 2 hosts joined" in second.stderr
+    assert "Traceback" not in first.stderr + second.stderr
+    assert "finished, 6 steps" in first.stdout
+    assert second.stdout == ""
+    status = read_status(run)
+    assert status is not None
+    assert (status.state, status.step, status.workers) == ("finished", 6, 2)
+    assert [(beat.worker, beat.workers, beat.step) for beat in read_heartbeats(run)] == [(0, 2, 6), (1, 2, 6)]
+    logs = [name.split("-")[1] for name in run.names("logs/*")]
+    assert set(logs) == {"0", "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_twenty_steps_stay_within_rounding(small_layout: Layout, tmp_path: Path, count: int) -> None:
+    alone, together = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "together"))
+    train_together(tmp_path / "together", count, TWENTY)
+    train_alone(alone, TWENTY)
+    check_same_losses(together, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
+def test_a_run_goes_on_with_another_number_of_processes(
+    small_layout: Layout, tmp_path: Path, before: int, after: int
+) -> None:
+    """Half of the run, then all of it; `--extend` keeps its name and its rates."""
+    alone, changing = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "changing"))
+    half = [*SIX[2:], "--total-steps", "10", "--optim.lr-min-ratio", "1.0"]
+    for count, more in ((before, []), (after, ["--extend", "20"])):
+        if count == 1:
+            train_alone(changing, half + more)
+        else:
+            train_together(tmp_path / "changing", count, half + more)
+    train_alone(alone, half)
+    train_alone(alone, [*half, "--extend", "20"])
+    check_same_losses(changing, alone)
+    status = read_status(only_run(changing))
+    assert status is not None
+    assert (status.step, status.workers) == (20, after)

@@ -1,0 +1,290 @@
+"""The roll call of the processes of one run, before jax is told of any.
+
+Process 0 listens at the coordinator's address; every other one says who it is, stays connected, and hears who else has
+come. When all have, process 0 gives the address free for jax's own service. So a process that is missing, that was
+started twice, or that counts otherwise is named, which jax's service cannot do: it ends the process.
+
+What comes over the connection is data: lines of JSON of a bounded length, each value checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from trm_train.errors import HostError
+
+PROTOCOL = 1
+LONGEST_LINE = 16384
+"""Bytes of a line at most."""
+HELLO_S = 5.0
+"""Whoever connects says so soon who it is."""
+RETRY_S = 0.25
+SAY_AFTER_S = 5.0
+"""A process that waits for the coordinator says so after that time."""
+ANSWER_S = 10.0
+"""A process waits so much longer than process 0, which knows better what is missing."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the coordinator listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def bind(self) -> str:
+        """Where process 0 listens: on this machine only if the others are told a name of the loopback."""
+        return self.host if self.host in ("localhost", "::1") or self.host.startswith("127.") else ""
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, the host of IPv6 in brackets.
+
+    Raises:
+        HostError: It is none.
+    """
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise HostError(f"--coordinator {text}: expected HOST:PORT, such as 10.0.0.1:8476 or [fd00::1]:8476")
+    return Address(host, int(port))
+
+
+def gather(address: Address, count: int, limit_s: float, say: Say) -> None:
+    """Process 0: wait until all others have come.
+
+    Raises:
+        HostError: The address cannot be listened at, or some have not come in time; they are named.
+    """
+    asyncio.run(_RollCall(address, count, say).take(limit_s))
+
+
+def report(address: Address, index: int, count: int, limit_s: float, say: Say) -> None:
+    """Any other process: say that it has come, and wait until all have.
+
+    Raises:
+        HostError: The coordinator does not answer, refuses, or says who has not come.
+    """
+    deadline = time.monotonic() + limit_s
+    hello = {"trm": PROTOCOL, "process": index, "of": count, "host": socket.gethostname(), "pid": os.getpid()}
+    with _connected(address, deadline, limit_s, say) as link, link.makefile("rb") as lines:
+        try:
+            link.sendall(_line(hello))
+            while True:
+                link.settimeout(max(deadline + ANSWER_S - time.monotonic(), 0.1))
+                said = _message(lines.readline(LONGEST_LINE))
+                if isinstance(said.get("error"), str):
+                    raise HostError(said["error"])
+                if said.get("go") is True:
+                    return
+                say(_progress(_processes(said.get("joined"), count), count))
+        except TimeoutError:
+            raise HostError(f"{address}: the coordinator has not answered for {limit_s:.0f} s") from None
+        except (OSError, ValueError) as error:
+            raise HostError(
+                f"{address}: answers, but gathers no processes ({error}): another program has that port, the run "
+                "has begun without this process, or process 0 has ended"
+            ) from error
+
+
+@dataclass(frozen=True)
+class _Present:
+    """A process that has come."""
+
+    host: str
+    pid: int
+    writer: asyncio.StreamWriter
+
+
+class _RollCall:
+    """Process 0's side."""
+
+    def __init__(self, address: Address, count: int, say: Say) -> None:
+        self._address, self._count, self._say = address, count, say
+        self._present: dict[int, _Present] = {}
+        self._all = asyncio.Event()
+        self._over = False
+
+    async def take(self, limit_s: float) -> None:
+        """Listen until all have come; then nobody listens here any more."""
+        try:
+            server = await asyncio.start_server(
+                self._answer, self._address.bind or None, self._address.port, limit=LONGEST_LINE
+            )
+        except OSError as error:
+            raise HostError(
+                f"--coordinator {self._address}: process 0 cannot listen there ({error.strerror or error}); is it "
+                "started twice, or does another program have that port?"
+            ) from error
+        try:
+            self._tell()
+            await asyncio.wait_for(self._all.wait(), limit_s)
+        except TimeoutError:
+            text = (
+                f"after {limit_s:.0f} s {self._progress()}; start what is missing, then all processes again "
+                "(--join-s waits longer)"
+            )
+            self._send({"error": text})
+            raise HostError(text) from None
+        finally:
+            self._over = True
+            server.close()
+            for present in self._present.values():
+                with suppress(OSError, TimeoutError):
+                    await asyncio.wait_for(present.writer.drain(), HELLO_S)
+                present.writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, until it goes away or nobody listens any more."""
+        with suppress(asyncio.CancelledError):  # asyncio of Python 3.11 would print that it was cancelled
+            await self._hear(reader, writer)
+
+    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its first line until it goes away."""
+        try:
+            said = _message(await asyncio.wait_for(reader.readline(), HELLO_S))
+            index, present = self._hello(said, writer)
+        except (OSError, ValueError, TimeoutError):  # somebody else
+            writer.close()
+            return
+        except HostError as error:
+            self._say(f"refused: {error}")
+            writer.write(_line({"error": str(error)}))
+            writer.close()
+            return
+        self._present[index] = present
+        self._tell()
+        with suppress(OSError, ValueError):
+            while await reader.read(LONGEST_LINE):
+                pass
+        if not self._over and not self._all.is_set():
+            del self._present[index]
+            self._say(f"process {index} ({present.host}, pid {present.pid}) has gone away")
+            self._tell()
+
+    def _hello(self, said: dict[str, Any], writer: asyncio.StreamWriter) -> tuple[int, _Present]:
+        """Who has come.
+
+        Raises:
+            ValueError: It is no process of a run.
+            HostError: It cannot be of this one.
+        """
+        index, of, host, pid = (said.get(name) for name in ("process", "of", "host", "pid"))
+        if (
+            said.get("trm") != PROTOCOL
+            or type(index) is not int
+            or type(of) is not int
+            or type(pid) is not int
+        ):
+            raise ValueError("no process of a run")
+        host = "".join(c for c in str(host)[:100] if c.isprintable())
+        if of != self._count:
+            raise HostError(
+                f"process {index} ({host}, pid {pid}) says --num-processes {of}, process 0 says {self._count}"
+            )
+        if not 0 < index < self._count:
+            raise HostError(
+                f"process {index} ({host}, pid {pid}): the others have --process-id 1 to {self._count - 1}"
+            )
+        if (there := self._present.get(index)) is not None:
+            raise HostError(
+                f"process {index} was started twice: on {there.host} (pid {there.pid}), which has joined, and on "
+                f"{host} (pid {pid}), which is refused; give each its own --process-id"
+            )
+        return index, _Present(host, pid, writer)
+
+    def _tell(self) -> None:
+        """Say who has come, here and to those who have."""
+        self._say(self._progress())
+        self._send({"joined": [0, *sorted(self._present)]})
+        if len(self._present) == self._count - 1:
+            self._send({"go": True})
+            self._all.set()
+
+    def _progress(self) -> str:
+        return _progress({0, *self._present}, self._count)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        for present in self._present.values():
+            present.writer.write(_line(message))
+
+
+def _progress(joined: set[int], count: int) -> str:
+    """Who has come and who has not, for a person."""
+    missing = [str(index) for index in range(count) if index not in joined]
+    waiting = f"; waiting for process {', '.join(missing)}" if missing else ""
+    return f"{len(joined)} of {count} hosts joined{waiting}"
+
+
+def _connected(address: Address, deadline: float, limit_s: float, say: Say) -> socket.socket:
+    """A connection to the coordinator, which may start later.
+
+    Raises:
+        HostError: It does not answer in time.
+    """
+    begun, said = time.monotonic(), False
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return socket.create_connection(
+                (address.host, address.port), timeout=max(min(left, HELLO_S), 0.1)
+            )
+        except OSError as error:
+            if left <= 0:
+                raise HostError(
+                    f"--coordinator {address}: nobody answers there after {limit_s:.0f} s "
+                    f"({error.strerror or error}); start process 0 on that machine, or correct the address"
+                ) from error
+        if not said and time.monotonic() - begun > SAY_AFTER_S:
+            said = True
+            say(f"waiting for process 0 at {address}")
+        time.sleep(RETRY_S)
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """A line that came.
+
+    Raises:
+        ValueError: It is none of ours.
+    """
+    if not line.endswith(b"\n"):
+        raise ValueError("it hung up" if not line else "it speaks otherwise")
+    try:
+        value: Any = json.loads(line)
+    except ValueError as error:
+        raise ValueError("it speaks otherwise") from error
+    if not isinstance(value, dict):
+        raise ValueError("it speaks otherwise")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _processes(value: Any, count: int) -> set[int]:
+    """Numbers of processes as they came.
+
+    Raises:
+        ValueError: They are none.
+    """
+    if not isinstance(value, list) or not all(type(one) is int and 0 <= one < count for one in value):
+        raise ValueError("it speaks otherwise")
+    return set(value)  # pyright: ignore[reportUnknownArgumentType]

@@ -1,0 +1,259 @@
+"""The processes of one run, once they have joined: they wait for each other, say what must be equal, and fail together.
+
+They talk through the key-value store of jax's coordination service, which lives in process 0. Nothing here touches a
+device, so it works before anything is compiled, and from a thread while the main one waits for a device.
+
+Each process has a thread that shows that it lives, and looks whether another one has failed. A process whose step waits
+for one that is gone would wait for ever; that thread ends it instead, with the name of the one that failed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trm_data.command import Exit
+from trm_data.errors import DataError
+from trm_train.errors import HostError, TrainError
+
+MEET_S = 300.0
+"""Processes wait for each other so long, from the first that arrives at a place on."""
+LOOK_S = 0.1
+"""Between two looks whether the others have come."""
+BEAT_S = 1.0
+"""Between two signs of life."""
+SILENT_S = 60.0
+"""A process that has shown no sign of life for so long is taken for dead."""
+HEARD_S = 10.0
+"""A process that fails waits so long for the others to have heard of it."""
+CLOSING_S = 20.0
+"""And so long for what it has begun to end by itself."""
+MOST_DIFFERENCES = 5
+"""So many differences are named."""
+
+Say = Callable[[str], None]
+
+
+class KeyValueStore(Protocol):
+    """What jax's coordination service keeps for all processes."""
+
+    def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
+        """Keep a value."""
+        ...
+
+    def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
+        """All values whose keys are below this one."""
+        ...
+
+
+@dataclass
+class Hosts:
+    """One of the processes of a run, and what it knows of the others; without a store it is alone.
+
+    Attributes:
+        index: Which it is, from 0.
+        count: How many there are.
+        store: What they talk through.
+        say: Tells a person something.
+        names: Host and process id of each, once they have met.
+        last_words: Called with what happened when another process has failed, before this one is ended.
+    """
+
+    index: int = 0
+    count: int = 1
+    store: KeyValueStore | None = None
+    say: Say = lambda _: None
+    names: list[str] = field(default_factory=list)
+    last_words: Say = lambda _: None
+    _closed: threading.Event = field(default_factory=threading.Event)
+    _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the one that writes for all."""
+        return self.index == 0
+
+    def name(self, index: int) -> str:
+        """A process for a person: its number, host and process id."""
+        return f"process {index} ({self.names[index]})" if index < len(self.names) else f"process {index}"
+
+    def meet(self, place: str, said: str = "-", limit_s: float | None = None) -> list[str]:
+        """Wait until every process has come to a place; returns what each said there, by number.
+
+        Args:
+            place: Each process comes by every place once, in the same order.
+            said: What this one says.
+            limit_s: Seconds; None is `MEET_S`.
+
+        Raises:
+            HostError: Some have not come in time; they are named.
+        """
+        if self.store is None:
+            return [said]
+        limit_s = MEET_S if limit_s is None else limit_s
+        self.store.key_value_set(f"trm/meet/{place}/{self.index}", said)
+        deadline = time.monotonic() + limit_s
+        while len(there := self._below(f"meet/{place}")) < self.count:
+            if time.monotonic() > deadline:
+                missing = ", ".join(self.name(index) for index in range(self.count) if index not in there)
+                raise HostError(
+                    f"{place}: waited {limit_s:.0f} s for {missing}; see its log for what it does"
+                )
+            time.sleep(LOOK_S)
+        return [there[index] for index in range(self.count)]
+
+    def prove_equal(self, place: str, facts: Mapping[str, Any]) -> None:
+        """Refuse to go on where the processes differ in a fact.
+
+        Args:
+            place: As in `meet`.
+            facts: Plain JSON values by name.
+
+        Raises:
+            HostError: Names the processes that differ from most others, and in what.
+        """
+        everyone = self.meet(place, json.dumps(facts, sort_keys=True))
+        problems = differences([json.loads(said) for said in everyone], self.name)
+        if problems:
+            more = len(problems) - MOST_DIFFERENCES
+            shown = "\n  ".join(problems[:MOST_DIFFERENCES] + ([f"and {more} more"] if more > 0 else []))
+            raise HostError(f"{place}: the processes are not of one run:\n  {shown}")
+
+    @contextmanager
+    def failing_together(self) -> Generator[None, None, None]:
+        """What goes wrong inside is told to the other processes, which end with the same code."""
+        if self.store is None:
+            yield
+            return
+        watch = threading.Thread(target=self._watch, name="hosts", daemon=True)
+        watch.start()
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            raise
+        self._closed.set()
+        watch.join()
+
+    def silent(self) -> list[int]:
+        """Processes that show no sign of life: none within a few beats."""
+        if self.store is None:
+            return []
+        before = self._below("alive")
+        time.sleep(3 * BEAT_S)
+        after = self._below("alive")
+        return [i for i in range(self.count) if i != self.index and before.get(i) == after.get(i)]
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the others what went wrong here, once, and see to it that this process does not wait for them."""
+        if self.store is None or self._closed.is_set():
+            return
+        self._closed.set()
+        code, text = exit_code_of(error), str(error) or type(error).__name__
+        atexit.register(_end, code)  # jax's own farewell, which waits for all, was registered before
+        late = threading.Timer(HEARD_S + CLOSING_S, self._end_late, (text, code))
+        late.daemon = True
+        late.start()
+        with suppress(RuntimeError):  # the coordination service is gone
+            self.store.key_value_set(f"trm/failed/{self.index}", json.dumps({"code": code, "text": text}))
+            deadline = time.monotonic() + HEARD_S
+            heard = {self.index}
+            while time.monotonic() < deadline and len(heard) < self.count:
+                time.sleep(LOOK_S)
+                heard = {self.index, *self._below("heard"), *self._below("failed")}
+
+    def _end_late(self, text: str, code: int) -> None:
+        """End a process that has failed and waits for others all the same: for the rest of a checkpoint."""
+        self.say(text)
+        _end(code)
+
+    def _watch(self) -> None:
+        """Show that this process lives, and end it when another has failed or died."""
+        assert self.store is not None
+        beats = 0
+        with suppress(
+            RuntimeError
+        ):  # the coordination service is gone: jax ends the process, or it has ended
+            while not self._closed.wait(BEAT_S):
+                beats += 1
+                self.store.key_value_set(f"trm/alive/{self.index}", str(beats), True)
+                for index, said in self._below("failed").items():
+                    failure = json.loads(said)
+                    self._end_for(f"{self.name(index)} failed: {failure['text']}", int(failure["code"]))
+                if (dead := self._dead()) is not None:
+                    self._end_for(
+                        f"{self.name(dead)} has shown no sign of life for {SILENT_S:.0f} s", Exit.STALLED
+                    )
+
+    def _dead(self) -> int | None:
+        """A process that has not shown that it lives for long."""
+        now, beats = time.monotonic(), self._below("alive")
+        for index in range(self.count):
+            said = beats.get(index, "")
+            if self._seen.get(index, ("-", 0.0))[0] != said:
+                self._seen[index] = said, now
+        return next((index for index, (_, at) in self._seen.items() if now - at > SILENT_S), None)
+
+    def _end_for(self, text: str, code: int) -> None:
+        """End this process, whatever its main thread waits for."""
+        assert self.store is not None
+        if self._closed.is_set():
+            return
+        telling = threading.Thread(
+            target=self.last_words,
+            args=(f"{text}; the same commands go on from the last checkpoint",),
+            daemon=True,
+        )
+        self.say(f"{text}; process {self.index} ends too")
+        telling.start()
+        telling.join(HEARD_S / 2)
+        with suppress(RuntimeError):
+            self.store.key_value_set(f"trm/heard/{self.index}", "-")
+            time.sleep(LOOK_S)
+        _end(code)
+
+    def _below(self, folder: str) -> dict[int, str]:
+        """What each process has said there."""
+        assert self.store is not None
+        found = self.store.key_value_dir_get(f"trm/{folder}/")
+        return {int(key.rpartition("/")[2]): said for key, said in found}
+
+
+def differences(everyone: list[dict[str, Any]], name: Callable[[int], str]) -> list[str]:
+    """A line for each process and fact that is not as with most processes, or with process 0 if there is no most."""
+    problems: list[str] = []
+    for fact in sorted({fact for facts in everyone for fact in facts}):
+        values = [json.dumps(facts.get(fact)) for facts in everyone]
+        usual = max(Counter(values), key=lambda value: (values.count(value), value == values[0]))
+        example = values.index(usual)
+        problems += [
+            f"{name(index)}: {fact} is {value}, of {name(example)} {usual}"
+            for index, value in enumerate(values)
+            if value != usual
+        ]
+    return problems
+
+
+def exit_code_of(error: BaseException) -> int:
+    """How a process ends that raises this."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else Exit.DONE if error.code is None else Exit.FOUND
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    expected = (TrainError, DataError, OSError)
+    return getattr(error, "exit_code", Exit.ERROR) if isinstance(error, expected) else 1
+
+
+def _end(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
