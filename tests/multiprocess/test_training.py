@@ -75,10 +75,13 @@ def test_two_processes_learn_what_one_learns(small_layout: Layout, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
-def test_twenty_steps_stay_within_rounding(small_layout: Layout, tmp_path: Path, count: int) -> None:
+@pytest.mark.parametrize(("count", "model_parallel"), [(2, 1), (2, 2), (4, 1), (4, 2)])
+def test_twenty_steps_stay_within_rounding(
+    small_layout: Layout, tmp_path: Path, count: int, model_parallel: int
+) -> None:
+    """Also where processes share rows because the axis `model` spans them."""
     alone, together = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "together"))
-    train_together(tmp_path / "together", count, TWENTY)
+    train_together(tmp_path / "together", count, [*TWENTY, "--execution.model-parallel", str(model_parallel)])
     train_alone(alone, TWENTY)
     check_same_losses(together, alone)
 
@@ -102,3 +105,12 @@ def test_a_run_goes_on_with_another_number_of_processes(
     status = read_status(only_run(changing))
     assert status is not None
     assert (status.step, status.workers) == (20, after)
+
+
+@pytest.mark.slow
+def test_processes_save_after_every_step(small_layout: Layout, tmp_path: Path) -> None:
+    """Saves that overlap would mix up what the processes say to each other about them."""
+    layout = root_with_dataset(small_layout, tmp_path)
+    often = ["--total-steps", "20", "--execution.validate-every", "0", "--execution.checkpoint-every", "1"]
+    train_together(tmp_path, 2, often)
+    assert saved_steps(only_run(layout)) == list(range(1, 21))

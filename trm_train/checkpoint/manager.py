@@ -8,7 +8,7 @@ state must say the same step.
 
 Orbax writes them itself, into a folder or onto a bucket: under a temporary name that it renames, or with a last file
 that says that the others are there. A checkpoint that a kill cut short is never seen. Of several processes each writes
-and reads its shards, under one root that all share, and all do the same calls in the same order.
+and reads its shards, under one root that all share; all make the same calls in the same order, one save at a time.
 """
 
 from __future__ import annotations
@@ -114,6 +114,9 @@ class Checkpoints:
                 meta=ocp.args.JsonSave(content),  # pyright: ignore[reportCallIssue]
             )
             with self._failing_in_one_line():
+                if jax.process_count() > 1:  # what two managers write at once gets mixed up between processes
+                    self._weights.wait_until_finished()
+                    self._resume.wait_until_finished()
                 manager.save(meta.step, args=items)
 
     def latest_step(self) -> int | None:
@@ -327,6 +330,7 @@ def _manager(folder: Folder, kept: int | None, *, create: bool = True) -> ocp.Ch
         max_to_keep=kept,
         create=create,
         cleanup_tmp_directories=create,
+        multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=folder.name),
         enable_async_checkpointing=create,
     )
     return ocp.CheckpointManager(folder.uri(), options=options, item_names=("state", "meta"))
