@@ -31,12 +31,16 @@ LOOK_S = 0.1
 """Between two looks whether the others have come."""
 BEAT_S = 1.0
 """Between two signs of life."""
+SILENT_BEATS = 3
+"""A process that skips so many of them may be dead: others that failed with it say so."""
 SILENT_S = 60.0
 """A process that has shown no sign of life for so long is taken for dead."""
-HEARD_S = 10.0
-"""A process that fails waits so long for the others to have heard of it."""
-CLOSING_S = 20.0
-"""And so long for what it has begun to end by itself."""
+CLOSING_S = 10.0
+"""A process that has failed waits so long for what it has begun, a checkpoint, to end by itself."""
+LAST_WORDS_S = 5.0
+"""And one that is ended for it so long until that is written."""
+GONE_S = 45.0
+"""Process 0 waits so long for the others to end."""
 MOST_DIFFERENCES = 5
 """So many differences are named."""
 
@@ -149,7 +153,7 @@ class Hosts:
         if self.store is None:
             return []
         before = self._below("alive")
-        time.sleep(3 * BEAT_S)
+        time.sleep(SILENT_BEATS * BEAT_S)
         after = self._below("alive")
         return [i for i in range(self.count) if i != self.index and before.get(i) == after.get(i)]
 
@@ -159,22 +163,18 @@ class Hosts:
             return
         self._closed.set()
         code, text = exit_code_of(error), str(error) or type(error).__name__
-        atexit.register(_end, code)  # jax's own farewell, which waits for all, was registered before
-        late = threading.Timer(HEARD_S + CLOSING_S, self._end_late, (text, code))
+        atexit.register(self._end, code)  # jax's own farewell, which waits for all, was registered before
+        late = threading.Timer(CLOSING_S, self._end_late, (text, code))
         late.daemon = True
         late.start()
         with suppress(RuntimeError):  # the coordination service is gone
+            self.store.key_value_set(f"trm/ending/{self.index}", "-", True)
             self.store.key_value_set(f"trm/failed/{self.index}", json.dumps({"code": code, "text": text}))
-            deadline = time.monotonic() + HEARD_S
-            heard = {self.index}
-            while time.monotonic() < deadline and len(heard) < self.count:
-                time.sleep(LOOK_S)
-                heard = {self.index, *self._below("heard"), *self._below("failed")}
 
     def _end_late(self, text: str, code: int) -> None:
         """End a process that has failed and waits for others all the same: for the rest of a checkpoint."""
         self.say(text)
-        _end(code)
+        self._end(code)
 
     def _watch(self) -> None:
         """Show that this process lives, and end it when another has failed or died."""
@@ -213,13 +213,38 @@ class Hosts:
             args=(f"{text}; the same commands go on from the last checkpoint",),
             daemon=True,
         )
+        self.store.key_value_set(f"trm/ending/{self.index}", "-", True)
         self.say(f"{text}; process {self.index} ends too")
         telling.start()
-        telling.join(HEARD_S / 2)
+        telling.join(LAST_WORDS_S)
+        self._end(code)
+
+    def _end(self, code: int) -> None:
+        """End this process without jax's farewell, which waits for all; process 0 is the last, since jax ends the
+        others at once when their coordination service is gone.
+        """
+        assert self.store is not None
+        sys.stdout.flush()
+        sys.stderr.flush()
         with suppress(RuntimeError):
-            self.store.key_value_set(f"trm/heard/{self.index}", "-")
+            self.store.key_value_set(f"trm/gone/{self.index}", "-", True)
+            if self.first:
+                self._wait_until_gone()
+        os._exit(code)
+
+    def _wait_until_gone(self) -> None:
+        """Wait for the other processes to end, but not for those that are dead."""
+        begun = seen = time.monotonic()
+        beats = self._below("alive")
+        while time.monotonic() - begun < GONE_S:
+            left = set(range(self.count)) - set(self._below("gone"))
+            if time.monotonic() - seen > SILENT_BEATS * BEAT_S:
+                before, beats, seen = beats, self._below("alive"), time.monotonic()
+                ending = self._below("ending")
+                left = {i for i in left if i in ending or before.get(i) != beats.get(i)}
             time.sleep(LOOK_S)
-        _end(code)
+            if not left:
+                return
 
     def _below(self, folder: str) -> dict[int, str]:
         """What each process has said there."""
@@ -251,9 +276,3 @@ def exit_code_of(error: BaseException) -> int:
         return Exit.INTERRUPTED
     expected = (TrainError, DataError, OSError)
     return getattr(error, "exit_code", Exit.ERROR) if isinstance(error, expected) else 1
-
-
-def _end(code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
