@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from trm_train.errors import HostError
-from trm_train.hosts.roll_call import Address, Say, gather, parse_address, report
+from trm_train.hosts.roll_call import Address, Say, gather, parse_address, report, wait_for_service
 from trm_train.hosts.together import Hosts
 
 ENVIRONMENT = {
@@ -76,6 +76,7 @@ def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
         gather(place.coordinator, place.count, limit_s, say)
     elif place is not None:
         report(place.coordinator, place.index, place.count, limit_s, say)
+        wait_for_service(place.coordinator, limit_s, say)
     _start_jax(place, limit_s)
     hosts = Hosts(jax.process_index(), jax.process_count(), _store(), say)
     hosts.names = hosts.meet("start", f"{socket.gethostname()}, pid {os.getpid()}")

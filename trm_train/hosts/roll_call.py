@@ -113,6 +113,15 @@ class _Present:
     writer: asyncio.StreamWriter
 
 
+def wait_for_service(address: Address, limit_s: float, say: Say) -> None:
+    """Wait until somebody listens there again: who asks jax's service too early asks again only after 20 s.
+
+    Raises:
+        HostError: Nobody does.
+    """
+    _connected(address, time.monotonic() + limit_s, limit_s, say).close()
+
+
 class _RollCall:
     """Process 0's side."""
 
@@ -136,6 +145,9 @@ class _RollCall:
         try:
             self._tell()
             await asyncio.wait_for(self._all.wait(), limit_s)
+            self._over = True
+            server.close()
+            self._send({"go": True})
         except TimeoutError:
             text = (
                 f"after {limit_s:.0f} s {self._progress()}; start what is missing, then all processes again "
@@ -174,7 +186,7 @@ class _RollCall:
         with suppress(OSError, ValueError):
             while await reader.read(LONGEST_LINE):
                 pass
-        if not self._over and not self._all.is_set():
+        if not self._over:
             del self._present[index]
             self._say(f"process {index} ({present.host}, pid {present.pid}) has gone away")
             self._tell()
@@ -215,7 +227,6 @@ class _RollCall:
         self._say(self._progress())
         self._send({"joined": [0, *sorted(self._present)]})
         if len(self._present) == self._count - 1:
-            self._send({"go": True})
             self._all.set()
 
     def _progress(self) -> str:
