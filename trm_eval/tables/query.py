@@ -28,6 +28,7 @@ from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
 from trm_eval.tables.experiments import experiment_table
 from trm_eval.tables.live import live_parts, live_runs
+from trm_eval.tables.parts import Parts, allow
 from trm_eval.tables.schema import (
     EXPERIMENTS,
     LEGACY,
@@ -185,6 +186,7 @@ def open_results(
     wanted = {table for table in TABLES if table in SMALL or f"{table}_files" in named}
     with closing(duckdb.connect()) as connection, ExitStack() as stack:
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")  # it would stand among the answers
         problems = stack.enter_context(_catalog(connection, layout))
         runs, folders, unread = live_runs(layout)
         problems += unread
@@ -192,8 +194,12 @@ def open_results(
         experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
         connection.register("experiments_live", experiments)
         opened, missing = _open_tables(layout, wanted, folders, again=again)
-        for table, dataset in opened.items():
-            connection.register(table, dataset)
+        allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
+        for table, found in opened.items():
+            if isinstance(found, Parts):
+                found.register(connection, table)
+            else:
+                connection.register(table, found)
         shows = any(word in sql.lower() for word in SHOW_COMMENTS)
         for statement in VIEW.finditer(COMMENT.sub("", text)):
             if everything or shows or statement[1] in named:
@@ -280,7 +286,7 @@ def _files(layout: Layout, table: str) -> list[TableFile]:
 
 def _open_tables(
     layout: Layout, wanted: set[str], runs: list[tuple[Folder, RunRecord]], *, again: bool
-) -> tuple[dict[str, pads.Dataset | pa.Table], list[str]]:
+) -> tuple[dict[str, pads.Dataset | pa.Table | Parts], list[str]]:
     """What the views are made of, by name, and a line for each file that is missing.
 
     Results are replaced while they are read: where a file that was listed is gone, everything is listed again.
@@ -289,18 +295,20 @@ def _open_tables(
         CorruptFileError: A file has other bytes than were written.
     """
     results = layout.results
-    tables: dict[str, pads.Dataset | pa.Table] = {}
+    tables: dict[str, pads.Dataset | pa.Table | Parts] = {}
     missing: list[str] = []
     gaps: list[str] = []
     for _ in range(ATTEMPTS):
         parts, gaps = live_parts(layout, runs) if "train_metrics" in wanted else ([], [])
         tables["train_metrics_live"], missing = _dataset("train_metrics", layout.runs, parts, again=again)
+        small: dict[str, pads.Dataset | pa.Table] = {}
         for table in ("runs", "train_metrics", "evals"):
             found = _files(layout, table) if table in wanted else []
-            tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
+            small[table], gone = _dataset(table, results.within(table), found, again=again)
+            tables[f"{table}_files"] = small[table]
             missing += gone
         try:
-            evals = _newest(layout, tables["evals_files"])
+            evals = _newest(layout, small["evals"])
         except FileNotFoundError as error:
             missing.append(f"{results.where('evals')}: a file is gone ({error})")
             evals = pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
@@ -308,7 +316,7 @@ def _open_tables(
         for table in NAMED_BY_EVALS:
             found, gone = _named_files(layout, table, evals) if table in wanted else ([], [])
             missing += gone
-            tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
+            tables[f"{table}_files"], gone = _parts(table, results.within(table), found, again=again)
             missing += gone
         if not missing and not gaps:
             break
@@ -358,23 +366,39 @@ def _dataset(
     Raises:
         CorruptFileError: A file has other bytes than were written.
     """
+    parts, gone = _parts(table, folder, found, again=again)
+    if not parts.files:
+        return parts.schema.empty_table(), gone
+    opened = pads.FileSystemDataset.from_paths(
+        [path for path, _, _ in parts.files],
+        schema=parts.schema,
+        format=pads.ParquetFileFormat(),
+        filesystem=LocalFileSystem(),
+        partitions=[
+            (pc.field("experiment") == experiment) & (pc.field("run") == run)
+            for _, experiment, run in parts.files
+        ],
+    )
+    return opened, gone
+
+
+def _parts(table: str, folder: Folder, found: Sequence[TableFile], *, again: bool) -> tuple[Parts, list[str]]:
+    """Parquet files of a table, checked, and a line for each that is gone.
+
+    Raises:
+        CorruptFileError: A file has other bytes than were written.
+    """
     legacy = pa.schema(LEGACY.get(table, []))
     schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])
-    names = [name for name, _, _ in found]
-    paths = checked_files(folder, names, again=again)
-    gone = [f"{folder.where(name)}: is gone" for name, path in zip(names, paths, strict=True) if path is None]
+    paths = checked_files(folder, [name for name, _, _ in found], again=again)
+    gone = [
+        f"{folder.where(name)}: is gone"
+        for (name, _, _), path in zip(found, paths, strict=True)
+        if path is None
+    ]
     there = [
-        (str(path), (pc.field("experiment") == experiment) & (pc.field("run") == run))
+        (str(path), experiment, run)
         for path, (_, experiment, run) in zip(paths, found, strict=True)
         if path is not None
     ]
-    if not there:
-        return schema.empty_table(), gone
-    opened = pads.FileSystemDataset.from_paths(
-        [path for path, _ in there],
-        schema=schema,
-        format=pads.ParquetFileFormat(),
-        filesystem=LocalFileSystem(),
-        partitions=[partition for _, partition in there],
-    )
-    return opened, gone
+    return Parts(schema, there), gone

@@ -1,0 +1,57 @@
+"""Large tables as files that DuckDB reads itself: odd paths, columns of other versions, and nothing else to reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trm_eval.tables.parts import Parts, allow
+
+SCHEMA = pa.schema(
+    [("row", pa.int64()), ("late", pa.bool_()), ("experiment", pa.string()), ("run", pa.string())]
+)
+
+
+def write(path: Path, **columns: list[object]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return str(path)
+
+
+def test_files_of_other_versions_have_the_columns_of_today(tmp_path: Path) -> None:
+    """In a folder whose name would be a partition, and SQL."""
+    place = tmp_path / "run=x'; DROP"
+    old = write(place / "old.parquet", row=[1, 2])
+    new = write(place / "new.parquet", row=[3], late=[True], newer=["?"])
+    parts = Parts(SCHEMA, [(old, "e", "o'r"), (new, "e", "o'r"), (new, "f", "s")])
+    with duckdb.connect() as connection:
+        allow(connection, [parts])
+        parts.register(connection, "things")
+        connection.execute("SET enable_external_access = false")
+        found = connection.execute("SELECT * FROM things ORDER BY ALL").fetchall()
+        assert found == [
+            (1, None, "e", "o'r"),
+            (2, None, "e", "o'r"),
+            (3, True, "e", "o'r"),
+            (3, True, "f", "s"),
+        ]
+        assert [column[0] for column in connection.description or []] == SCHEMA.names
+        secret = write(tmp_path / "secret.parquet", row=[7])
+        for reads in (f"FROM read_parquet('{secret}')".replace("''", "'"), "FROM read_text('/etc/hostname')"):
+            with pytest.raises(duckdb.PermissionException):
+                connection.execute(reads)
+
+
+def test_without_files_it_is_empty_and_has_its_columns() -> None:
+    parts = Parts(SCHEMA, [])
+    with duckdb.connect() as connection:
+        allow(connection, [parts])
+        parts.register(connection, "things")
+        assert connection.execute("SELECT * FROM things").fetchall() == []
+        assert connection.execute(
+            "SELECT typeof(late) FROM (SELECT * FROM things RIGHT JOIN (SELECT 1) ON true)"
+        ).fetchone() == ("BOOLEAN",)
