@@ -51,6 +51,8 @@ def _paint(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
         axis.fill_between(samples, low, high, color=style["color"], alpha=0.12, linewidth=0)
         oracle = [100 * row["oracle_exact_accuracy"] for row in own]
         axis.plot(samples, oracle, **(style | {"linestyle": ":", "markerfacecolor": "none"}))
+    plain = {**look(0), "color": "#6b7280", "linestyle": ":", "markerfacecolor": "none"}
+    axis.plot([], [], label="any of them is right", **plain)
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter("{x:g}")
     axis.set_xlabel("samples")
