@@ -134,6 +134,7 @@ SELECT
         CASE WHEN adapt_weights THEN 'weights and embeddings' WHEN NOT adapt_weights THEN 'embeddings' END
         || ' adapted in ' || concat_ws(', ', printf('%g min', adapt_minutes), printf('%d steps', adapt_steps_asked))
     ) AS how,
+    mode = 'max_steps' AND samples IS NULL AND identifiers = 'own' AND adapt_weights IS NULL AS as_published,
     given_kept_count / nullif(count, 0) AS given_kept_share,
     valid_count / nullif(count, 0) AS valid_share,
     optimal_count / nullif(count, 0) AS optimal_share
@@ -205,10 +206,7 @@ LEFT JOIN evals AS e
     AND e.row_limit = 0
     AND e.supervision_steps = x.supervision_steps
     AND e.dataset = r.dataset
-    AND e.mode = 'max_steps'
-    AND e.identifiers = 'own'
-    AND e.samples IS NULL
-    AND e.adapt_weights IS NULL;
+    AND e.as_published;
 
 -- Every run under each name that it has: those of experiments which share it, or else the one that it was started by.
 CREATE VIEW named_runs AS

@@ -113,12 +113,10 @@ def _config(restored: Restored, train: Dataset, wanted: Adaptation) -> RunConfig
 
 def _start(restored: Restored, config: RunConfig, spec: InputSpec, train: Dataset) -> tuple[Any, TrainState]:
     """The network, and the state before the first step, over the mesh."""
-    model, shapes = abstract_weights(config, spec)
+    model, _ = abstract_weights(config, spec)
     weights, table = restored.weights, restored.weights.puzzle_table
     if table is not None and train.manifest.identifiers_digest != restored.record.identifiers_digest:
         table = jnp.zeros((table_rows(spec.num_identifiers), table.shape[1]), table.dtype)
-    if table is not None and table.shape != shapes.puzzle_table.shape:
-        raise EvalError(f"--adapt: a puzzle table {table.shape}, expected {shapes.puzzle_table.shape}")
 
     def start(params: Any, fixed: Any, table: Any) -> TrainState:
         key = jax.random.key_data(jax.random.key(config.seed, impl=KEY_IMPLEMENTATION))

@@ -9,8 +9,7 @@ WITH ending AS (
 known AS (
     SELECT run, dataset, step, supervision_steps, max_by(exact_accuracy, count) AS exact_accuracy
     FROM evals
-    WHERE split = 'train' AND weights = 'ema' AND mode = 'max_steps' AND samples IS NULL AND identifiers = 'own'
-        AND adapt_weights IS NULL
+    WHERE split = 'train' AND weights = 'ema' AND as_published
     GROUP BY run, dataset, step, supervision_steps
 )
 SELECT

@@ -64,9 +64,10 @@ class Report:
 
     def _setting(self) -> Setting:
         """What was asked for; else where these experiments usually run, if that is one setting."""
-        asked = parse_setting(self.scale, self.data)
+        if (asked := parse_setting(self.scale, self.data)) is not None:
+            return asked
         usual = {item.setting() for item in select_experiments(self.patterns)}
-        return asked or (usual.pop() if len(usual) == 1 else SETTINGS[0])
+        return usual.pop() if len(usual) == 1 else SETTINGS[0]
 
     def _as_typed(self) -> str:
         words = ["trm-eval", "report", *self.patterns]

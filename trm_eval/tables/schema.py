@@ -330,7 +330,8 @@ LEGACY: dict[str, list[tuple[str, pa.DataType]]] = {
 """Columns of files of format 1 that have other names today; `catalogs/results.sql` reads them as those."""
 
 VIEW_COMMENTS = {
-    "how": "how rows were answered, in words: mode, samples, identifiers, subset",
+    "how": "how rows were answered, in words: mode, samples, identifiers, subset, what was learned before",
+    "as_published": "each row once, all steps long, under its own identifier, with the weights as they were trained",
     "oracle_exact_count": "rows of which one of these samples is right (examples)",
     "oracle_exact_accuracy": "share of count of which one of these samples is right (0 to 1)",
     "depth": "supervision steps taken, this one included (steps)",

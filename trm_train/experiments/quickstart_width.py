@@ -1,4 +1,4 @@
-"""A study for a first evening: the quickstart at three widths, whose three seeds take half an hour on two cores."""
+"""A study for a first evening: the quickstart at three widths."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ STUDY = Study(
         ),
         judge_by="exact accuracy of three seeds a width: `trm-train batch quickstart_width --seeds 0,1,2`, then "
         "`trm-eval report quickstart_width`",
+        cost="104 minutes of training for three seeds, two runs at a time on two CPU cores that did other work too",
     ),
     base=lambda _: quickstart(),
     settings=(Setting("tiny", "generated"),),

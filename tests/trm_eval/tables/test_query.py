@@ -7,6 +7,7 @@ from importlib.resources import files
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
+from trm_data.catalog.query import query_catalog
 from trm_data.errors import QueryError
 from trm_data.storage.root import resolve_root
 from trm_eval.tables.query import (
@@ -114,3 +115,10 @@ def test_rates_are_those_of_the_sums(evaluated: Evaluated) -> None:
 def test_queries_that_cannot_be(evaluated: Evaluated, sql: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         query_results(evaluated.layout, sql)
+
+
+def test_nothing_stands_among_the_answers_of_a_long_query(evaluated: Evaluated) -> None:
+    """DuckDB would print a bar to standard output after two seconds."""
+    shown = "SELECT current_setting('enable_progress_bar')"
+    assert query_results(evaluated.layout, shown).rows == [(False,)]
+    assert query_catalog(evaluated.layout, shown).rows == [(False,)]
