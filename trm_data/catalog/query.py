@@ -83,7 +83,9 @@ def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, 
 
     with closing(duckdb.connect()) as connection, attached_catalog(connection, layout) as problems:
         connection.execute("USE catalog")
-        connection.execute("SET enable_progress_bar = false")  # it would stand among the answers
+        connection.execute(
+            "SET enable_progress_bar = false"
+        )  # it would stand among what a `python -c` prints
         yield connection, problems
 
 

@@ -186,7 +186,9 @@ def open_results(
     wanted = {table for table in TABLES if table in SMALL or f"{table}_files" in named}
     with closing(duckdb.connect()) as connection, ExitStack() as stack:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")  # it would stand among the answers
+        connection.execute(
+            "SET enable_progress_bar = false"
+        )  # it would stand among what a `python -c` prints
         problems = stack.enter_context(_catalog(connection, layout))
         runs, folders, unread = live_runs(layout)
         problems += unread

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.resources import files
 
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from trm_data.catalog.query import query_catalog
 from trm_data.errors import QueryError
 from trm_data.storage.root import resolve_root
 from trm_eval.tables.query import (
@@ -117,8 +118,14 @@ def test_queries_that_cannot_be(evaluated: Evaluated, sql: str, message: str) ->
         query_results(evaluated.layout, sql)
 
 
-def test_nothing_stands_among_the_answers_of_a_long_query(evaluated: Evaluated) -> None:
-    """DuckDB would print a bar to standard output after two seconds."""
-    shown = "SELECT current_setting('enable_progress_bar')"
-    assert query_results(evaluated.layout, shown).rows == [(False,)]
-    assert query_catalog(evaluated.layout, shown).rows == [(False,)]
+def test_nothing_stands_among_what_a_program_prints(evaluated: Evaluated) -> None:
+    """In `python -c` and at a prompt DuckDB would print a bar to standard output after two seconds."""
+    code = f"""
+from trm_data.catalog.query import query_catalog
+from trm_data.storage.root import resolve_root
+from trm_eval.tables.query import query_results
+for ask in (query_results, query_catalog):
+    print(ask(resolve_root({evaluated.layout.place!r}), "SELECT current_setting('enable_progress_bar')").rows)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[(False,)]\n[(False,)]\n"
