@@ -83,9 +83,8 @@ def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, 
 
     with closing(duckdb.connect()) as connection, attached_catalog(connection, layout) as problems:
         connection.execute("USE catalog")
-        connection.execute(
-            "SET enable_progress_bar = false"
-        )  # it would stand among what a `python -c` prints
+        # It would stand among what a `python -c` prints.
+        connection.execute("SET enable_progress_bar = false")
         yield connection, problems
 
 
