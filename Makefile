@@ -21,7 +21,7 @@ $(UV):
 	.tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
 
 .venv/.synced: $(UV) pyproject.toml uv.lock
-	$(UV) sync --locked --quiet --python $(PYTHON) --extra hf --extra gcs --extra arc --extra ray
+	$(UV) sync --locked --quiet --python $(PYTHON) --extra hf --extra gcs --extra arc --extra ray --extra serve
 	@touch $@
 
 setup: .venv/.synced

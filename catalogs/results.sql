@@ -116,7 +116,8 @@ WITH named AS (
         adapt_seconds,
         given_kept_count,
         valid_count,
-        optimal_count
+        optimal_count,
+        rated_count
     FROM evals_files
 )
 SELECT
@@ -371,6 +372,8 @@ FROM counts;
 -- Every prediction of all_evals, a row an example. Only what a finished evaluation names: parts of a writer that died, or
 -- of an older division, do not show.
 CREATE VIEW all_predictions AS
+SELECT * FROM predictions_whole
+UNION ALL BY NAME
 SELECT p.*
 FROM predictions_files AS p
 SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
@@ -382,6 +385,8 @@ SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.ev
 
 -- The candidates of every test input of ARC, likewise.
 CREATE VIEW all_votes AS
+SELECT * FROM votes_whole
+UNION ALL BY NAME
 SELECT v.*
 FROM votes_files AS v
 SEMI JOIN (SELECT evaluation, unnest(vote_parts) AS part FROM all_evals) AS named
@@ -394,6 +399,8 @@ SELECT v.* FROM all_votes AS v SEMI JOIN evals AS e ON v.evaluation = e.evaluati
 -- What the network answers after every cycle of every supervision step, of the rows for which that was asked
 -- (trm-eval run --traces N).
 CREATE VIEW all_traces AS
+SELECT * FROM traces_whole
+UNION ALL BY NAME
 SELECT t.*
 FROM traces_files AS t
 SEMI JOIN (SELECT evaluation, unnest(trace_parts) AS part FROM all_evals) AS named
@@ -459,29 +466,90 @@ FROM tasks AS t
 JOIN evals AS e USING (evaluation)
 GROUP BY ALL;
 
--- Every prediction with what the dataset catalog knows of its puzzle. The catalog's split must have the very rows
--- that were evaluated: where a dataset was deleted, or rebuilt with others, rating and clues are NULL.
-CREATE VIEW predicted_puzzles AS
+-- Every prediction with the test that it is of.
+CREATE VIEW tested_predictions AS
 SELECT
     p.*,
     e.step,
     e.weights,
     e.dataset,
     e.split,
+    e.split_digest,
     e.row_limit,
     e.supervision_steps,
     e.how,
-    q.rating,
+    e.rated_count
+FROM predictions AS p
+JOIN evals AS e USING (evaluation);
+
+-- Every prediction with the rating of its puzzle, as it was when it was answered; of older evaluations as the dataset
+-- catalog has it. It asks the catalog for nothing else, and is faster than predicted_puzzles.
+CREATE VIEW rated_predictions AS
+SELECT p.* EXCLUDE (rating, split_digest, rated_count), coalesce(p.rating, q.rating) AS rating
+FROM tested_predictions AS p
+LEFT JOIN catalog.splits AS s
+    ON s.dataset = p.dataset AND s.split = p.split AND s.digest = p.split_digest AND p.rated_count IS NULL
+LEFT JOIN (
+    SELECT dataset, split, group_index, rating
+    FROM catalog.puzzles AS z
+    SEMI JOIN (FROM evals WHERE rated_count IS NULL) AS o ON o.dataset = z.dataset AND o.split = z.split
+) AS q ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = p.group_index;
+
+-- Every prediction with what the dataset catalog knows of its puzzle. The catalog's split must have the very rows
+-- that were evaluated: where a dataset was deleted, or rebuilt with others, clues are NULL, and of older evaluations the
+-- rating.
+CREATE VIEW predicted_puzzles AS
+SELECT
+    p.* EXCLUDE (rating, split_digest, rated_count),
+    coalesce(p.rating, q.rating) AS rating,
     q.rating_source,
     q.clues,
     q.path_length,
+    q.walls,
+    q.task,
     q.source_file,
     q.source_row
-FROM predictions AS p
-JOIN evals AS e USING (evaluation)
-LEFT JOIN catalog.splits AS s ON s.dataset = e.dataset AND s.split = e.split AND s.digest = e.split_digest
+FROM tested_predictions AS p
+LEFT JOIN catalog.splits AS s ON s.dataset = p.dataset AND s.split = p.split AND s.digest = p.split_digest
 LEFT JOIN catalog.puzzles AS q
     ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = p.group_index;
+
+-- The tokens of every split that was evaluated and is there as it was, a row an example.
+CREATE VIEW puzzle_tokens AS SELECT * FROM tokens_live;
+
+-- Every cell of every prediction, beside those of its puzzle and its solution; of a split that is not there as it was
+-- evaluated these are NULL. It is long: name a run or an evaluation.
+CREATE VIEW predicted_cells AS
+SELECT
+    *,
+    cell // grid_columns AS grid_row,
+    cell % grid_columns AS grid_column,
+    input = label AS given,
+    label <> 0 AND predicted <> label AS wrong
+FROM (
+    SELECT
+        p.experiment,
+        p.run,
+        p.evaluation,
+        p.step,
+        p.weights,
+        p.dataset,
+        p.split,
+        p.how,
+        p.row,
+        p.group_index,
+        p.augmentation,
+        p.rating,
+        p.exact,
+        t.grid_columns,
+        unnest(range(len(p.prediction))) AS cell,
+        unnest(t.inputs) AS input,
+        unnest(t.labels) AS label,
+        unnest(p.prediction) AS predicted
+    FROM tested_predictions AS p
+    LEFT JOIN puzzle_tokens AS t
+        ON t.dataset = p.dataset AND t.split = p.split AND t.split_digest = p.split_digest AND t.row = p.row
+);
 
 -- Two tested runs of one group, scale, data and seed that were asked the same puzzles, under the names of the group.
 CREATE VIEW compared_runs AS

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 from trm_data.build.flow import build_dataset
@@ -26,6 +27,10 @@ from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
+
+# A machine that is busy is no reason to fail.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 PROJECT = Path(__file__).resolve().parents[1]
 # What was compiled once is read the next time, by other workers and by commands that tests start too. A bound makes jax

@@ -1,25 +1,45 @@
 """Puzzle datasets: built into ArrayRecord shards with a catalog, and read back as batches.
 
-Most programs need two functions:
+Most programs need three functions:
 
+    dataset = trm_data.build_dataset("sudoku", size=500, aug=1000)  # as `trm-data build`; found if it is there
     dataset = trm_data.open_dataset("sudoku-generated-500-aug-1000", split="train")
     batches = trm_data.make_loader(dataset, global_batch_size=768, seed=0)
 
-Both are imported on first use, so that the command line does not pay for grain.
+All are imported on first use, so that the command line does not pay for grain.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trm_data.build.fields import build_dataset
     from trm_data.catalog.query import sql
+    from trm_data.describe.facts import list_datasets
     from trm_data.loader.dataset import Dataset, open_dataset
+    from trm_data.loader.epoch import Epoch, epoch
     from trm_data.loader.mixture import Mixture, open_mixture
     from trm_data.loader.pipeline import BatchLoader, make_loader
 
-__all__ = ["BatchLoader", "Dataset", "Mixture", "make_loader", "open_dataset", "open_mixture", "sql"]
+__all__ = [
+    "BatchLoader",
+    "Dataset",
+    "Epoch",
+    "Mixture",
+    "build_dataset",
+    "epoch",
+    "list_datasets",
+    "make_loader",
+    "open_dataset",
+    "open_mixture",
+    "sql",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
+    "build_dataset": "trm_data.build.fields",
+    "list_datasets": "trm_data.describe.facts",
+    "Epoch": "trm_data.loader.epoch",
+    "epoch": "trm_data.loader.epoch",
     "Dataset": "trm_data.loader.dataset",
     "open_dataset": "trm_data.loader.dataset",
     "Mixture": "trm_data.loader.mixture",

@@ -8,13 +8,12 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import subcommand
 
-from trm_data.command import PARSING, answer_version, errors_end
+from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.commands.build import build_command, name_subcommand
 from trm_data.commands.care import Export, Import, Remove, Verify
-from trm_data.commands.look import Describe, List, Show, Sql
+from trm_data.commands.look import Describe, List, Show, Sql, Tables
 from trm_data.commands.sync import Catalog, Sync
 from trm_data.errors import DataError
 
@@ -23,6 +22,7 @@ OtherCommands = (
     | Annotated[Describe, subcommand("describe")]
     | Annotated[Verify, subcommand("verify")]
     | Annotated[Sql, subcommand("sql")]
+    | Annotated[Tables, subcommand("tables")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Export, subcommand("export")]
@@ -39,11 +39,6 @@ def main(arguments: list[str] | None = None) -> None:
         answer_version("trm-data", given)
         build = Annotated[build_command(given), subcommand("build")]
         commands: Any = build | OtherCommands
-        command = tyro.cli(
-            commands,
-            prog="trm-data",
-            description="Build and read puzzle datasets.",
-            args=name_subcommand(given),
-            config=PARSING,
-        )
+        words = name_subcommand(given)
+        command = parse_command("trm-data", "Build and read puzzle datasets.", commands, words)
         sys.exit(command.run())

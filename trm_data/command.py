@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import errno
+import inspect
 import io
+import re
 import signal
 import sys
 import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from enum import IntEnum
-from typing import Annotated
+from itertools import takewhile
+from typing import Annotated, Any, Union, get_args
 
 import tyro
-from tyro.conf import arg
+from tyro.conf import arg, subcommand
+
+from trm_data.closest import no_such
+from trm_data.errors import OF_SPACE, UsageError
 
 
 class Exit(IntEnum):
@@ -49,6 +54,10 @@ Root = Annotated[
 
 Json = Annotated[bool, arg(help="Print JSON for machines.")]
 
+Wide = Annotated[bool, arg(help="All columns and rows of a table on a terminal too, however long the lines.")]
+WIDE_SHOWS = "; --wide shows all"
+"""How to see what a terminal has no room for, for a command with that option."""
+
 SkipDamaged = Annotated[
     bool, arg(help="Answer from what is whole, with exit code 0; what is left out is named all the same.")
 ]
@@ -68,6 +77,108 @@ def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -
     for problem in problems:
         print(f"{program}: left out: {problem}", file=sys.stderr)
     return Exit.FOUND if problems and not skip else Exit.DONE
+
+
+Parse = Callable[[list[str]], tuple[Any, list[str]]]
+"""Reads a command line: what it asks for, and words that it has no place for; ends the process as tyro does."""
+
+
+def parse_command(program: str, description: str, commands: Any, arguments: Sequence[str]) -> Any:
+    """The command that a user typed, as one of the dataclasses of a program.
+
+    Args:
+        program: Its name.
+        description: What it says of itself.
+        commands: Union of dataclasses, each annotated as a subcommand.
+        arguments: What the user typed after the program's name.
+
+    Raises:
+        UsageError: A word is no command, option or argument; names the closest.
+        SystemExit: Help was asked for, or a value cannot be read; that has been said.
+    """
+    names = [case.__metadata__[0].name for case in get_args(commands)]
+    first = arguments[0] if arguments else ""
+    if not arguments:
+        raise UsageError(f"name a command: {', '.join(names)} ({program} --help)")
+    if first not in names and not first.startswith("-"):
+        raise UsageError(no_such(f"no command {first!r}", first, names, f"{program} --help"))
+    if first not in names and first not in ("-h", "--help") and not first.startswith("--tyro-"):
+        raise UsageError(
+            f"name the command first: {program} COMMAND {' '.join(arguments)} ({program} --help)"
+        )
+
+    listed = first in ("-h", "--help")
+    if listed:
+        description = f"{description} `{program} COMMAND --help` says more, with examples."
+
+    def parse(words: list[str]) -> tuple[Any, list[str]]:
+        return tyro.cli(
+            _briefly(commands) if listed else commands,
+            prog=program,
+            description=description,
+            args=words,
+            config=PARSING,
+            return_unknown_args=True,
+        )
+
+    depth = 2 if first == "build" and len(arguments) > 1 and not arguments[1].startswith("-") else 1
+    return refuse_in_a_line(parse, program, list(arguments), depth)
+
+
+def _briefly(commands: Any) -> Any:
+    """The same commands, of which help says the first paragraph alone."""
+    brief: list[Any] = []
+    for case in get_args(commands):
+        made, name = case.__origin__, case.__metadata__[0].name
+        says = " ".join((inspect.getdoc(made) or "").partition("\n\n")[0].split())
+        brief.append(Annotated[made, subcommand(name, description=says)])
+    return Union[tuple(brief)]  # noqa: UP007
+
+
+def refuse_in_a_line(parse: Parse, program: str, arguments: list[str], depth: int = 0) -> Any:
+    """What a command line asks for; one with an unknown word is refused in one line that names the closest.
+
+    Args:
+        parse: Reads it.
+        program: What comes before the arguments.
+        arguments: What the user typed.
+        depth: Of these so many are the command; what follows are its options and arguments.
+
+    Raises:
+        UsageError: A word is no option or argument.
+        SystemExit: As `parse`.
+    """
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            found, unknown = parse(arguments)
+    except SystemExit as ended:
+        if ended.code:
+            _refuse_options(parse, program, arguments, depth)
+        sys.stderr.write(said.getvalue())
+        raise
+    if unknown:
+        _refuse_options(parse, program, arguments, depth)
+        command = " ".join([program, *arguments[:depth]])
+        raise UsageError(f"{' '.join(unknown)}: nothing that {command} takes ({command} --help)")
+    return found
+
+
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
+
+
+def _refuse_options(parse: Parse, program: str, arguments: list[str], depth: int) -> None:
+    """Refuse the first option that the help of a command does not have."""
+    help_text = io.StringIO()
+    with redirect_stdout(help_text), suppress(SystemExit):
+        parse([*arguments[:depth], "--help"])
+    known = re.findall(r"^\W*(--[a-z][\w.-]*)", help_text.getvalue(), re.MULTILINE)
+    command = " ".join([program, *arguments[:depth]])
+    for word in takewhile(lambda word: word != "--", arguments[depth:]):
+        option = word.partition("=")[0]
+        if _OPTION.fullmatch(option) and option.replace("_", "-") not in [*known, "-h", "--help"]:
+            said = f"no option {option} of {command}"
+            raise UsageError(no_such(said, option.replace("_", "-"), known, f"{command} --help")) from None
 
 
 def answer_version(program: str, arguments: Sequence[str]) -> None:
@@ -109,7 +220,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         )
         sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = isinstance(error, OSError) and error.errno in OF_SPACE
         print(
             f"{program}: {error}{'; free some, and the same command goes on' if full else ''}",
             file=sys.stderr,

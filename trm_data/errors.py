@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+import errno
+
+OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
+OF_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def not_written(where: object, error: OSError, again: str) -> str:
+    """What is said of a file or folder that could not be written: the error, and what solves this one.
+
+    Args:
+        where: The file or folder.
+        error: What the operating system says.
+        again: What to do then, as `build again`.
+    """
+    advice = "see what it says, and"
+    if error.errno in OF_SPACE:
+        advice = "free some space and"
+    elif error.errno in OF_PERMISSION:
+        advice = "choose a folder that you may write, or change its permissions, and"
+    return f"{where}: could not be written ({error}); {advice} {again}"
+
 
 class DataError(Exception):
     """Base of every error that `trm_data` raises on purpose."""
+
+
+class UsageError(DataError):
+    """A command line with a word that is no command, option or argument."""
 
 
 class SpecError(DataError):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trm_data.card import dataset_card
 from trm_data.catalog.read import read_identifier_names, read_split_catalog
-from trm_data.errors import BuildError, SpecError
+from trm_data.errors import BuildError, SpecError, not_written
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
@@ -69,7 +69,7 @@ def export_dataset(
         files = sorted(path.relative_to(temporary) for path in temporary.rglob("*") if path.is_file())
         temporary.rename(out)
     except OSError as error:
-        raise BuildError(f"{out}: could not be written ({error}); free some space and try again") from error
+        raise BuildError(not_written(out, error, "try again")) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return [out / file for file in files]

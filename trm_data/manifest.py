@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trm_data.closest import no_such
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
 from trm_data.kinds.registry import spec_from_json
-from trm_data.named import is_meant, names_of
+from trm_data.named import is_meant, named_datasets, names_of
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json
 from trm_data.storage.datasets import MANIFEST, DatasetFolder, check_entry
 from trm_data.storage.root import Layout
@@ -143,14 +144,17 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
     """The manifest of a dataset, which may be there under another of its names (`names_of`).
 
     Raises:
-        DatasetNotFoundError: There is none; the message says which datasets there are.
+        DatasetNotFoundError: There is none; the message names the closest.
         CorruptDatasetError: It cannot be read, or was edited.
     """
     found = find_manifest(layout.dataset(name)) or _find_by_other_name(layout, name)
     if found is None:
+        said = f"no dataset {name!r} under {layout.place}"
+        if not named_datasets().keys().isdisjoint(names_of(name)):
+            raise DatasetNotFoundError(f"{said} yet (trm-data build {name})")
         known = layout.dataset_names()
-        have = f"there are: {', '.join(known)}" if known else "there are none yet: trm-data build sudoku"
-        raise DatasetNotFoundError(f"no dataset {name!r} under {layout.place} ({have})")
+        way_on = "trm-data list" if known else "trm-data build --help"
+        raise DatasetNotFoundError(no_such(said, name, known, way_on))
     return found
 
 

@@ -12,7 +12,6 @@ A file is called as a build without `--name` would call the dataset (docs/decisi
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -22,6 +21,7 @@ from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from trm_data.closest import no_such
 from trm_data.errors import BuildError, SpecError
 from trm_data.kinds.registry import built_in, kind_names, make_fields
 from trm_data.specs import DatasetSpec, check_name
@@ -94,17 +94,16 @@ def named_dataset(name: str) -> NamedDataset:
     """The dataset of that name, in any spelling.
 
     Raises:
-        SpecError: There is none; the message names similar ones.
+        SpecError: There is none; the message names the closest, a kind too.
     """
     known = named_datasets()
     for spelling in names_of(name):
         if spelling in known:
             return known[spelling]
     aliases = [alias for dataset in known.values() for alias in dataset.aliases]
-    close = difflib.get_close_matches(name, [*known, *aliases, *kind_names()], n=3)
-    hint = f"; similar: {', '.join(close)}" if close else ""
+    way_on = "trm-data build --help lists kinds, trm-data build named datasets"
     raise SpecError(
-        f"no named dataset {name!r}{hint} (trm-data build named lists them; trm-data build --help the kinds)"
+        no_such(f"no kind or named dataset {name!r}", name, [*kind_names(), *known, *aliases], way_on)
     )
 
 
@@ -170,9 +169,7 @@ def datasets_of_study(study: str) -> list[NamedDataset]:
         )
     found = [datasets[0] for experiment, datasets in known.items() if study and experiment.startswith(study)]
     if not found:
-        raise SpecError(
-            f"--all-for {study}: there is no such experiment; there are {', '.join(sorted(known))}"
-        )
+        raise SpecError(no_such(f"--all-for: no experiment {study!r}", study, known, "trm-train list"))
     return list({dataset.name: dataset for dataset in map(named_dataset, found)}.values())
 
 

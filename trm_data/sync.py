@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
-from trm_data.errors import BuildError, CorruptDatasetError, QueryError, SpecError
+from trm_data.errors import BuildError, CorruptDatasetError, QueryError, SpecError, not_written
 from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, find_manifest, read_manifest
 from trm_data.shards.naming import sidecar_name
 from trm_data.show.progress import NoProgress, Progress
@@ -126,9 +126,7 @@ def _copy_files(
             try:
                 target.publish(file, source.open(file), turn.check)
             except OSError as error:
-                raise BuildError(
-                    f"{target.where(file.file)}: could not be written ({error}); free some space and sync again"
-                ) from error
+                raise BuildError(not_written(target.where(file.file), error, "sync again")) from error
         if isinstance(file, ShardEntry):
             _copy_note(source, target, sidecar_name(file.file), turn)
         return file.size_bytes, missing

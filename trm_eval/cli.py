@@ -8,16 +8,17 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import tyro
 from tyro.conf import subcommand
 
-from trm_data.command import PARSING, answer_version, errors_end
+from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
+from trm_eval.commands.bundle import Bundle
 from trm_eval.commands.compact import Compact
 from trm_eval.commands.compare import Compare
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
 from trm_eval.commands.run import Run
+from trm_eval.commands.serve import Serve
 from trm_eval.commands.share import Export, Import
 from trm_eval.commands.show import Show
 from trm_eval.commands.sql import Duckdb, Queries, Sql, Tables
@@ -36,9 +37,11 @@ Command = (
     | Annotated[Predict, subcommand("predict")]
     | Annotated[Compare, subcommand("compare")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Serve, subcommand("serve")]
     | Annotated[Submission, subcommand("submission")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
+    | Annotated[Bundle, subcommand("bundle")]
     | Annotated[Compact, subcommand("compact")]
     | Annotated[Sync, subcommand("sync")]
 )
@@ -49,11 +52,5 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-eval", EvalError, TrainError, DataError):
         answer_version("trm-eval", given)
-        command = tyro.cli(
-            Command,
-            prog="trm-eval",
-            description="Evaluate runs and read their results.",
-            args=given,
-            config=PARSING,
-        )
+        command = parse_command("trm-eval", "Evaluate runs and read their results.", Command, given)
         sys.exit(command.command())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from trm_data.closest import no_such
 from trm_data.errors import DataError
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.root import Layout
@@ -121,7 +122,10 @@ def _choose(runs: set[tuple[str, str]], patterns: Sequence[str]) -> list[tuple[s
     for pattern in patterns:
         found = {run for run in runs if any(fnmatch.fnmatchcase(name, pattern) for name in run)}
         if not found:
-            raise ResultError(f"no run or experiment with results is called {pattern!r} (trm-train status)")
+            said = f"no run or experiment with results is called {pattern!r}"
+            raise ResultError(
+                no_such(said, pattern, sorted({name for run in runs for name in run}), "trm-train status")
+            )
         chosen |= found
     return sorted(chosen)
 

@@ -15,3 +15,7 @@ class StatisticsError(EvalError):
 
 class PackageError(EvalError):
     """A package of a run that cannot be made, is damaged or edited, or does not fit where it is to go."""
+
+
+class BundleError(EvalError):
+    """A bundle that cannot be made here or for that machine; the message says what to do."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.catalog.read import read_ratings
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import NoProgress, Progress
@@ -95,7 +96,8 @@ def _evaluate(
     for table in TABLES:
         folder = table_folder(layout, table, record.experiment, record.run)
         folder.store.remove_temporary(folder.path, older_s=LEFT_S)
-    predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps)
+    ratings = read_ratings(layout.dataset(dataset.name), dataset.manifest, dataset.split)
+    predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps, ratings)
     tally = Tally()
     for inferred in batches:
         tally.add(inferred, predictions.add(inferred))
@@ -314,5 +316,6 @@ def evals_row(
         "selection": None if sampling is None else sampling.selection,
         "sample_seed": None if sampling is None else sampling.seed,
         **{name: counts.tolist() for name, counts in tally.lists.items()},
+        "rated_count": predictions.rated,
         **predictions.scored,
     }

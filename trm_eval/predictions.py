@@ -24,6 +24,14 @@ PART_EXAMPLES = 65_536
 class PredictionWriter:
     """Takes batches in order and writes a part whenever enough rows have come.
 
+    Args:
+        layout: The root that takes the results.
+        record: The run.
+        evaluation: Id of the evaluation.
+        dataset: The split whose rows are answered.
+        supervision_steps: Supervision steps each row was given, at most.
+        ratings: Of every group of the split, float32 [G]; NaN without one (`trm_data.catalog.read.read_ratings`).
+
     Attributes:
         evaluation: Id of the evaluation; parts are named by it.
         supervision_steps: Supervision steps each row was given, at most.
@@ -36,22 +44,30 @@ class PredictionWriter:
         wrong_cells: Labelled cells that are wrong.
         scored: Rows that have what the puzzle's kind knows of answers (`kinds.base.Scores`), by column of `evals`; NULL
             what it does not know.
+        rated: Rows whose puzzle has a rating.
     """
 
     def __init__(
-        self, layout: Layout, record: RunRecord, evaluation: str, dataset: Dataset, supervision_steps: int
+        self,
+        layout: Layout,
+        record: RunRecord,
+        evaluation: str,
+        dataset: Dataset,
+        supervision_steps: int,
+        ratings: NDArray[np.float32],
     ) -> None:
         self.evaluation = evaluation
         self.supervision_steps = supervision_steps
         self.parts: list[str] = []
         self.digests: list[str] = []
-        self.rows = self.labelled = self.exact = self.cells = self.wrong_cells = 0
+        self.rows = self.labelled = self.exact = self.cells = self.wrong_cells = self.rated = 0
         self._layout = layout
         self._record = record
         self._dataset = dataset
         self.scored: dict[str, int | None] = {f"{notion}_count": None for notion in NOTIONS}
         self._pending: list[Inferred] = []
         self._kind = load_kind(dataset.manifest.kind)
+        self._ratings = ratings
 
     def add(self, batch: Inferred) -> NDArray[np.bool_]:
         """Take the next batch; returns which of its n rows have labels, bool [n]."""
@@ -78,6 +94,7 @@ class PredictionWriter:
         wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
         labelled, exact = cells > 0, (cells > 0) & (wrong == 0)
         halt_steps = np.concatenate([batch.halt_steps for batch in batches])
+        ratings = self._ratings[picks.groups]
         table = pa.table(
             {
                 "evaluation": pa.array([self.evaluation] * count),
@@ -92,6 +109,7 @@ class PredictionWriter:
                 "halt_step": pa.array(halt_steps, mask=halt_steps == 0),
                 "q_halt_logit": np.concatenate([batch.q_halt_logits for batch in batches]),
                 "prediction": token_lists(predictions),
+                "rating": pa.array(ratings, mask=np.isnan(ratings)),
                 **_sampled(batches, count),
                 **self._score(inputs, labels, predictions),
             }
@@ -105,6 +123,7 @@ class PredictionWriter:
         self.exact += int(exact.sum())
         self.cells += int(cells.sum())
         self.wrong_cells += int(wrong.sum())
+        self.rated += int((~np.isnan(ratings)).sum())
 
     def _score(
         self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], predictions: NDArray[np.uint8]

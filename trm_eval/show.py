@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -35,6 +36,10 @@ ORDER BY {"halt_step DESC NULLS LAST, rating DESC NULLS LAST, " if which == "lon
 LIMIT ?"""
     for which, condition in CONDITIONS.items()
 }
+ROW_SQL = f"""\
+SELECT {", ".join(ANSWERED)}
+FROM predicted_puzzles
+WHERE evaluation = ? AND row = ?"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Predicted:
     row: int
     split: str
     rating: float | None
-    exact: bool
+    exact: bool | None
     wrong_cells: int
     halt_step: int | None
     puzzle: str
@@ -60,7 +65,7 @@ class Answered:
         row: Of its split.
         split: Of the dataset.
         rating: Guesses that a solver needs; None where the catalog does not say.
-        exact: Whether all of it is right.
+        exact: Whether all of it is right; None where there is no solution to compare with.
         wrong_cells: Labelled cells that are wrong.
         halt_step: Supervision step after which the network would have halted; None for never.
         tokens: Of the puzzle, uint8 [S].
@@ -75,7 +80,7 @@ class Answered:
     row: int
     split: str
     rating: float | None
-    exact: bool
+    exact: bool | None
     wrong_cells: int
     halt_step: int | None
     tokens: NDArray[np.uint8]
@@ -85,6 +90,11 @@ class Answered:
     puzzle: Drawing
     prediction: Drawing
     solution: Drawing
+    _draw: Callable[[NDArray[np.uint8]], Drawing]
+
+    def draw(self, tokens: NDArray[np.uint8]) -> Drawing:
+        """Another answer to this puzzle, drawn, with the wrong cells marked."""
+        return self.mark_wrong(self._draw(tokens), tokens)
 
     def mark_wrong(self, drawing: Drawing, tokens: NDArray[np.uint8]) -> Drawing:
         """A drawing of an answer to this puzzle, its wrong cells pointed out."""
@@ -136,6 +146,24 @@ def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Whic
         ResultError: There is no such evaluation, or its dataset has other rows now.
         DatasetNotFoundError: Its dataset is not under the root.
     """
+    return _answered(layout, evaluation, ANSWERED_SQL[which], count)
+
+
+def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
+    """One puzzle of an evaluation.
+
+    Raises:
+        ResultError: There is no such evaluation or row, or its dataset has other rows now.
+        DatasetNotFoundError: Its dataset is not under the root.
+    """
+    found = _answered(layout, evaluation, ROW_SQL, row)
+    if not found:
+        raise ResultError(f"evaluation {evaluation} has no row {row}")
+    return found[0]
+
+
+def _answered(layout: Layout, evaluation: str, sql: str, value: int) -> list[Answered]:
+    """The puzzles that a query finds, drawn."""
     known = query_results(
         layout, "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?", [evaluation]
     )
@@ -147,7 +175,7 @@ def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Whic
         raise ResultError(
             f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"
         )
-    found = query_results(layout, ANSWERED_SQL[which], [evaluation, count])
+    found = query_results(layout, sql, [evaluation, value])
     facts = [dict(zip(ANSWERED, row, strict=True)) for row in found.rows]
     if not facts:
         return []
@@ -169,6 +197,7 @@ def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Whic
             puzzle=kind.draw(puzzle, spec),
             prediction=replace(drawn, marked=_wrong(prediction, label, grid, drawn.shape)),
             solution=kind.draw(label, spec),
+            _draw=lambda tokens: kind.draw(tokens, spec),
         )
 
     return [answered(position, fact) for position, fact in enumerate(facts)]

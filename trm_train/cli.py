@@ -8,10 +8,9 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import tyro
 from tyro.conf import subcommand
 
-from trm_data.command import PARSING, answer_version, errors_end
+from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_train.commands.batch import Batch, patterns_first
 from trm_train.commands.doctor import Doctor
@@ -51,19 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
         if given[:1] == ["batch"]:
             overrides, others = split_overrides(given[1:])
             given = ["batch", *patterns_first(others)]
-        command, unknown = tyro.cli(
-            Command,
-            prog="trm-train",
-            description="Train tiny recursive models.",
-            args=given,
-            config=PARSING,
-            return_unknown_args=True,
-        )
-        if unknown:
-            nor = ", nor of a configuration" if isinstance(command, Batch) else ""
-            raise ConfigError(
-                f"{' '.join(unknown)}: no option of trm-train {given[0]} (trm-train {given[0]} --help){nor}"
-            )
+        command = parse_command("trm-train", "Train tiny recursive models.", Command, given)
         if isinstance(command, Batch):
             sys.exit(command.carry_out(overrides))
         assert not isinstance(command, Run)

@@ -10,7 +10,7 @@ WITH bucketed AS (
             WHEN rating <= 50 THEN '10 to 50'
             ELSE 'above 50'
         END AS rating_bucket
-    FROM predicted_puzzles
+    FROM rated_predictions
 )
 SELECT
     run,

@@ -11,6 +11,6 @@ SELECT
     count(*) AS puzzles,
     count_if(exact) AS exact,
     evaluation
-FROM predicted_puzzles
+FROM tested_predictions
 GROUP BY run, step, weights, split, row_limit, supervision_steps, halt_step, evaluation
 ORDER BY run, step, weights, split, halt_step;

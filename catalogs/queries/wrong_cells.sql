@@ -11,6 +11,6 @@ SELECT
     count(*) AS puzzles,
     round(100.0 * count(*) / sum(count(*)) OVER (PARTITION BY evaluation), 2) AS percent,
     evaluation
-FROM predicted_puzzles
+FROM tested_predictions
 GROUP BY run, step, weights, split, row_limit, supervision_steps, wrong_cells, evaluation
 ORDER BY run, step, weights, split, wrong_cells;

@@ -31,9 +31,11 @@ COMMANDS = (
     "trm-eval run quickstart --checkpoint 3 --weights raw --limit 4",
     "? trm-eval run quickstart --mode halting",
     "? trm-eval run quickstart --samples 3",
+    "? trm-eval run quickstart --checkpoint 3 --traces 2",
     "trm-data build arc --source repo:arc --subsets training,evaluation --aug 2 --val-size 1 --name recorded-arc",
     f"trm-train run sudoku_generated --data.dataset recorded-arc {SMALL}",
     "? trm-eval run sudoku_generated",
+    "? trm-eval run sudoku_generated --adapt-steps 2",
 )
 """Commands; those behind a question mark need not be known."""
 
@@ -75,7 +77,7 @@ def main(target: Path) -> None:
         named = named_parts(root)
         for path in sorted(root.glob("results/*/**/*.parquet")):
             table = path.relative_to(root).parts[1]
-            if table not in ("predictions", "votes") or path.name.partition(".")[0] in named:
+            if table not in ("predictions", "votes", "traces") or path.name.partition(".")[0] in named:
                 expected[table] = expected.get(table, 0) + pq.ParquetFile(path).metadata.num_rows
         (root / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True))
         kept = [
@@ -98,7 +100,12 @@ def named_parts(root: Path) -> set[str]:
         for path in root.glob("results/evals/**/*.parquet")
         for row in pq.ParquetFile(path).read().to_pylist()
     ]
-    return {part for row in rows for column in ("parts", "vote_parts") for part in row.get(column) or ()}
+    return {
+        part
+        for row in rows
+        for column in ("parts", "vote_parts", "trace_parts")
+        for part in row.get(column) or ()
+    }
 
 
 def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -4,6 +4,7 @@ came with them, oldest first:
     results_digests   files carry digests (after format 1, which `test_format_1.py` has)
     results_depth     evaluations say what is right after every supervision step
     results_votes     votes, scores, modes and samples
+    results_traces    traces, learning before answering
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from trm_eval.tables.views import list_views
 from trm_train.run.record import list_runs
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-RECORDED = ("results_digests", "results_depth", "results_votes")
+RECORDED = ("results_digests", "results_depth", "results_votes", "results_traces")
 VIEW_OF = {"evals": "all_evals", "predictions": "all_predictions", "votes": "all_votes", "runs": "runs"}
+VIEW_OF["traces"] = "all_traces"
 NAMES = ", ".join(column for columns in NAMED_BY_EVALS.values() for column in columns)
 ROWS = (
     "SELECT * EXCLUDE (part) FROM all_predictions ORDER BY evaluation, row",

@@ -149,7 +149,7 @@ def test_a_dry_run_says_what_would_run(root: Path) -> None:
         (["trm-train", "run", "quickstart", "--data.dataset", "flow", "--model.mixer", "conv"], "conv"),
         (["trm-eval", "run", "nothing"], "no run 'nothing'"),
         (["trm-eval", "run", "quickstart", "--checkpoint", "15"], "--checkpoint 15: "),
-        (["trm-eval", "sql", "@nothing"], "no query @nothing; there are: @accuracy_by_clues"),
+        (["trm-eval", "sql", "@nothing"], "no query @nothing; did you mean '@halting'? (trm-eval queries)"),
         (["trm-eval", "sql", "DROP VIEW evals; DROP TABLE x"], ""),
         (["trm-eval", "sql", "COPY evals TO '/tmp/evals.csv'"], "only queries are"),
     ],

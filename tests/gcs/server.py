@@ -76,6 +76,8 @@ class Faults:
 
     unavailable: int = 0
     """Requests answered 503."""
+    unavailable_until: float = 0.0
+    """By the monotonic clock (s): all requests before are answered 503."""
     denied: int = 0
     """Requests answered 403."""
     denied_deletes: int = 0
@@ -226,7 +228,7 @@ class Handler(BaseHTTPRequestHandler):
             if self.store.fails_now("slow"):
                 time.sleep(self.store.faults.slow_s)
             body = self.read_body()
-            if self.store.fails_now("unavailable"):
+            if self.store.fails_now("unavailable") or time.monotonic() < self.store.faults.unavailable_until:
                 raise RefusedError(503, "backendError")
             if self.store.fails_now("denied"):
                 raise RefusedError(403, "forbidden")

@@ -97,7 +97,7 @@ def test_a_silent_server_is_given_up_after_what_is_promised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     promised = trm_data.storage.connection.PATIENCE_S, trm_data.storage.connection.SILENCE_S
-    assert promised == (30.0, 20.0)  # as docs/gcs.md says
+    assert promised == (100.0, 20.0)  # as docs/gcs.md says
     monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 1.0)
     monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 1.9)
     monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import trm_data.storage.claim
+import trm_data.storage.connection
 import trm_eval
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
@@ -25,6 +26,7 @@ from trm_data.storage.turn import turn_to_write
 from trm_data.sync import sync_datasets
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
+from trm_eval.predictions import PredictionWriter
 from trm_eval.show import show_predictions
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
@@ -182,6 +184,40 @@ def test_a_bucket_that_is_lost_ends_the_run_and_it_goes_on(
     assert result.started_at == 8
     assert final_state(result) == final_state(undisturbed)
     assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
+
+
+@pytest.mark.parametrize(
+    "outage_s", [1.5, pytest.param(60.0, marks=pytest.mark.slow)], ids=["a moment", "a minute"]
+)
+def test_an_evaluation_outlives_a_bucket_that_is_away(
+    root: Layout,
+    undisturbed: TrainResult,
+    server: GcsServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    outage_s: float,
+) -> None:
+    """Of a minute with the waits that users have, and from the moment in which there is something to write."""
+    if outage_s < 60:
+        monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)
+        monkeypatch.setattr(trm_data.storage.connection, "LONGEST_WAIT_S", 0.16)
+        monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 4.0)
+    folder = run(root).folder
+    begun: list[float] = []
+
+    def go_away(writer, *arguments, add=PredictionWriter.add):
+        if not begun:
+            begun.append(time.monotonic())
+            server.faults.unavailable_until = begun[0] + outage_s
+        return add(writer, *arguments)
+
+    monkeypatch.setattr(PredictionWriter, "add", go_away)
+    evaluated = evaluate_run(root, folder, EvalRequest())
+    assert time.monotonic() - begun[0] > outage_s
+    assert "the bucket does not answer" in caplog.text
+    assert evaluated.row["count"] == 12
+    counts = "SELECT (SELECT count(*) FROM predictions), (SELECT count(*) FROM all_evals)"
+    assert query_results(root, counts).rows == [(12, 1)]
 
 
 def test_runs_and_results_are_copied_home_and_go_on_there(

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from trm_data.build.estimate import estimate_build
 from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BadRowError, BuildError, SourceError, SpecError
@@ -287,3 +288,24 @@ def test_machine_paths_are_in_no_file(layout: Layout, from_csv, tmp_path: Path) 
         assert str(tmp_path) not in path.read_text(), path
     manifest = json.loads((result.folder / "manifest.json").read_text())
     assert manifest["spec"]["source"]["name"] == "puzzles.csv"
+
+
+def test_a_dry_run_says_what_the_build_would(
+    tmp_path: Path, request_small: Callable[..., BuildRequest]
+) -> None:
+    layout = resolve_root(tmp_path)
+    assert not estimate_build(request_small(size=4), layout).built
+    build_dataset(request_small(size=4), layout)
+    assert estimate_build(request_small(size=4), layout).built
+    for other in (request_small(size=4, seed=1), request_small(size=4, aug=2), request_small(size=5)):
+        with pytest.raises(SpecError) as built:
+            build_dataset(other, layout)
+        with pytest.raises(SpecError, match="the name 'small' is taken by another dataset") as estimated:
+            estimate_build(other, layout)
+        assert str(estimated.value) == str(built.value)
+    rows = tmp_path / "puzzles.csv"
+    rows.write_text("question,answer\n")
+    with pytest.raises(SpecError, match=r"is taken by another dataset .*source"):
+        estimate_build(request_small(size=4, source=parse_source(f"csv:{rows}")), layout)
+    next((tmp_path / "datasets" / "small").glob("test*.array_record")).unlink()
+    assert not estimate_build(request_small(size=4), layout).built

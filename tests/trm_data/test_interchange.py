@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import run_here
 from tests.trm_data.loader.test_virtual import arc_request
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
+from trm_data.cli import main
 from trm_data.errors import SourceError, SpecError
 from trm_data.export import export_dataset
 from trm_data.kinds.imported.options import imported_options
 from trm_data.loader.dataset import open_dataset
-from trm_data.manifest import Manifest
+from trm_data.manifest import Manifest, read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
 from trm_data.storage.root import Layout, resolve_root
@@ -193,3 +195,9 @@ def test_imported_rows_cannot_be_augmented(published: Path, layout: Layout) -> N
     with pytest.raises(SpecError, match="cannot be augmented"):
         build_dataset(request, layout)
     shutil.rmtree(published)
+
+
+def test_an_import_says_how_many_rows_it_read(published: Path, layout: Layout) -> None:
+    done = run_here(main, "import", str(published), "--name", "told", "--root", layout.place)
+    examples = sum(entry.num_examples for entry in read_manifest(layout, "told").splits.values())
+    assert f"read rows: {examples:,} examples in" in done.stderr

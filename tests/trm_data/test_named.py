@@ -192,7 +192,7 @@ def test_a_study_knows_its_datasets(experiments: None) -> None:
     assert users["sudoku-extreme-1000-aug-1000"] == ["exp04a"]
     assert users["sudoku-2x2-generated-10-aug-100"] == []
     for study in ("exp99", ""):
-        with pytest.raises(SpecError, match="there are exp04a, exp04b"):
+        with pytest.raises(SpecError, match="there are: exp04a, exp04b"):
             datasets_of_study(study)
 
 
@@ -212,7 +212,7 @@ def test_the_trainers_experiments_learn_from_named_datasets() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(SpecError, match=r"similar: .*sudoku-extreme-1k-aug-1000"):
+    with pytest.raises(SpecError, match=r"did you mean 'sudoku-extreme-1k-aug-100'"):
         named_dataset("sudoku-extreme-1k-aug-100O")
 
 

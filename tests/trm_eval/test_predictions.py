@@ -19,6 +19,9 @@ from trm_eval.predictions import PredictionWriter
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.tables.schema import EVALS, NOTIONS, PREDICTIONS
 
+RATINGS = np.array([0.0, 2.5, *[np.nan] * 10], np.float32)
+"""Of the twelve groups of the test split."""
+
 
 def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> Inferred:
     """Right answers for some rows, but for `wrong` cells of the first."""
@@ -41,7 +44,7 @@ def test_parts_are_written_as_rows_come(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(predictions, "PART_EXAMPLES", 4)
-    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3, RATINGS)
     written = []
     for first, count in ((0, 3), (3, 3), (6, 4), (10, 2)):
         writer.add(batch(evaluated, first, count, wrong=2 if first == 3 else 0))
@@ -57,6 +60,8 @@ def test_parts_are_written_as_rows_come(
     assert [set(table["part"].to_pylist()) for table in tables] == [{part} for part in writer.parts]
     assert [row for table in tables for row in table["row"].to_pylist()] == list(range(12))
     assert tables[0]["wrong_cells"].to_pylist() == [0, 0, 0, 2, 0, 0]
+    assert tables[0]["rating"].to_pylist() == [0.0, 2.5, None, None, None, None]
+    assert writer.rated == 2
     assert tables[0]["exact"].to_pylist() == [True, True, True, False, True, True]
     assert tables[1]["halt_step"].to_pylist() == [None, 1, 2, None]  # 0 is none
     picks = evaluated.test.groups.picks(np.arange(12))
@@ -64,7 +69,7 @@ def test_parts_are_written_as_rows_come(
 
 
 def test_answers_are_scored_by_the_kind(evaluated: Evaluated, tmp_path: Path) -> None:
-    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3, RATINGS)
     writer.add(batch(evaluated, 0, 12, wrong=36))
     writer.finish()
     assert writer.scored == {"given_kept_count": 11, "valid_count": 11, "optimal_count": None}
@@ -77,7 +82,7 @@ def test_a_score_of_another_shape_is_named(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SudokuKind, "score", lambda *_: Scores(valid=np.ones((12, 36), np.bool_)))
-    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3, RATINGS)
     writer.add(batch(evaluated, 0, 12))
     with pytest.raises(
         EvalError, match=r"kind sudoku: score gave valid as bool \(12, 36\), expected bool \(12,\)"
@@ -92,6 +97,6 @@ def test_the_columns_are_the_notions_of_scores() -> None:
 
 
 def test_an_evaluation_without_rows_writes_no_part(evaluated: Evaluated, tmp_path: Path) -> None:
-    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3)
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3, RATINGS)
     writer.finish()
     assert (writer.parts, writer.exact, list(tmp_path.rglob("*.parquet"))) == ([], 0, [])

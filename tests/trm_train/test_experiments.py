@@ -393,7 +393,7 @@ def test_a_missing_dataset_is_built_first_and_its_run_extended(
     small += ("--total-steps", "2", "--tracking", "none", "--json", "--root", str(tmp_path))
     code, _, err = output(capsys, "run", "quickstart", *small)
     assert code == 2
-    assert f"trm-data build {TINY}, or the same command with --build" in err
+    assert f"trm-data build {TINY}), or the same command with --build" in err
     code, out, err = output(capsys, "run", "quickstart", *small, "--build")
     assert code == 0, err
     assert json.loads(out)["step"] == 2  # nothing of the build is among what machines read
@@ -409,7 +409,7 @@ def test_a_missing_dataset_is_built_first_and_its_run_extended(
     assert json.loads(manifest.read_text())["content_digest"] == named_dataset(TINY).digest
     code, _, err = output(capsys, "run", "quickstart", *small, "--build", "--data.dataset", "nothing-such")
     assert code == 2
-    assert "no named dataset 'nothing-such'" in err
+    assert "no kind or named dataset 'nothing-such'" in err
 
 
 TINY = "sudoku-2x2-generated-10-aug-100"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import tyro
 
+from tests.conftest import run_here
 from trm_train.cli import main
 from trm_train.commands.run import RunOptions
 from trm_train.config.data import DataConfig, MixtureConfig
@@ -61,7 +62,7 @@ OF_TODAY = [
     [
         (["a", "--optim.lr", "1e-3", "b"], ["--optim.lr", "1e-3"], ["a", "b"]),
         (["--execution.rematerialise", "b"], ["--execution.rematerialise"], ["b"]),
-        (["--model.no-act-continue", "b"], ["--model.no-act-continue"], ["b"]),
+        (["--model.no-act-continue", "False", "b"], ["--model.no-act-continue", "False"], ["b"]),
         (["--execution.no-rematerialise", "b"], ["--execution.no-rematerialise"], ["b"]),
         (["--total-steps=9", "b", "--data", "generated"], ["--total-steps=9"], ["b", "--data", "generated"]),
         (["--total-stepsfoo", "b"], [], ["--total-stepsfoo", "b"]),
@@ -162,7 +163,10 @@ def test_other_spellings_are_errors(text: str) -> None:
         (("--optim.name", "sgd"), "optim.name: one of adam_atan2, adamw, lion, muon, got 'sgd'"),
         (("--model.architecture", "cnn"), "model.architecture: one of trm, got 'cnn'"),
         (("--optim.epsilon", "1"), "optim.name adam_atan2 has no such option; --optim.name adamw has"),
-        (("--optim.lrr", "1"), "Unrecognized options: --optim.lrr"),
+        (
+            ("--optim.lrr", "1"),
+            "no option --optim.lrr of trm-train run quickstart; did you mean '--optim.lr'",
+        ),
         (("--optim.name",), "optim.name"),
         (("--model.halt-exploration-prob", "often"), "a number or linear(start, end), got 'often'"),
         (("--model.halt-exploration-prob", "linear(0.3, 1.5)"), "from 0 to 1, got linear(0.3, 1.5)"),
@@ -242,3 +246,12 @@ def test_a_curriculum_on_the_command_line_and_back() -> None:
 def test_a_curriculum_that_is_none(text: str) -> None:
     with pytest.raises(ConfigError, match=r"curriculum\(SHARE, HxL, HxL, ...\) with a share"):
         parse_curriculum(text)
+
+
+def test_no_option_is_denied_twice_and_none_is_written_in_braces() -> None:
+    help_text = run_here(main, "run", "quickstart", "--help").stdout
+    assert "no-no-" not in help_text
+    assert "{None}" not in help_text
+    assert "--model.puzzle-emb-ndim INT|None" in help_text
+    assert parse("--model.no-act-continue", "False").model.no_act_continue is False
+    assert parse("--model.puzzle-emb-ndim", "None").model.puzzle_emb_ndim is None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trm_data.build.there import would_be_found
 from trm_data.engine.local import default_workers
 from trm_data.kinds.registry import load_kind
-from trm_data.manifest import Manifest, find_manifest
-from trm_data.named import names_of
 from trm_data.request import BuildRequest
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
@@ -48,7 +47,7 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     """What building a request would make, about.
 
     Raises:
-        SpecError: It cannot be built.
+        SpecError: It cannot be built, or its name is taken.
     """
     kind = load_kind(request.kind)
     placeholder = None if request.test_source is None else SourceSpec(kind="csv")
@@ -61,7 +60,7 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     workers = default_workers()
     cell_bytes = 2 * cells * cost.stored_examples
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
-    there = _find_built(request, layout)
+    there = would_be_found(layout, request)
     if there is not None:
         examples = {split: entry.num_examples for split, entry in there.splits.items()}
     return Estimate(
@@ -73,13 +72,3 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         round(seconds, 1),
         workers,
     )
-
-
-def _find_built(request: BuildRequest, layout: Layout) -> Manifest | None:
-    """The dataset that a build would find, as far as can be known without its sources."""
-    for name in request.names():
-        for spelling in names_of(name):
-            found = find_manifest(layout.dataset(spelling))
-            if found is not None and found.spec == request.spec(found.spec.source, found.spec.test_source):
-                return found
-    return None

@@ -12,7 +12,7 @@ from trm_data.card import CARD, card_bytes
 from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables
 from trm_data.catalog.write import write_attachments, write_catalog_files
-from trm_data.errors import BuildError
+from trm_data.errors import BuildError, not_written
 from trm_data.kinds.base import Kind
 from trm_data.manifest import Manifest, ShardEntry, SplitEntry, write_manifest
 from trm_data.records import Selection
@@ -67,9 +67,7 @@ def finish_build(
         folder.clear_working()
         progress.advance(len(TABLES))
     except OSError as error:
-        raise BuildError(
-            f"{folder.here}: could not be written ({error}); free some space and build again"
-        ) from error
+        raise BuildError(not_written(folder.here, error, "build again")) from error
     return manifest
 
 

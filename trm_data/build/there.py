@@ -8,7 +8,7 @@ from trm_data.errors import BuildError, CorruptDatasetError, SpecError
 from trm_data.manifest import Manifest, find_manifest
 from trm_data.named import names_of
 from trm_data.request import BuildRequest
-from trm_data.specs import BUILDER_VERSION, DatasetSpec
+from trm_data.specs import BUILDER_VERSION, DatasetSpec, SourceSpec
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 
@@ -41,11 +41,50 @@ def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
     if manifest is None:
         return None
     if manifest.spec_digest != spec.digest():
-        raise SpecError(
-            f"the name {folder.name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
-            f"with --name, or remove it: trm-data rm {folder.name}"
-        )
+        raise SpecError(_taken(manifest, spec))
     return None if folder.damaged(manifest.files) else manifest
+
+
+def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
+    """The dataset that a build would find whole, as far as can be known without reading its sources.
+
+    Raises:
+        SpecError: The build would find its name taken.
+        BuildError: It would find a manifest that cannot be read.
+    """
+    for name in request.names():
+        for spelling in names_of(name):
+            folder = layout.dataset(spelling)
+            with contextlib.suppress(CorruptDatasetError):
+                found = find_manifest(folder)
+                if found is not None and found.spec_digest == _asked(request, found).digest():
+                    return None if folder.damaged(found.files) else found
+    folder = layout.dataset(request.dataset_name())
+    try:
+        other = find_manifest(folder)
+    except CorruptDatasetError as error:
+        raise BuildError(f"{error}; to build it anew, delete {folder.place}") from error
+    if other is not None:
+        raise SpecError(_taken(other, _asked(request, other)))
+    return None
+
+
+def _asked(request: BuildRequest, found: Manifest) -> DatasetSpec:
+    """What a request asks for, with the digests of the sources of a dataset that is there."""
+    source, test_source = found.spec.source, found.spec.test_source
+    generated = request.source.kind == "generated"
+    if (source.kind == "generated") != generated:
+        source = SourceSpec(kind="generated" if generated else "csv")
+    if (test_source is None) != (request.test_source is None):
+        test_source = None if request.test_source is None else SourceSpec(kind="csv")
+    return request.spec(source, test_source)
+
+
+def _taken(manifest: Manifest, spec: DatasetSpec) -> str:
+    return (
+        f"the name {manifest.name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
+        f"with --name, or remove it: trm-data rm {manifest.name}"
+    )
 
 
 def _difference(manifest: Manifest, spec: DatasetSpec) -> str:

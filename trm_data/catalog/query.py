@@ -138,8 +138,16 @@ def run_locked(
     parameters: Sequence[object] = (),
     *,
     as_table: bool = False,
+    most_rows: int | None = None,
 ) -> QueryResult:
     """Take away a connection's access to anything outside its tables, then run a user's SQL on it.
+
+    Args:
+        connection: With the tables.
+        sql: One query.
+        parameters: Values for `?` in it.
+        as_table: Give an Arrow table instead of rows.
+        most_rows: That an Arrow table has; further ones are not fetched.
 
     Raises:
         QueryError: The SQL cannot be run, or is no query.
@@ -149,12 +157,28 @@ def run_locked(
     try:
         statement = _statement(connection, sql)
         if as_table:
-            table = _with_integers(connection.sql(statement, params=list(parameters)).to_arrow_table())
+            found = connection.sql(statement, params=list(parameters))
+            table = found.to_arrow_table() if most_rows is None else _first_rows(found, most_rows)
+            table = _with_integers(table)
             return QueryResult(table.column_names, [], table=table)
         result = connection.execute(statement, list(parameters))
         return QueryResult([column[0] for column in result.description or []], result.fetchall())
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
+
+
+def _first_rows(found: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
+    """The first rows of a query; no more are computed than come with them."""
+    import pyarrow as pa
+
+    reader = found.to_arrow_reader(most)
+    batches: list[pa.RecordBatch] = []
+    while sum(batch.num_rows for batch in batches) < most:
+        try:
+            batches.append(reader.read_next_batch())
+        except StopIteration:
+            break
+    return pa.Table.from_batches(batches, reader.schema).slice(0, most)
 
 
 def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.DataFrame:

@@ -96,6 +96,20 @@ def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Grou
     return _groups(manifest, split, puzzles, listed)
 
 
+def read_ratings(folder: DatasetFolder, manifest: Manifest, split: Split) -> NDArray[np.float32]:
+    """Rating of every group of a split, float32 [G]; NaN of a puzzle without one.
+
+    Raises:
+        CorruptDatasetError: The catalog file is missing or changed, or its puzzles are not in group order.
+    """
+    puzzles = _table(folder, manifest, "puzzles", split, ["split", "group_index", "rating"])
+    if not np.array_equal(_integers(puzzles, "group_index"), np.arange(puzzles.num_rows)):
+        raise CorruptDatasetError(f"{split}: the catalog's puzzles are not in group order")
+    if "rating" not in puzzles.column_names:  # of format 1
+        return np.full(puzzles.num_rows, np.nan, np.float32)
+    return puzzles.column("rating").to_numpy().astype(np.float32)
+
+
 def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:
     """Names of the identifiers of an imported dataset; empty where there are none.
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from trm_data.show.render import Form, print_result
+from trm_data.errors import QueryError
+from trm_data.show.render import Form, print_result, print_table
 
 if TYPE_CHECKING:
+    from trm_data.catalog.described import View
     from trm_data.catalog.query import QueryResult
 
 Out = Annotated[
@@ -22,14 +28,70 @@ Out = Annotated[
 ]
 
 
-def give_answer(found: QueryResult, form: Form, out: str | None) -> None:
+def read_query(text: str) -> str:
+    """The SQL that a user means: as it was typed, in a file `*.sql`, or on standard input for `-`.
+
+    Raises:
+        QueryError: There is no such file, or nothing in it.
+    """
+    if text == "-":
+        read, where = sys.stdin.read(), "standard input"
+    elif text.endswith(".sql") and len(text.split()) == 1:
+        where = text
+        try:
+            read = Path(text).expanduser().read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise QueryError(f"{text}: a file with a query cannot be read ({error})") from error
+    else:
+        return text
+    if not read.strip():
+        raise QueryError(f"no query in {where}; such as SELECT * FROM datasets")
+    return read.strip()
+
+
+def give_views(program: str, views: Mapping[str, View], name: str | None, *, as_json: bool) -> None:
+    """Print what SQL can ask, or the columns of one table.
+
+    Raises:
+        QueryError: There is none of that name.
+    """
+    if name is None:
+        if as_json:
+            print(json.dumps([asdict(view) for view in views.values()], indent=1))
+        else:
+            print_table(["table", "what it says"], [(view.name, view.says) for view in views.values()])
+        return
+    from trm_data.catalog.described import find_view
+
+    view = find_view(views, name, program)
+    if as_json:
+        print(json.dumps(asdict(view), indent=1))
+        return
+    print(view.says)
+    rows = [(column.name, column.type, column.comment) for column in view.columns]
+    print_table(["column", "type", "what it says"], rows)
+
+
+WAYS_ON = "; --wide or --format vertical shows all"
+
+
+def give_answer(
+    found: QueryResult, form: Form, out: str | None, *, wide: bool = False, way_on: str = WAYS_ON
+) -> None:
     """Print what a query found, or write it to a file, whole or not at all.
+
+    Args:
+        found: The answer.
+        form: How it is given.
+        out: A file.
+        wide: All of a table on a terminal too.
+        way_on: How to see what a terminal has no room for.
 
     Raises:
         QueryError: Parquet would be printed on a terminal.
     """
     if out is None:
-        print_result(found, form)
+        print_result(found, form, wide=wide, way_on=way_on)
         return
     from trm_data.show.render import result_bytes
     from trm_data.storage.atomic import write_bytes

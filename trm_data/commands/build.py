@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from dataclasses import dataclass, make_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from tyro.conf import Positional, arg, subcommand
 
+from trm_data.build.fields import build_fields, build_named, named_fields
 from trm_data.command import Json, Root
 from trm_data.commands.built import print_built, print_estimate
-from trm_data.errors import SpecError
+from trm_data.errors import SpecError, UsageError
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
-from trm_data.kinds.registry import ENTRY_POINTS, built_in, fields_of, make_fields, own_kind, warm_module
-from trm_data.storage.root import Layout, resolve_root
-
-if TYPE_CHECKING:
-    from trm_data.build.flow import BuildResult
-    from trm_data.engine.base import Engine
+from trm_data.kinds.registry import ENTRY_POINTS, built_in, fields_of, own_kind
+from trm_data.storage.root import resolve_root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,29 +69,25 @@ class BuildNamed:
         for number, named in enumerate(wanted, start=1):
             if len(wanted) > 1 and not self.json:
                 print(f"[{number}/{len(wanted)}] {named.name}: {named.about}")
-            fields = make_fields(named.kind, {**named.options, **self._changes(named.name)})
             if self.dry_run:
-                facts.append(print_estimate(fields.request(), layout, silent=self.json))
+                request = named_fields(named, self._changes()).request()
+                facts.append(print_estimate(request, layout, silent=self.json))
                 continue
-            result = build_fields(fields, layout)
-            if self.augment != "virtual":
-                named.check_digest(result.manifest.content_digest, other_source=self.source is not None)
-            facts.append(print_built(result, silent=self.json))
+            facts.append(print_built(build_named(named, self._changes(), layout), silent=self.json))
         if self.json:
             print(json.dumps(facts if self.all_for is not None else facts[0], indent=1))
         return 0
 
-    def _changes(self, name: str) -> dict[str, object]:
-        """Options that the user gives for the named dataset."""
-        changes: dict[str, object] = {"name": name, "root": self.root, "engine": self.engine}
-        changes |= {"workers": self.workers, "json": self.json, "quiet": self.quiet}
+    def _changes(self) -> dict[str, object]:
+        """Options that the user gives for a named dataset."""
+        changes: dict[str, object] = {"engine": self.engine, "workers": self.workers}
+        changes |= {"json": self.json, "quiet": self.quiet}
         if self.source is not None:
             changes["source"] = self.source
         if self.test_source is not None:
             changes["test_source"] = self.test_source
         if self.augment != "recorded":
             changes["augment"] = self.augment
-            changes["name"] = f"{name}-virtual" if self.augment == "virtual" else name
         return changes
 
 
@@ -151,9 +143,27 @@ def name_subcommand(arguments: list[str]) -> list[str]:
     if first in known or first in ("-h", "--help"):
         return arguments
     if not _is_own_kind(first):
+        _check_named(arguments[1:], known)
         return ["build", NAMED, *arguments[1:]]
     parts = own_kind(first)
     return arguments if parts is not None and parts.fields is not None else ["build", OWN, *arguments[1:]]
+
+
+def _check_named(words: list[str], kinds: set[str]) -> None:
+    """Refuse a name that is no dataset's, and options before a kind.
+
+    Raises:
+        SpecError: Names the closest kind or dataset.
+        UsageError: A kind comes after its options.
+    """
+    if not words[0].startswith("-"):
+        from trm_data.named import named_dataset
+
+        named_dataset(words[0])
+    elif "--all-for" not in words and (later := next((word for word in words if word in kinds), None)):
+        raise UsageError(
+            f"name the kind first: trm-data build {later} [options] (trm-data build {later} --help)"
+        )
 
 
 def _is_own_kind(name: str) -> bool:
@@ -173,33 +183,6 @@ def run_fields(fields: BuildFields) -> int:
     return 0
 
 
-def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:
-    """Build what a command line asks for."""
-    with closing(_engine(fields)) as engine:
-        from trm_data.build.flow import build_dataset
-        from trm_data.show.progress import terminal_progress
-
-        request = fields.request()
-        with terminal_progress(quiet=fields.quiet or fields.json) as progress:
-            return build_dataset(
-                request, layout, engine=engine, shard_examples=fields.shard_examples, progress=progress
-            )
-
-
-def _engine(fields: BuildFields) -> Engine:
-    """What runs the tasks; local workers get ready while this process reads its sources."""
-    if fields.engine == "ray":
-        from trm_data.engine.ray import RayEngine
-
-        return RayEngine(fields.workers)
-    from trm_data.engine.local import LocalEngine
-
-    engine = LocalEngine(fields.workers)
-    if fields.kind_name:
-        engine.prepare(warm_module(fields.kind_name))
-    return engine
-
-
 def _print_named(*, as_json: bool) -> None:
     from trm_data.named import experiments_of, named_datasets
     from trm_data.show.render import print_table
@@ -211,7 +194,7 @@ def _print_named(*, as_json: bool) -> None:
         print(json.dumps(facts, indent=1))
         return
     rows = [
-        (name, ", ".join(users[name]), dataset.digest[:12] or "-", dataset.about)
+        (name, dataset.digest[:12] or "-", dataset.about, ", ".join(users[name]))
         for name, dataset in named.items()
     ]
-    print_table(["named dataset", "used by", "digest", "what"], rows)
+    print_table(["named dataset", "digest", "what", "used by"], rows)

@@ -6,49 +6,73 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root
-from trm_data.commands.common import Name, megabytes
+from trm_data.commands.common import Name, Names, chosen, is_glob, megabytes
 from trm_data.storage.root import resolve_root
+
+if TYPE_CHECKING:
+    from trm_data.verify.flow import Verification
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Check a dataset: files, rows, counts, digests, every puzzle, and that the splits share none.
+    """Check datasets: files, rows, counts, digests, every puzzle, and that the splits share none.
 
-    Exits with 1 and a list of what is wrong if anything is.
+    Exits with 1 and a list of what is wrong if anything is; the others are checked all the same. With --json one
+    dataset is an object, several or a glob are a list of them.
 
     For example:
 
       trm-data verify sudoku-generated-500-aug-1000
+      trm-data verify 'sudoku-*' 'maze-*'
     """
 
-    name: Name
+    names: Names
+    """Datasets, by name or glob."""
     root: Root = None
     json: Json = False
 
     def run(self) -> int:
-        """Verify and print the verdict."""
+        """Verify and print the verdicts."""
         from trm_data.show.progress import terminal_progress
         from trm_data.verify.flow import verify_dataset
 
-        with terminal_progress(quiet=self.json) as progress:
-            found = verify_dataset(resolve_root(self.root), self.name, progress)
+        layout = resolve_root(self.root)
+        names = chosen(layout, self.names)
+        facts: list[dict[str, Any]] = []
+        for name in names:
+            with terminal_progress(quiet=self.json) as progress:
+                found = verify_dataset(layout, name, progress)
+            facts.append({**asdict(found), "whole": found.whole})
+            if not self.json:
+                _print_verdict(name, found)
         if self.json:
-            print(json.dumps({**asdict(found), "whole": found.whole}, indent=1))
-        elif found.whole:
-            checked = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
-            print(f"{self.name}: whole ({checked}; {found.seconds:.1f} s)")
-            for note in found.notes:
-                print(f"  {note}")
-        else:
-            print(f"{self.name}: {len(found.problems)} wrong", file=sys.stderr)
-            for problem in found.problems:
-                print(f"  {problem}", file=sys.stderr)
-        return 0 if found.whole else 1
+            alone = len(self.names) == 1 and not is_glob(self.names[0])
+            print(json.dumps(facts[0] if alone else facts, indent=1))
+        wrong = sum(not each["whole"] for each in facts)
+        if len(names) > 1 and not self.json:
+            print(
+                f"{len(names)} datasets, {wrong} of them wrong"
+                if wrong
+                else f"{len(names)} datasets, all whole"
+            )
+        return 1 if wrong else 0
+
+
+def _print_verdict(name: str, found: Verification) -> None:
+    if found.whole:
+        checked = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
+        print(f"{name}: whole ({checked}; {found.seconds:.1f} s)", flush=True)
+        for note in found.notes:
+            print(f"  {note}")
+    else:
+        print(f"{name}: {len(found.problems)} wrong", file=sys.stderr)
+        for problem in found.problems:
+            print(f"  {problem}", file=sys.stderr)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +88,7 @@ class Import:
     """
 
     folder: Annotated[Positional[str], arg(metavar="DIR")]
+    """A folder that `trm-data export` wrote, or of the published code."""
     name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Name of the dataset (default: that of the folder)."""
     root: Root = None
@@ -134,33 +159,36 @@ class Export:
 
 @dataclass(frozen=True, kw_only=True)
 class Remove:
-    """Remove a dataset, or what a killed build left of one, after asking.
+    """Remove datasets, or what a killed build left of one, after asking.
 
     For example:
 
       trm-data rm sudoku-generated-500-aug-1000
-      trm-data rm sudoku-generated-500-aug-1000 --yes
+      trm-data rm 'sudoku-2x2-*' maze-30x30-generated-1000-aug-7 --yes
     """
 
-    name: Name
+    names: Names
+    """Datasets, by name or glob."""
     yes: bool = False
     """Do not ask."""
     root: Root = None
 
     def run(self) -> int:
-        """Ask, then remove it."""
+        """Ask once, then remove them."""
         from trm_data.removal import remove, size_to_remove
 
         layout = resolve_root(self.root)
-        size_bytes = size_to_remove(layout, self.name)
+        sizes = {name: size_to_remove(layout, name) for name in chosen(layout, self.names)}
+        what = ", ".join(f"{name} ({megabytes(size_bytes)})" for name, size_bytes in sizes.items())
         if not self.yes:
             if not sys.stdin.isatty():
-                print(f"trm-data: rm {self.name}: nobody to ask; add --yes to remove it", file=sys.stderr)
+                print(f"trm-data: rm {what}: nobody to ask; add --yes to remove it", file=sys.stderr)
                 return 2
-            answer = input(f"remove {self.name} ({megabytes(size_bytes)}) under {layout.place}? [y/N] ")
+            answer = input(f"remove {what} under {layout.place}? [y/N] ")
             if answer.strip().lower() not in ("y", "yes"):
                 print("nothing was removed")
                 return 1
-        remove(layout, self.name)
-        print(f"{self.name}: removed, {megabytes(size_bytes)} freed")
+        for name, size_bytes in sizes.items():
+            remove(layout, name)
+            print(f"{name}: removed, {megabytes(size_bytes)} freed", flush=True)
         return 0

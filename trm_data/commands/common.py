@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import fnmatch
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-Name = Annotated[Positional[str], arg(metavar="NAME")]
+from trm_data.closest import no_such
+from trm_data.errors import DatasetNotFoundError, SpecError
+
+if TYPE_CHECKING:
+    from trm_data.storage.root import Layout
+
+Name = Annotated[Positional[str], arg(metavar="NAME", help="A dataset: trm-data list.")]
+Names = Annotated[Positional[tuple[str, ...]], arg(metavar="NAME [NAME ...]", help_behavior_hint="")]
+"""Datasets by name or glob."""
 SplitName = Literal["train", "validation", "test"]
+
+
+def is_glob(name: str) -> bool:
+    """Whether a name stands for all that fit it."""
+    return any(letter in name for letter in "*?[")
+
+
+def chosen(layout: Layout, names: Sequence[str]) -> list[str]:
+    """The datasets that are meant, each once: globs in the order of the alphabet, names as they were typed.
+
+    Raises:
+        DatasetNotFoundError: A glob that no dataset fits.
+        SpecError: Nothing was typed.
+    """
+    if not names:
+        raise SpecError("name a dataset, or several, or a glob in quotes such as 'sudoku-*' (trm-data list)")
+    there = sorted(layout.dataset_names()) if any(map(is_glob, names)) else []
+    found: dict[str, None] = {}
+    for name in names:
+        fitting = fnmatch.filter(there, name) if is_glob(name) else [name]
+        if not fitting:
+            raise DatasetNotFoundError(
+                no_such(f"no dataset fits {name!r} under {layout.place}", name, there, "trm-data list")
+            )
+        found |= dict.fromkeys(fitting)
+    return list(found)
 
 
 def megabytes(size_bytes: float) -> str:

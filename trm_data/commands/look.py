@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
-from trm_data.commands.answer import Out, give_answer
+from trm_data.command import WIDE_SHOWS, Json, Root, SkipDamaged, Wide, say_what_is_left_out
+from trm_data.commands.answer import Out, give_answer, give_views, read_query
 from trm_data.commands.common import Name, SplitName, megabytes
-from trm_data.show.render import print_drawings, print_table
+from trm_data.show.render import Form, print_drawings, print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class List:
       trm-data list --root gs://bucket/trm --json
     """
 
+    wide: Wide = False
     root: Root = None
     json: Json = False
 
@@ -55,7 +56,8 @@ class List:
             )
             for s in summaries
         ]
-        print_table(["dataset", "kind", "train", "validation", "test", "size", "digest"], rows)
+        columns = ["dataset", "kind", "train", "validation", "test", "size", "digest"]
+        print_table(columns, rows, wide=self.wide, way_on=WIDE_SHOWS)
         return 0
 
 
@@ -113,18 +115,22 @@ class Describe:
 class Sql:
     """Ask the dataset catalog in SQL, read-only.
 
-    Tables: datasets, sources, splits, shards, puzzles, augmentations, examples, identifiers, rejects. duckdb_columns()
-    gives every column with its unit.
+    Tables: datasets, sources, splits, shards, puzzles, augmentations, examples, identifiers, rejects. `trm-data tables`
+    says what they are, with every column and its unit.
 
     For example:
 
       trm-data sql "SELECT * FROM splits"
+      trm-data sql question.sql --json
       trm-data sql "SELECT split, round(rating) r, count(*) FROM puzzles GROUP BY ALL ORDER BY ALL" --format csv
     """
 
     query: Annotated[Positional[str], arg(metavar="QUERY")]
-    format: Literal["table", "csv", "json", "markdown", "parquet"] = "table"
-    """csv, json, markdown and parquet are for files and other programs."""
+    """SQL, a file FILE.sql that has it, or `-` for standard input."""
+    format: Form = "table"
+    """vertical has a line for every column; csv, json, markdown and parquet are for files and other programs."""
+    json: Json = False
+    wide: Wide = False
     out: Out = None
     skip_damaged: SkipDamaged = False
     root: Root = None
@@ -133,9 +139,33 @@ class Sql:
         """Run the query and print the result."""
         from trm_data.catalog.query import query_catalog
 
-        found = query_catalog(resolve_root(self.root), self.query, as_table=self.format == "parquet")
-        give_answer(found, self.format, self.out)
+        form: Form = "json" if self.json else self.format
+        found = query_catalog(resolve_root(self.root), read_query(self.query), as_table=form == "parquet")
+        give_answer(found, form, self.out, wide=self.wide)
         return say_what_is_left_out("trm-data", found.problems, skip=self.skip_damaged)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """List what SQL can ask, or the columns of one table with their types and units. It needs no root.
+
+    For example:
+
+      trm-data tables
+      trm-data tables puzzles
+      trm-data tables splits --json
+    """
+
+    name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="")] = None
+    """Print the columns of this one."""
+    json: Json = False
+
+    def run(self) -> int:
+        """Print them."""
+        from trm_data.catalog.described import list_tables
+
+        give_views("trm-data", list_tables(), self.name, as_json=self.json)
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from trm_data.shards.reader import read_block
 from trm_data.show.drawing import Drawing
 from trm_data.specs import BLOCK_EXAMPLES, Split
 from trm_data.storage.datasets import DatasetFolder
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, Root, resolve_root
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,13 @@ class Example:
         }
 
 
-def list_datasets(layout: Layout) -> list[Summary]:
-    """A summary of every dataset under the root."""
+def list_datasets(root: Root | None = None) -> list[Summary]:
+    """A summary of every dataset under a root.
+
+    Args:
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+    """
+    layout = resolve_root(root)
     summaries: list[Summary] = []
     for name, manifest in read_manifests(layout).items():
         if isinstance(manifest, CorruptDatasetError):

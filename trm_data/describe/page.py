@@ -28,16 +28,20 @@ HISTOGRAMS = {
     "walls": "walls (cells)",
 }
 BINS = 24
+LEGEND_LINE = 15
+"""Height of a split's line in the legend of a histogram (px)."""
 SPLIT_COLOURS = {"train": "#2563eb", "validation": "#d97706", "test": "#059669"}
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #111827 }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin-top: 2rem }
 table { border-collapse: collapse } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top }
 th { border-bottom: 1px solid #9ca3af; font-weight: 600 } code { font-size: .85em; overflow-wrap: anywhere }
 .row { display: flex; flex-wrap: wrap; gap: 1.2rem; align-items: flex-start; margin: .8rem 0 1.4rem }
 figure { margin: 0 } figcaption { font-size: .8rem; color: #4b5563 }
-.sample { display: grid; grid-template-columns: repeat(5, minmax(0, 1fr)); gap: 1.2rem; margin: .8rem 0 1.4rem }
+.wide { overflow-x: auto }
+.sample { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(9rem, 45%), 1fr));
+  gap: 1.2rem; margin: .8rem 0 1.4rem }
 figure svg { max-width: 100%; height: auto }
 """
 
@@ -54,14 +58,15 @@ def dataset_page(layout: Layout, name: str) -> str:
     catalogs = {split: read_split_catalog(folder, manifest, _split(split)) for split in manifest.splits}
     body = [
         f"<h1>{escape(name)}</h1>",
-        _facts(describe_dataset(layout, name)),
+        f"<div class='wide'>{_facts(describe_dataset(layout, name))}</div>",
         "<h2>Splits</h2>",
-        splits_table(manifest),
+        f"<div class='wide'>{splits_table(manifest)}</div>",
         *_histograms(manifest, catalogs),
         "<h2>A sample</h2>",
         *_sample(layout, manifest, catalogs),
     ]
-    head = f'<meta charset="utf-8"><title>{escape(name)}</title><style>{_STYLE}</style>'
+    view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{view}<title>{escape(name)}</title><style>{_STYLE}</style>'
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(body)}</body></html>\n"
 
 
@@ -98,6 +103,10 @@ def _histograms(manifest: Manifest, catalogs: dict[str, SplitCatalog]) -> list[s
             for split, catalog in catalogs.items()
         }
         series = {split: values for split, values in series.items() if len(values)}
+        if column == "rating" and not any(
+            "solver" in catalog.facts.get("rating_source", []) for catalog in catalogs.values()
+        ):
+            title = "rating (as the source states it)"
         if series:
             parts.append(f"<figure><figcaption>{escape(title)}</figcaption>{histogram(series)}</figure>")
     areas = {
@@ -146,9 +155,10 @@ def histogram(series: dict[str, np.ndarray], *, width: int = 420, height: int = 
     left, bottom = 8, 34
     step = (width - 2 * left) / (len(edges) - 1)
     bar = step * 0.85 / len(shares)
+    tall_all = height + bottom + LEGEND_LINE * len(shares)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height + bottom + 14}" '
-        'font-family="sans-serif" font-size="11">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall_all}" '
+        f'viewBox="0 0 {width} {tall_all}" font-family="sans-serif" font-size="11">'
     ]
     for number, (split, share) in enumerate(shares.items()):
         colour = SPLIT_COLOURS.get(split, "#6b7280")
@@ -161,8 +171,8 @@ def histogram(series: dict[str, np.ndarray], *, width: int = 420, height: int = 
                 f"<title>{escape(label)}</title></rect>"
             )
         mean = f"{split} (n {len(series[split]):,}, mean {series[split].mean():.4g})"
-        x = left + number * (width - 2 * left) / len(shares)
-        parts.append(f'<text x="{x:.0f}" y="{height + bottom}" fill="{colour}">{escape(mean)}</text>')
+        y = height + bottom + number * LEGEND_LINE
+        parts.append(f'<text x="{left}" y="{y}" fill="{colour}">{escape(mean)}</text>')
     parts.append(f'<line x1="{left}" y1="{height}" x2="{width - left}" y2="{height}" stroke="#111827"/>')
     first, last = edges[0] + (0.5 if a_bin_each else 0), edges[-1]
     last -= 0.5 if a_bin_each else 0

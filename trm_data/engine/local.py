@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.process import BaseProcess
@@ -46,7 +46,7 @@ SERVER_ENVIRONMENT = {
 LOOK_S = 5.0
 """Between two looks at whether workers do something."""
 STILL_LOOKS = 36
-"""Looks at which they did nothing, one after the other, before they are ended; a silent bucket takes eight."""
+"""Looks at which they did nothing, one after the other, before they are ended; a silent bucket takes 23."""
 
 _starting = threading.Lock()
 
@@ -252,7 +252,9 @@ def _start_server(warm: str = "") -> None:
     Raises:
         SpecError: The folder for temporary files has too long a name.
     """
-    # It ignores Ctrl-C only once it has imported its modules.
+    # The server ignores Ctrl-C only once it has imported its modules, so it is started with it blocked. Its start would
+    # unblock it, where it has to start the tracker of resources first.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         modules = ",".join([*IMPORTED_BY_WORKERS, *([warm] if warm else [])])

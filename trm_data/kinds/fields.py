@@ -138,7 +138,7 @@ class BuildOwn(PuzzleFields):
 
     For example:
 
-      trm-data build nqueens --size 1000 --aug 7 --option side=8
+      trm-data build nqueens --size 100 --aug 7 --val-size 20 --test-size 50 --option side=8
     """
 
     kind: Annotated[Positional[str], arg(metavar="KIND")]

@@ -7,6 +7,7 @@ the other parts then, where it has them. Only light modules are imported before 
 
 from __future__ import annotations
 
+import dataclasses
 import pkgutil
 from functools import cache
 from importlib import import_module
@@ -14,6 +15,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
 import trm_data.kinds
+from trm_data.closest import no_such
 from trm_data.errors import SpecError
 from trm_data.kinds.parts import KindParts
 from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
@@ -71,14 +73,15 @@ def load_kind(name: str) -> Kind:
     """
     parts = find_kind(name)
     if parts is None:
-        raise SpecError(
-            f"unknown kind {name!r}: there are {', '.join(kind_names())}; a kind of another package needs that "
-            "package installed"
-        )
+        raise SpecError(_no_kind(name))
     if not isinstance(parts.implementation, str):
         return parts.implementation()
     module, _, name = parts.implementation.partition(":")
     return cast("Kind", getattr(import_module(module), name)())
+
+
+def _no_kind(name: str) -> str:
+    return no_such(f"no kind {name!r}", name, kind_names(), "that of another package needs it installed")
 
 
 def warm_module(name: str) -> str:
@@ -108,14 +111,20 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
     Raises:
         SpecError: There is no such kind or option.
     """
+    from trm_data.kinds.fields import BuildOwn
+
     parts = find_kind(kind)
-    fields = fields_of(parts)
-    if fields is None:
-        raise SpecError(f"kind {kind!r}: there are {', '.join(kind_names())}")
-    try:
-        return fields(**values)  # pyright: ignore[reportArgumentType]
-    except TypeError as error:
-        raise SpecError(f"options of a {kind} dataset: {error}") from error
+    own = fields_of(parts)
+    if own is None and (parts is None or kind in built_in()):
+        raise SpecError(_no_kind(kind))
+    fields = BuildOwn if own is None else own
+    known = {field.name for field in dataclasses.fields(fields)} - {"kind"}
+    for name in values:
+        if name not in known:
+            way_on = f"trm-data build {kind} --help lists them"
+            raise SpecError(no_such(f"a {kind} dataset has no option {name!r}", name, sorted(known), way_on))
+    given: dict[str, Any] = values if own is not None else {"kind": kind, **values}
+    return fields(**given)
 
 
 def import_request(folder: str, name: str | None = None) -> BuildRequest:

@@ -7,8 +7,9 @@ and computes its rows (`loader.virtual`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, SupportsIndex, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,10 @@ from trm_data.specs import Split
 from trm_data.storage.root import Root, resolve_root
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
+READ_AT_ONCE = 1024
+"""Rows that are read for a walk over all of them."""
+Row = dict[str, Any]
+"""`inputs` uint8 [S], `labels` uint8 [S], `puzzle_identifiers` int32: one row of a `Batch`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +52,7 @@ class Puzzle:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One split, opened. N rows of S cells.
+    """One split, opened. N rows of S cells: `dataset[i]` is a row, `dataset[a:b]` a batch, a walk gives every row.
 
     Attributes:
         manifest: The manifest of the whole dataset.
@@ -77,6 +82,44 @@ class Dataset:
 
         return summary_html(self.manifest)
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | NDArray[np.integer]) -> Batch: ...
+    def __getitem__(self, index: SupportsIndex | slice | Sequence[int] | NDArray[np.integer]) -> Row | Batch:
+        """A row by its number, or the batch of a slice or of a list of numbers; negative ones count from the end.
+
+        Raises:
+            IndexError: There is no such row, or the numbers are no whole ones.
+        """
+        if isinstance(index, slice):
+            return self.read(np.arange(*index.indices(len(self)), dtype=np.int64))
+        if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
+            batch = self.read(np.array([self._counted(int(index))]))
+            return {name: column[0] for name, column in batch.items()}
+        try:
+            rows = np.asarray(index, None if len(index) else np.int64)
+        except TypeError as error:
+            raise IndexError(f"row {index!r}: a whole number, a slice or a list of whole numbers") from error
+        if rows.dtype == np.bool_:
+            raise IndexError(
+                f"rows: got {rows.dtype}, expected whole numbers; np.flatnonzero(mask) gives them"
+            )
+        return self.read(np.where(rows < 0, rows + len(self), rows) if rows.ndim else rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Every row in order."""
+        for begin in range(0, len(self), READ_AT_ONCE):
+            batch = self[begin : begin + READ_AT_ONCE]
+            for row in range(len(batch["inputs"])):
+                yield {name: column[row] for name, column in batch.items()}
+
+    def _counted(self, row: int) -> int:
+        """A row's number from 0; negative ones count from the end."""
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row}: {self.name} has {len(self):,} in {self.split}, from 0")
+        return row % len(self)
+
     def puzzle(self, row: int) -> Puzzle:
         """One row, drawn: as text, and as a picture in a notebook.
 
@@ -85,7 +128,7 @@ class Dataset:
         """
         from trm_data.kinds.registry import load_kind
 
-        batch = self.read(np.array([row], np.int64))
+        batch = self.read(np.array([self._counted(row)]))
         kind = load_kind(self.manifest.kind)
         spec = self.manifest.spec
         drawings = (kind.draw(batch[name][0].astype(np.uint8), spec) for name in ("inputs", "labels"))

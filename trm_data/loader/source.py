@@ -5,6 +5,9 @@ Per-element Python would cost more than the rows themselves, so one element is o
 
 from __future__ import annotations
 
+from os import PathLike
+from typing import SupportsIndex
+
 from trm_data.errors import SpecError
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.mixture import Mixture, MixturePlan
@@ -32,14 +35,14 @@ class BatchSource:
         process_count: int = 1,
         start_step: int = 0,
     ) -> None:
+        _check_types(dataset, global_batch_size=global_batch_size, seed=seed, start_step=start_step)
         if not 0 <= process_index < process_count:
             raise SpecError(
                 f"process_index {process_index}: from 0 to process_count - 1 = {process_count - 1}"
             )
         if global_batch_size < 1 or global_batch_size % process_count:
-            raise SpecError(
-                f"global_batch_size {global_batch_size}: a multiple of the {process_count} processes, at least 1"
-            )
+            of = f"a multiple of the {process_count} processes, " if process_count > 1 else ""
+            raise SpecError(f"global_batch_size {global_batch_size}: {of}at least 1")
         if not 0 <= start_step < MOST_STEPS:
             raise SpecError(f"start_step {start_step}: from 0 to {MOST_STEPS - 1}")
         if not 0 <= seed < 2**63:
@@ -65,3 +68,16 @@ class BatchSource:
 
     def __getitem__(self, index: int) -> Batch:
         return self._batch(self.start_step + int(index), *self._slots)
+
+
+def _check_types(dataset: object, **whole_numbers: object) -> None:
+    """Say what a type checker would, to those who run none.
+
+    Raises:
+        SpecError: A name in place of a dataset, or a number that is not whole.
+    """
+    if isinstance(dataset, str | PathLike):
+        raise SpecError(f"dataset {dataset!r}: is a name; open it first: trm_data.open_dataset({dataset!r})")
+    for name, value in whole_numbers.items():
+        if not isinstance(value, SupportsIndex):
+            raise SpecError(f"{name} {value!r}: a whole number is expected")

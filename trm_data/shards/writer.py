@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trm_data.encode.block import BlockEncoder
-from trm_data.errors import BuildError
+from trm_data.errors import BuildError, not_written
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
 from trm_data.shards.naming import sidecar_path
@@ -94,9 +94,7 @@ def write_shard(
         write_bytes(sidecar_path(path), sidecar_to_bytes(info))
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise BuildError(
-            f"{path}: could not be written ({error}); free some space and build again"
-        ) from error
+        raise BuildError(not_written(path, error, "build again")) from error
     return info
 
 

@@ -24,6 +24,8 @@ MARGIN = 8
 FORMATS = (".png", ".svg")
 MARK = "#D55E00"
 """Colour of the frame and the corner of a cell that is pointed out. Source: Okabe and Ito (2008), vermilion."""
+TITLE_INCH = 0.065
+"""Width of a letter of a title, about."""
 _LETTERED = 22
 """Grids with more rows than this are drawn without symbols: colour alone tells the cells apart."""
 
@@ -119,7 +121,7 @@ def svg_row(drawings: Sequence[tuple[str, Drawing]]) -> str:
             f'<text x="{x}" y="{MARGIN + 12}" font-family="sans-serif" font-size="12">{escape(name)}</text>'
         )
         parts.append(f'<g transform="translate({x},{MARGIN + title})">{svg(drawing)}</g>')
-        x += columns * CELL + 2 + 2 * MARGIN
+        x += max(columns * CELL + 2, 7 * len(name)) + 2 * MARGIN
         height = max(height, rows * CELL)
     total = height + title + 2 * MARGIN + 2
     return (
@@ -205,7 +207,12 @@ def _figure(drawings: Sequence[tuple[str, Drawing]]) -> Figure:
     columns = [drawing.shape[1] for _, drawing in drawings]
     rows = max(drawing.shape[0] for _, drawing in drawings)
     inch = 0.26 if rows <= _LETTERED else 0.13
-    width = max(sum(columns) * inch + 0.5 * len(drawings), 2.0)
+    # A title begins at its drawing and may be wider than it.
+    titles = max(
+        len(name) * TITLE_INCH * sum(columns) / wide
+        for (name, _), wide in zip(drawings, columns, strict=True)
+    )
+    width = max(sum(columns) * inch, titles) + 0.5 * len(drawings)
     figure = Figure(figsize=(width, rows * inch + 0.6), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     return figure

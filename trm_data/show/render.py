@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import math
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from trm_data.errors import QueryError
+from trm_data.show.table import ROWS, Long, cell_text, numeric_columns, table_lines, vertical_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
 
     from trm_data.show.drawing import Drawing
 
-Form = Literal["table", "csv", "json", "markdown", "parquet"]
-"""How the result of a query is printed."""
+Form = Literal["table", "vertical", "csv", "json", "markdown", "parquet"]
+"""How the result of a query is printed; vertical has a line for every column of every row."""
+
+IN_A_PIPE = "; a pipe (| less -S) has all"
 
 
 class Result(Protocol):
@@ -40,14 +44,20 @@ class Result(Protocol):
         ...
 
 
-def print_result(result: Result, form: Form) -> None:
+def print_result(result: Result, form: Form, *, wide: bool = False, way_on: str = IN_A_PIPE) -> None:
     """Print the result of a query: a table for people, or in a form for machines.
+
+    Args:
+        result: What a query found.
+        form: How it is printed.
+        wide: All of a table on a terminal too.
+        way_on: How to see what a terminal has no room for.
 
     Raises:
         QueryError: Parquet would be printed on a terminal.
     """
     if form == "table":
-        print_table(result.columns, result.rows)
+        print_table(result.columns, result.rows, wide=wide, long="cut", way_on=way_on)
     elif form == "parquet":
         if sys.stdout.isatty():
             raise QueryError(
@@ -71,6 +81,10 @@ def result_bytes(result: Result, form: Form) -> bytes:
 
 
 def _text(result: Result, form: Form) -> str:
+    if form == "table":
+        return "\n".join(["", *table_lines(result.columns, result.rows), "", ""])
+    if form == "vertical":
+        return "\n".join([*vertical_lines(result.columns, result.rows), ""])
     text = io.StringIO()
     if form == "csv":
         import csv
@@ -81,18 +95,21 @@ def _text(result: Result, form: Form) -> str:
     elif form == "json":
         records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
         text.write(json.dumps(_finite(records), indent=1, default=str, allow_nan=False) + "\n")
-    elif form == "markdown":
-        numeric = _numeric(result.columns, result.rows)
-        lines = [result.columns, ["---:" if right else "---" for right in numeric]]
-        lines += [[_cell(value) for value in row] for row in result.rows]
-        text.writelines(f"| {' | '.join(map(_in_markdown, line))} |\n" for line in lines)
     else:
-        print_table(result.columns, result.rows, text)
+        numeric = numeric_columns(result.columns, result.rows)
+        lines = [
+            list(map(_cell_in_markdown, result.columns)),
+            ["---:" if right else "---" for right in numeric],
+        ]
+        lines += [[_cell_in_markdown(value) for value in row] for row in result.rows]
+        text.writelines(f"| {' | '.join(line)} |\n" for line in lines)
     return text.getvalue()
 
 
-def _in_markdown(cell: str) -> str:
-    return " ".join(cell.replace("|", "\\|").split("\n"))
+def _cell_in_markdown(value: object) -> str:
+    if isinstance(value, str):
+        value = " ".join(value.split("\n"))
+    return cell_text(value).replace("|", "\\|")
 
 
 def _finite(value: Any) -> Any:
@@ -105,36 +122,28 @@ def _finite(value: Any) -> Any:
 
 
 def print_table(
-    columns: list[str], rows: Sequence[tuple[object, ...]], file: io.StringIO | None = None
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    wide: bool = False,
+    long: Long = "wrap",
+    way_on: str = IN_A_PIPE,
 ) -> None:
-    """A table: drawn on a terminal, tab-free aligned text elsewhere, or in a file."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    """Print a table: as much as a terminal has room for, saying what it leaves out; all of it elsewhere.
 
-    table = Table(box=SIMPLE_HEAD, show_header=any(columns), pad_edge=False)
-    for column, numeric in zip(columns, _numeric(columns, rows), strict=True):
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    console = Console() if file is None and sys.stdout.isatty() else Console(width=200, file=file)
-    console.print(table, markup=False, highlight=False)
-    if not rows:
-        console.print(" (no rows)", markup=False, highlight=False)
-
-
-def _numeric(columns: list[str], rows: Sequence[tuple[object, ...]]) -> list[bool]:
-    """Which columns have nothing but numbers."""
-    return [
-        bool(rows) and all(isinstance(row[position], (int, float)) for row in rows)
-        for position in range(len(columns))
-    ]
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "NULL"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    Args:
+        columns: Names; no header is written where all are empty.
+        rows: Values, in the order of the columns.
+        wide: All of it on a terminal too.
+        long: What becomes of words that have no room on a terminal.
+        way_on: How to see what a terminal has no room for.
+    """
+    if wide or not sys.stdout.isatty():
+        lines = table_lines(columns, rows)
+    else:
+        width = shutil.get_terminal_size().columns
+        lines = table_lines(columns, rows, width=width, most_rows=ROWS, long=long, way_on=way_on)
+    sys.stdout.write("\n".join(["", *lines, "", ""]))
 
 
 def print_drawings(drawings: Sequence[Drawing]) -> None:

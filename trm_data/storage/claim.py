@@ -114,7 +114,7 @@ def _acquire(bucket: Bucket, path: str, machine: str, what: str) -> str:
     ours = {"machine": machine, "host": socket.gethostname(), "process": process, "began": began}
     ours |= {"sees": host_identity(), "process_start": process_start(process)}
     content = json.dumps({**ours, "token": uuid.uuid4().hex}).encode()
-    seen, since = ("", ""), time.monotonic()
+    seen, still_s, looked = ("", ""), 0.0, time.monotonic()
     while True:
         created = bucket.create(path, content)
         there = bucket.stat(path)
@@ -124,7 +124,9 @@ def _acquire(bucket: Bucket, path: str, machine: str, what: str) -> str:
         if created and found == content:  # else this process stood still, and another took over
             return there.generation
         holder = _holder(found)
-        mark = (there.generation, there.metageneration)
+        mark, now = (there.generation, there.metageneration), time.monotonic()
+        # Of a look that took long, for the bucket was out of reach, little counts: the holder could not move it either.
+        still_s, looked = still_s + min(now - looked, 2 * LOOK_S), now
         if _is_ours(holder, machine) or _is_dead(holder):
             bucket.delete(path, there.generation)
         elif mark != seen:
@@ -133,8 +135,8 @@ def _acquire(bucket: Bucket, path: str, machine: str, what: str) -> str:
                     f"{bucket.where(path)}: another machine is at work on {what} ({holder.get('host', '?')}, "
                     f"process {holder.get('process', '?')}, since {holder.get('began', '?')}); wait for it"
                 )
-            seen, since = mark, time.monotonic()
-        elif time.monotonic() - since > LEASE_S:
+            seen, still_s = mark, 0.0
+        elif still_s > LEASE_S:
             bucket.delete(path, there.generation)
         else:
             time.sleep(LOOK_S)

@@ -32,18 +32,24 @@ from trm_data.storage.answers import (
 CONNECT_S = 20.0
 SILENCE_S = 20.0
 """A connection that says nothing for so long is given up and the request sent again."""
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 """A request is given up when so much time was spent in waiting for answers that did not come, and between tries."""
 SLOWEST_BYTES = 65_536
 """Of an upload in a second: one that is slower is taken for one that nobody reads."""
 FIRST_WAIT_S = 1.0
-"""Before the second try; before each further one twice as long."""
+"""Before the second try; before each further one twice as long, up to `LONGEST_WAIT_S`."""
+LONGEST_WAIT_S = 8.0
+"""Much less than a lease (`claim.LEASE_S`): its holder is heard of again soon after the bucket is."""
 PASSING = (401, 408, 429, 500, 502, 503, 504)
 """Answers that may be others a moment later; 401 once, with credentials that are renewed."""
+
+WARNED_TRY = 4
+"""After so many tries it is said that one waits."""
 
 LARGE_BYTES = 2**20
 """Of a body that is sent piece by piece."""
 _opening = threading.Lock()
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -200,8 +206,14 @@ class Connection:
                     refused = getattr(error, "code", None) == 401 and not self._renew(tries)
                     if spent >= PATIENCE_S or refused or not _may_pass(error):
                         raise GaveUpError(tries, loop.time() - begun, error) from error
+                    if tries == WARNED_TRY:
+                        LOG.warning(
+                            "the bucket does not answer (%s); trying again for %.0f s",
+                            error,
+                            PATIENCE_S - spent,
+                        )
                 await asyncio.sleep(wait * random.uniform(0.8, 1.0))
-                spent, wait = spent + wait, 2 * wait
+                spent, wait = spent + wait, min(2 * wait, LONGEST_WAIT_S)
 
         answer: Any = sync(self._filesystem.loop, patiently)
         return answer

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from trm_data.errors import BuildError
+from trm_data.errors import BuildError, not_written
 from trm_data.show.progress import Progress
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.bucket import CLAIM
@@ -103,9 +103,7 @@ def _copy_all(
                 f"{source.where(name)}: could not be kept on this machine; raise TRM_CACHE_BYTES"
             )
         except OSError as error:
-            raise BuildError(
-                f"{target.where(name)}: could not be written ({error}); free some space and sync again"
-            ) from error
+            raise BuildError(not_written(target.where(name), error, "sync again")) from error
 
     done: list[tuple[str, int, bool | None]] = []
     with ThreadPoolExecutor(AT_A_TIME) as pool:

@@ -31,7 +31,7 @@ class Compact:
       trm-eval compact --root gs://bucket/trm --alone
     """
 
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs or experiments, or globs; all if none is named."""
     superseded: bool = False
     """Remove evaluations that a newer one of the same request has superseded (all_evals without evals)."""

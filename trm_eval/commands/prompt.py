@@ -28,6 +28,7 @@ from trm_eval.tables.views import list_views
 HISTORY = "sql_history"
 """File in the user's cache folder."""
 HISTORY_LINES = 2000
+WAYS_ON = "; .wide or .format vertical shows all"
 FIRST, FURTHER = "trm> ", "...> "
 FORMS: tuple[Form, ...] = get_args(Form)
 KEYWORDS_SQL = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved' ORDER BY 1"
@@ -36,7 +37,8 @@ SELECT ...;            a query, over as many lines as you like; it ends with ; o
 @NAME                  a query that ships with the package
 .queries               list those
 .tables [NAME]         list tables, or the columns of one
-.format FORM           print answers as table, csv, json or markdown
+.format FORM           print answers as table, vertical, csv, json or markdown
+.wide                  tables with all columns and rows, however long the lines; again: as much as there is room for
 .out FILE              write the next answer to a file (.format parquet needs one)
 .quit, Ctrl-D          leave; Ctrl-C forgets what was typed, or ends a query"""
 
@@ -48,7 +50,7 @@ class Completion:
         views = list_views()
         columns = {column.name for view in views.values() for column in view.columns}
         queries = {f"@{name}" for name in named_queries()}
-        words = {".queries", ".tables", ".format", ".out", ".help", ".quit"}
+        words = {".queries", ".tables", ".format", ".wide", ".out", ".help", ".quit"}
         self.names = sorted({*views, *columns, *queries, *words})
         self._keywords = [name for (name,) in duckdb.execute(KEYWORDS_SQL).fetchall()]
         self._found: list[str] = []
@@ -74,12 +76,14 @@ class Prompt:
     Args:
         layout: The root.
         form: How answers are printed, until `.format`.
+        wide: Tables have all columns and rows, until `.wide`.
         verify: Check every file that is read, whatever was found whole before.
     """
 
-    def __init__(self, layout: Layout, form: Form, *, verify: bool) -> None:
+    def __init__(self, layout: Layout, form: Form, *, wide: bool, verify: bool) -> None:
         self._layout = layout
         self._form: Form = form
+        self._wide = wide
         self._out: str | None = None
         self._verify = verify
 
@@ -122,7 +126,7 @@ class Prompt:
             raise QueryError(".format parquet: say where with .out FILE first")
         as_table = self._form == "parquet"
         found = query_results(self._layout, text, verify=self._verify, as_table=as_table)
-        give_answer(found, self._form, self._out)
+        give_answer(found, self._form, self._out, wide=self._wide, way_on=WAYS_ON)
         if self._out is not None:
             print(f"wrote {self._out}")
             self._out = None
@@ -145,6 +149,9 @@ class Prompt:
             Tables(name=values[0] if values else None).command()
         elif word == ".format" and len(values) == 1 and values[0] in FORMS:
             self._form = values[0]
+        elif word == ".wide" and not values:
+            self._wide = not self._wide
+            print(f"tables {'have all columns and rows' if self._wide else 'as wide as the terminal'}")
         elif word == ".format":
             raise QueryError(f".format: one of {', '.join(FORMS)}")
         elif word == ".out" and len(values) == 1:
@@ -153,7 +160,7 @@ class Prompt:
             raise QueryError(f"{text}: is nothing that can be done here; .help says what is")
 
 
-def ask(layout: Layout, *, form: Form, verify: bool) -> int:
+def ask(layout: Layout, *, form: Form, wide: bool, verify: bool) -> int:
     """Answer queries at a prompt until the user leaves; returns the exit code."""
     readline.set_completer(Completion())
     readline.set_completer_delims(" \t\n,;()=<>+-*/'\"")
@@ -165,7 +172,7 @@ def ask(layout: Layout, *, form: Form, verify: bool) -> int:
     readline.set_history_length(HISTORY_LINES)
     print(f"SQL over {layout.place}, read-only; .help says how, Tab completes, Ctrl-D leaves")
     try:
-        Prompt(layout, form, verify=verify).run()
+        Prompt(layout, form, wide=wide, verify=verify).run()
     finally:
         _keep(history)
     return 0

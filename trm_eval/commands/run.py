@@ -46,7 +46,7 @@ class Run:
       trm-eval run quickstart --checkpoint watch --limit 1000 --subset-seed 0
     """
 
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]")]
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
     """Names or folders of runs, experiments that have one run (at --scale and --data, if they are given), or globs."""
     scale: ScaleOption = None
     data: DataOption = None

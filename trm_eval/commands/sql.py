@@ -10,10 +10,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
-from trm_data.commands.answer import Out, give_answer
+from trm_data.command import Json, Root, SkipDamaged, Wide, say_what_is_left_out
+from trm_data.commands.answer import Out, give_answer, give_views, read_query
 from trm_data.errors import QueryError
-from trm_data.show.render import Form, print_table
+from trm_data.show.render import Form
 from trm_data.storage.root import resolve_root
 
 
@@ -22,22 +22,28 @@ class Sql:
     """Ask results and dataset catalog in SQL, read-only.
 
     Views: runs and train_metrics (of the runs as they are, evaluated or not), evals and predictions (the newest of
-    each request), predicted_puzzles (predictions with rating and clues), study (every experiment with its runs and
-    tests), votes and pass_at_k (of ARC), and more: `trm-eval tables` lists them, with every column and its unit.
-    @NAME runs a query that ships with the package; `trm-eval queries` lists them.
+    each request), rated_predictions (with the rating of each), predicted_puzzles (with clues and all else of it), study
+    (every experiment with its runs and tests), votes and pass_at_k (of ARC), and more: `trm-eval tables` lists them,
+    with every column and its unit. Every cell of every answer beside its puzzle and solution: predicted_cells.
+
+    A query that ships with the package is run by its name, as @NAME: `trm-eval queries` lists them.
     Without a query it asks for some: a prompt with history and completion; or it reads one from a pipe.
 
     For example:
 
       trm-eval sql @accuracy_by_rating
+      trm-eval sql "SELECT given, count(*) FROM predicted_cells WHERE wrong AND run LIKE 'quickstart%' GROUP BY ALL"
       trm-eval sql "SELECT run, exact_accuracy FROM evals" --format csv
       trm-eval sql @pareto --format parquet --out pareto.parquet
       trm-eval sql
     """
 
-    query: Annotated[Positional[str | None], arg(metavar="QUERY")] = None
+    query: Annotated[Positional[str | None], arg(metavar="QUERY", help_behavior_hint="")] = None
+    """SQL, or the name of a query behind `@`; a file FILE.sql that has one; `-` for standard input."""
     format: Form = "table"
-    """csv, json, markdown and parquet are for files and other programs."""
+    """vertical has a line for every column; csv, json, markdown and parquet are for files and other programs."""
+    json: Json = False
+    wide: Wide = False
     out: Out = None
     verify: bool = False
     """Check every file that is read, also those that were found whole before and have not changed since."""
@@ -48,20 +54,18 @@ class Sql:
         """Run the query and print the result."""
         from trm_eval.tables.query import query_results
 
-        layout, query = resolve_root(self.root), self.query
+        layout, query = resolve_root(self.root), None if self.query is None else read_query(self.query)
         if query is None and sys.stdin.isatty():
             from trm_eval.commands.prompt import ask
 
             if self.out is not None:
                 raise QueryError("--out: is for one query; give it one, or type .out FILE at the prompt")
-            return ask(layout, form=self.format, verify=self.verify)
+            return ask(layout, form=self.format, wide=self.wide, verify=self.verify)
         if query is None:
-            query = sys.stdin.read().strip()
-            if not query:
-                raise QueryError("no query: give one, such as @evals, or a pipe that has one")
-        as_table = self.format == "parquet"
-        found = query_results(layout, query, verify=self.verify, as_table=as_table)
-        give_answer(found, self.format, self.out)
+            query = read_query("-")
+        form: Form = "json" if self.json else self.format
+        found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
+        give_answer(found, form, self.out, wide=self.wide)
         return say_what_is_left_out("trm-eval", found.problems, skip=self.skip_damaged)
 
 
@@ -75,7 +79,8 @@ class Queries:
       trm-eval queries pareto
     """
 
-    name: Annotated[Positional[str | None], arg(metavar="NAME")] = None
+    name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="")] = None
+    """Print the SQL of this one."""
 
     def command(self) -> int:
         """Print them."""
@@ -102,27 +107,15 @@ class Tables:
       trm-eval tables train_metrics --json
     """
 
-    name: Annotated[Positional[str | None], arg(metavar="NAME")] = None
+    name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="")] = None
+    """Print the columns of this one."""
     json: Json = False
 
     def command(self) -> int:
         """Print them."""
-        from trm_eval.tables.views import find_view, list_views
+        from trm_eval.tables.views import list_views
 
-        if self.name is None:
-            views = list(list_views().values())
-            if self.json:
-                print(json.dumps([asdict(view) for view in views], indent=1))
-            else:
-                print_table(["table", "what it says"], [(view.name, view.says) for view in views])
-            return 0
-        view = find_view(self.name)
-        if self.json:
-            print(json.dumps(asdict(view), indent=1))
-        else:
-            print(view.says)
-            rows = [(column.name, column.type, column.comment) for column in view.columns]
-            print_table(["column", "type", "what it says"], rows)
+        give_views("trm-eval", list_views(), self.name, as_json=self.json)
         return 0
 
 
@@ -131,7 +124,7 @@ class Duckdb:
     """Write all that SQL can ask as one DuckDB file, which any client of DuckDB opens.
 
     Tables are those of `trm-eval tables`, as they are now, with a comment for every column. Predictions are stored
-    once, as all_predictions; predictions, predicted_puzzles and disagreements are views over it.
+    once, as all_predictions; predictions, rated_predictions, predicted_puzzles and disagreements are views over it.
 
     For example:
 
@@ -140,6 +133,7 @@ class Duckdb:
     """
 
     path: Annotated[Positional[str], arg(metavar="PATH")]
+    """File to write, as results.duckdb."""
     force: bool = False
     """Replace a file that is there."""
     skip_damaged: SkipDamaged = False

@@ -97,10 +97,17 @@ def print_report(layout: Layout, result: EvalResult) -> None:
         print_result(query_evaluation(layout, query, result.row["evaluation"]), "table")
 
 
+def verdict_of(exact: bool | None, wrong_cells: int) -> str:
+    """What came of a puzzle, in two words; `exact` is None where there is no solution to compare with."""
+    if exact is None:
+        return "not scored"
+    return "solved" if exact else f"{wrong_cells} cell{'' if wrong_cells == 1 else 's'} wrong"
+
+
 def print_predicted(puzzle: Predicted) -> None:
     """Print a puzzle, what was predicted, and the solution where that differs."""
     rating = "unrated" if puzzle.rating is None else f"rating {puzzle.rating:.2f}"
-    verdict = "solved" if puzzle.exact else f"{puzzle.wrong_cells} cells wrong"
+    verdict = verdict_of(puzzle.exact, puzzle.wrong_cells)
     halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
     print(f"{puzzle.split} {puzzle.row}: {rating}, {verdict}{halt}")
     columns = [puzzle.puzzle, puzzle.prediction] + ([] if puzzle.exact else [puzzle.solution])

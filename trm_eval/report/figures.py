@@ -10,6 +10,8 @@ from trm_eval.report.group import Group, Member
 
 TICKS = 7
 """Values of a quantity that have room on its axis."""
+MARKED = 64
+"""Points of a curve beyond which markers would hide it."""
 
 
 def accuracy_figure(group: Group) -> Drawn:
@@ -64,11 +66,20 @@ def _against_quantity(axis: Any, group: Group) -> None:
 
 
 def _by_name(axis: Any, members: Sequence[Member]) -> None:
-    places = list(range(len(members)))[::-1]
-    exact = [100 * member.exact_accuracy for member in members]
-    axis.errorbar(exact, places, xerr=spread(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
-    axis.set_yticks(places, [member.label for member in members])
-    axis.set_ylim(-0.7, len(members) - 0.3)
+    paint_shares(
+        axis, [(each.label, each.exact_accuracy, each.exact_low, each.exact_high) for each in members]
+    )
+
+
+def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) -> None:
+    """Draw accuracies (0 to 1) with the ends of their intervals, a line a name."""
+    places = list(range(len(named)))[::-1]
+    exact = [100 * share for _, share, _, _ in named]
+    below = [100 * max(share - low, 0.0) for _, share, low, _ in named]
+    above = [100 * max(high - share, 0.0) for _, share, _, high in named]
+    axis.errorbar(exact, places, xerr=[below, above], fmt="o", color=COLOURS[0], capsize=3, zorder=3)
+    axis.set_yticks(places, [short(name) for name, *_ in named])
+    axis.set_ylim(-0.7, len(named) - 0.3)
     axis.set_xlabel("exact accuracy, test (%)")
     axis.grid(axis="x")
 
@@ -76,25 +87,37 @@ def _by_name(axis: Any, members: Sequence[Member]) -> None:
 def _curves(axis: Any, group: Group) -> None:
     names = group.names()
     runs = list(dict.fromkeys(member.run for member in group.members if member.run in group.curves))
-    for number, run in enumerate(runs):
-        steps, shares = group.curves[run]
-        axis.plot(steps, [100 * share for share in shares], label=short(names[run]), **look(number))
+    curves = [(names[run], *group.curves[run]) for run in runs]
+    paint_curves(axis, [(name, steps, [100 * share for share in shares]) for name, steps, shares in curves])
     axis.set_xlabel("training step")
     axis.set_ylabel("exact accuracy, validation (%)")
+
+
+def paint_curves(axis: Any, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]]) -> None:
+    """Draw named curves; where one has many points, their markers are left out."""
+    for number, (name, x, y) in enumerate(curves):
+        style = look(number) | ({"marker": ""} if len(x) > MARKED else {})
+        axis.plot(x, y, label=short(name), **style)
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.grid()
 
 
 def _depths(axis: Any, group: Group) -> None:
+    names = group.names()
+    paint_depths(axis, [(names[run], rows) for run, rows in group.depths.items()])
+
+
+def paint_depths(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
+    """Draw the accuracies of named tests after every supervision step, from rows of `study.DEPTH_SQL`."""
     from matplotlib.ticker import MaxNLocator
 
-    names = group.names()
-    for number, (run, rows) in enumerate(group.depths.items()):
+    for number, (name, rows) in enumerate(tests):
         steps = [row["depth"] for row in rows]
         low, exact, high = (
             [100 * row[end] for row in rows] for end in ("exact_low", "exact_accuracy", "exact_high")
         )
-        axis.plot(steps, exact, label=short(names[run]), **look(number))
+        style = look(number) | ({"marker": ""} if len(steps) > MARKED else {})
+        axis.plot(steps, exact, label=short(name), **style)
         axis.fill_between(steps, low, high, color=COLOURS[number % len(COLOURS)], alpha=0.12, linewidth=0)
     axis.set_xlabel("supervision step of the test")
     axis.set_ylabel("exact accuracy, test (%)")

@@ -28,6 +28,8 @@ from trm_eval.report.canvas import GRID, INK, PAPER
 from trm_eval.report.html_style import SCRIPT, STYLE
 
 NUMBER = re.compile(r"[+-]?[\d,]+(\.\d+)?%?")
+SHORT = 28
+"""Characters of a cell whose words stay on one line: an interval, the name of a run."""
 
 
 def to_html(page: Page) -> str:
@@ -125,8 +127,8 @@ def _table(table: Table) -> str:
 
 
 def _cell(text: str) -> str:
-    kind = ' class="number"' if NUMBER.fullmatch(text) else ""
-    return f"<td{kind}>{_words(text)}</td>"
+    kind = "number" if NUMBER.fullmatch(text) else "short" if len(text) <= SHORT else "long"
+    return f'<td class="{kind}">{_words(text)}</td>'
 
 
 def _words(text: str) -> str:

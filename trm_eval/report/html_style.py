@@ -13,7 +13,7 @@ body { margin: 0 auto; max-width: 64rem; padding: 1rem; color: var(--ink); backg
 h1 { line-height: 1.2; }
 h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; line-height: 1.3; }
 nav { columns: 14rem; font-size: .9rem; }
-nav a { display: block; }
+nav a { display: block; break-inside: avoid; }
 a { color: var(--link); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; width: 100%; overflow-wrap: normal; }
@@ -23,6 +23,8 @@ th button:focus-visible { outline: 2px solid var(--link); }
 th[aria-sort=ascending] button::after { content: " \\25B2"; }
 th[aria-sort=descending] button::after { content: " \\25BC"; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.short { white-space: nowrap; }
+td.long { min-width: 12rem; }
 figure { margin: 0; }
 figcaption { font-weight: 600; font-size: .9rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem;

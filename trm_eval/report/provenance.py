@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trm_data.errors import DataError
-from trm_data.manifest import read_manifest
-from trm_data.named import named_datasets
 from trm_data.storage.root import Layout
 from trm_eval.compare import flat_config
+from trm_eval.package.recipe import build_command, find_manifest
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Block, Heading, Table, Text
 from trm_eval.report.group import Group
@@ -84,14 +83,11 @@ def _here(row: dict[str, Any]) -> str:
 
 
 def build_command_of(layout: Layout, dataset: str) -> str:
-    """What builds a dataset; of a named one that is not under the root, its name says it."""
-    if dataset not in layout.dataset_names():
-        return f"trm-data build {dataset}" if dataset in named_datasets() else ""
+    """What builds a dataset; empty where that is not known."""
     try:
-        manifest = read_manifest(layout, dataset)
+        return build_command(dataset, find_manifest(layout, dataset))
     except DataError:  # the catalog's line says what is wrong with it
         return ""
-    return manifest.spec.options.build_command(dataset, manifest.spec)
 
 
 def _run_table(rows: list[dict[str, Any]]) -> Table:

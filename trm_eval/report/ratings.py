@@ -1,7 +1,8 @@
-"""Accuracy by how hard the puzzles are: by the rating that the dataset catalog has of each."""
+"""Accuracy by how hard the puzzles are: by the rating of each."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from trm_data.storage.root import Layout
@@ -27,7 +28,7 @@ SELECT
     exact_count / puzzles AS exact_accuracy,
     wilson_low(exact_count, puzzles) AS exact_low,
     wilson_high(exact_count, puzzles) AS exact_high
-FROM predicted_puzzles
+FROM rated_predictions
 WHERE list_contains(?, evaluation) AND rating IS NOT NULL AND exact IS NOT NULL
 GROUP BY evaluation, rating_bucket
 ORDER BY lowest_rating, evaluation"""
@@ -37,11 +38,11 @@ ORDER BY lowest_rating, evaluation"""
 def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
     """The figure of a group, where its puzzles have ratings of more than one bucket."""
     asked = ask(layout, "accuracy by rating", SQL, [group.evaluations], problems)
-    buckets = {row["rating_bucket"]: row["lowest_rating"] for row in reversed(asked.rows)}
-    if len(buckets) < 2:
+    if len({row["rating_bucket"] for row in asked.rows}) < 2:
         return []
-    order = sorted(buckets, key=lambda bucket: buckets[bucket])
-    drawn = draw(lambda axis: _paint(axis, group, order, asked.rows))
+    names = dict(reversed(group.names().items()))
+    tests = [(name, [row for row in asked.rows if row["run"] == run]) for run, name in names.items()]
+    drawn = draw(lambda axis: paint_ratings(axis, tests))
     return [
         Picture(
             f"{group.name}-rating",
@@ -54,17 +55,20 @@ def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[P
     ]
 
 
-def _paint(axis: Any, group: Group, order: list[str], rows: list[dict[str, Any]]) -> None:
-    names = group.names()
-    for number, (run, name) in enumerate(reversed(names.items())):
-        own = {row["rating_bucket"]: row for row in rows if row["run"] == run}
+def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
+    """Draw the accuracies of named tests by rating, from rows of `SQL`."""
+    rows = [row for _, own in tests for row in own]
+    order = list(
+        dict.fromkeys(row["rating_bucket"] for row in sorted(rows, key=lambda row: row["lowest_rating"]))
+    )
+    for number, (name, own) in enumerate(tests):
         if not own:
             continue
-        beside = (number - (len(names) - 1) / 2) * min(0.12, 0.7 / len(names))
-        places = [order.index(bucket) + beside for bucket in own]
-        exact = [100 * row["exact_accuracy"] for row in own.values()]
-        below = [100 * max(row["exact_accuracy"] - row["exact_low"], 0) for row in own.values()]
-        above = [100 * max(row["exact_high"] - row["exact_accuracy"], 0) for row in own.values()]
+        beside = (number - (len(tests) - 1) / 2) * min(0.12, 0.7 / len(tests))
+        places = [order.index(row["rating_bucket"]) + beside for row in own]
+        exact = [100 * row["exact_accuracy"] for row in own]
+        below = [100 * max(row["exact_accuracy"] - row["exact_low"], 0) for row in own]
+        above = [100 * max(row["exact_high"] - row["exact_accuracy"], 0) for row in own]
         style = look(number) | {"linewidth": 0}
         axis.errorbar(places, exact, yerr=[below, above], label=short(name), capsize=2, elinewidth=1, **style)
     puzzles = {

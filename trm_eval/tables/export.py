@@ -12,14 +12,21 @@ from pathlib import Path
 
 import duckdb
 
+from trm_data.catalog.described import View
 from trm_data.catalog.schema import quote_identifier, quote_literal
 from trm_data.storage.atomic import sync_file, temporary_path
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import open_results
-from trm_eval.tables.views import View, list_views
+from trm_eval.tables.views import list_views
 
-OVER_PREDICTIONS = ("predictions", "predicted_puzzles", "disagreements")
+OVER_PREDICTIONS = (
+    "predictions",
+    "rated_predictions",
+    "predicted_puzzles",
+    "predicted_cells",
+    "disagreements",
+)
 """Views of the file, in an order in which each is over what is there."""
 
 STORAGE_VERSION = "v1.0.0"

@@ -6,8 +6,8 @@ nothing, and held a study's predictions in memory to look up a few evaluations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
@@ -22,23 +22,36 @@ class Parts:
     Attributes:
         schema: Columns of the table; of newer files no more are shown, of older ones those that are missing are NULL.
         files: Path, experiment and run of each.
+        owners: The evaluation, by path, of each file that has its rows and no others; they were written at once, with
+            the same columns.
     """
 
     schema: pa.Schema
     files: Sequence[tuple[str, str, str]]
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def register(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
-        """Make them the view of that name, with the columns experiment and run."""
+    def register(self, connection: duckdb.DuckDBPyConnection, table: str) -> None:
+        """Make them the views <table>_whole, of files with an owner, and <table>_files, of the others."""
+        whole = [file for file in self.files if file[0] in self.owners]
+        self._register(connection, f"{table}_whole", whole)
+        self._register(
+            connection, f"{table}_files", [file for file in self.files if file[0] not in self.owners]
+        )
+
+    def _register(
+        self, connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[tuple[str, str, str]]
+    ) -> None:
         connection.register(f"{name}_columns", self.schema.empty_table())
-        by_run: dict[tuple[str, str], list[str]] = {}
-        for path, experiment, run in self.files:
-            by_run.setdefault((experiment, run), []).append(path)
+        alike: dict[tuple[str, str, str | None], list[str]] = {}
+        for path, experiment, run in files:
+            alike.setdefault((experiment, run, self.owners.get(path)), []).append(path)
         selects = [f"SELECT * FROM {quote_identifier(f'{name}_columns')}"]
-        for (experiment, run), paths in by_run.items():
+        for (experiment, run, owner), paths in alike.items():
             listed = ", ".join(map(quote_literal, paths))
+            known = f" REPLACE ({quote_literal(owner)} AS evaluation)" if owner else ""
             selects.append(
-                f"SELECT *, {quote_literal(experiment)} AS experiment, {quote_literal(run)} AS run "
-                f"FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+                f"SELECT *{known}, {quote_literal(experiment)} AS experiment, {quote_literal(run)} AS run FROM "
+                f"read_parquet([{listed}], union_by_name = {not owner}, hive_partitioning = false)"
             )
         columns = ", ".join(map(quote_identifier, self.schema.names))
         united = " UNION ALL BY NAME ".join(selects)

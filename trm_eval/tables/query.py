@@ -7,7 +7,7 @@ that the connection has no access to files or the network, and its settings are 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from importlib.resources import files
@@ -22,6 +22,7 @@ from pyarrow.fs import LocalFileSystem
 from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, run_locked
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
+from trm_data.closest import no_such
 from trm_data.errors import CorruptFileError, QueryError
 from trm_data.storage.digested import checked_files, one_of_each
 from trm_data.storage.root import Layout, Root, resolve_root
@@ -34,6 +35,7 @@ from trm_eval.tables.schema import (
     LEGACY,
     NAMED_BY_EVALS,
     PARTITIONING,
+    PUZZLE_TOKENS,
     RUN_STATUS,
     TABLES,
     VIEW_COMMENTS,
@@ -58,6 +60,19 @@ SMALL = ("runs", "evals")
 VIEW = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)[^;]*? AS\s(.*?);$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"--.*")
 COLUMN_OF_PAIR = re.compile(r"_[ab]$")
+
+COMMENTED = (
+    "puzzle_tokens",
+    "traces",
+    "votes",
+    "puzzles",
+    "evals",
+    "predictions",
+    "experiments",
+    "runs",
+    "train_metrics",
+)
+"""Tables whose comments views take over with their columns; of a name that several have the last one's."""
 
 SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_", "show", "sqlite_")
 """A query that has none of these words sees no comments, nor views that it does not name, and need not wait for them:
@@ -84,6 +99,7 @@ def query_results(
     *,
     verify: bool = False,
     as_table: bool = False,
+    most_rows: int | None = None,
 ) -> QueryResult:
     """The result of a query over results and catalog.
 
@@ -93,6 +109,7 @@ def query_results(
         parameters: Values for `?` in it.
         verify: Check every file that is read, also those that were found whole before.
         as_table: Give an Arrow table instead of rows.
+        most_rows: That an Arrow table has; further ones are not fetched.
 
     Raises:
         QueryError: The SQL cannot be run, or there is no query of that name.
@@ -101,10 +118,10 @@ def query_results(
     text = query_text(sql)
     try:
         with open_results(layout, text, again=verify) as (connection, problems):
-            found = run_locked(connection, text, parameters, as_table=as_table)
+            found = run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
     except QueryError:  # once more beside all views, so that the message knows of them
         with open_results(layout, text, again=verify, everything=True) as (connection, problems):
-            found = run_locked(connection, text, parameters, as_table=as_table)
+            found = run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
     return replace(found, problems=tuple(problems))
 
 
@@ -161,11 +178,12 @@ def load_query(name: str) -> str:
     """The SQL of a named query.
 
     Raises:
-        QueryError: There is none of that name; the message lists them.
+        QueryError: There is none of that name; the message names the closest.
     """
     queries = named_queries()
     if name not in queries:
-        raise QueryError(f"no query @{name}; there are: {', '.join('@' + known for known in queries)}")
+        known = [f"@{each}" for each in queries]
+        raise QueryError(no_such(f"no query @{name}", f"@{name}", known, "trm-eval queries"))
     return files("catalogs").joinpath(f"queries/{name}.sql").read_text("utf-8")
 
 
@@ -189,7 +207,10 @@ def open_results(
         connection.execute(
             "SET enable_progress_bar = false"
         )  # it would stand among what a `python -c` prints
-        problems = stack.enter_context(_catalog(connection, layout))
+        shows = everything or any(word in sql.lower() for word in SHOW_COMMENTS)
+        problems: list[str] = []
+        if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
+            problems += stack.enter_context(_catalog(connection, layout))
         runs, folders, unread = live_runs(layout)
         problems += unread
         connection.register("runs_live", runs)
@@ -202,13 +223,22 @@ def open_results(
                 found.register(connection, table)
             else:
                 connection.register(table, found)
-        shows = any(word in sql.lower() for word in SHOW_COMMENTS)
+        tokens, unread = _tokens(layout, opened["evals_files"]) if "tokens_live" in named else (None, [])
+        missing += unread
+        connection.register("tokens_live", PUZZLE_TOKENS.empty_table() if tokens is None else tokens)
         for statement in VIEW.finditer(COMMENT.sub("", text)):
-            if everything or shows or statement[1] in named:
+            if shows or statement[1] in named:
                 connection.execute(statement[0])
         if shows:
             _comment(connection)
         yield connection, problems + missing
+
+
+def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:
+    from trm_eval.tables.tokens import token_table  # which brings the loader
+
+    assert isinstance(evals, pa.Table)
+    return token_table(layout, evals)
 
 
 def _named_by(sql: str, views: str) -> set[str]:
@@ -234,12 +264,8 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     texts |= {(table, column): text for table in TABLES for column, text in comments(table).items()}
     texts |= {("experiments", field.name): field.metadata[b"comment"].decode() for field in EXPERIMENTS}
     texts |= {("runs", field.name): field.metadata[b"comment"].decode() for field in RUN_STATUS}
-    by_column = {
-        column: text
-        for (table, column), text in texts.items()
-        if table
-        in ("traces", "votes", "puzzles", "evals", "predictions", "experiments", "runs", "train_metrics")
-    }
+    texts |= {("puzzle_tokens", field.name): field.metadata[b"comment"].decode() for field in PUZZLE_TOKENS}
+    by_column = {column: text for (table, column), text in texts.items() if table in COMMENTED}
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
     ).fetchall()
@@ -316,9 +342,9 @@ def _open_tables(
             evals = pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
         tables["evals_files"] = evals
         for table in NAMED_BY_EVALS:
-            found, gone = _named_files(layout, table, evals) if table in wanted else ([], [])
+            found, gone = _named_files(layout, table, evals) if table in wanted else ({}, [])
             missing += gone
-            tables[f"{table}_files"], gone = _parts(table, results.within(table), found, again=again)
+            tables[table], gone = _parts(table, results.within(table), found, again=again)
             missing += gone
         if not missing and not gaps:
             break
@@ -339,23 +365,30 @@ def _newest(layout: Layout, evals: pads.Dataset | pa.Table) -> pa.Table:
         ) from error
 
 
-def _named_files(layout: Layout, table: str, evals: pa.Table) -> tuple[list[TableFile], list[str]]:
-    """The files of a table that evaluations name, each once, and a line for each that is missing."""
+def _named_files(
+    layout: Layout, table: str, evals: pa.Table
+) -> tuple[dict[TableFile, str | None], list[str]]:
+    """The files of a table that evaluations name, each with the one that it is of alone, and a line for each that is
+    missing.
+
+    Several evaluations may lie in one file, and a file of format 1, which has no digest, may be of another writer.
+    """
     there = set(layout.results.within(table).names("experiment=*/run=*/*.parquet"))
-    rows = evals.select(["experiment", "run", *NAMED_BY_EVALS[table]])
-    every = [
-        (f"experiment={row['experiment']}/run={row['run']}/{name}", row["experiment"], row["run"])
-        for row in rows.to_pylist()
-        for name in files_named(row)[table]
-    ]
-    named = list(dict.fromkeys(every))  # several evaluations may lie in one
+    parts, digests = NAMED_BY_EVALS[table]
+    named: dict[TableFile, str | None] = {}
+    for row in evals.select(["experiment", "run", "evaluation", parts, digests]).to_pylist():
+        evaluation = row["evaluation"]
+        for name in files_named(row)[table]:
+            file = (f"experiment={row['experiment']}/run={row['run']}/{name}", row["experiment"], row["run"])
+            alone = row[digests] is not None and name.startswith(f"{evaluation}-") and file not in named
+            named[file] = evaluation if alone else None
     folder = layout.results.within(table)
     missing = [
         f"{folder.where(name)}: is missing, and an evaluation names it; evaluate again"
         for name, _, _ in named
         if name not in there
     ]
-    return [file for file in named if file[0] in there], missing
+    return {file: owner for file, owner in named.items() if file[0] in there}, missing
 
 
 def _dataset(
@@ -384,8 +417,11 @@ def _dataset(
     return opened, gone
 
 
-def _parts(table: str, folder: Folder, found: Sequence[TableFile], *, again: bool) -> tuple[Parts, list[str]]:
-    """Parquet files of a table, checked, and a line for each that is gone.
+def _parts(
+    table: str, folder: Folder, found: Sequence[TableFile] | Mapping[TableFile, str | None], *, again: bool
+) -> tuple[Parts, list[str]]:
+    """Parquet files of a table, checked, with the evaluation that each is of where that is known, and a line for each
+    that is gone.
 
     Raises:
         CorruptFileError: A file has other bytes than were written.
@@ -403,4 +439,9 @@ def _parts(table: str, folder: Folder, found: Sequence[TableFile], *, again: boo
         for path, (_, experiment, run) in zip(paths, found, strict=True)
         if path is not None
     ]
-    return Parts(schema, there), gone
+    owners = {
+        str(path): owner
+        for path, owner in zip(paths, found.values() if isinstance(found, Mapping) else (), strict=False)
+        if path is not None and owner is not None
+    }
+    return Parts(schema, there, owners), gone

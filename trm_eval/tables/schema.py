@@ -177,6 +177,7 @@ EVALS = _schema(
             pa.int64(),
             "rows with an answer as good as the label; NULL where the kind has no such notion (examples)",
         ),
+        ("rated_count", pa.int64(), "rows whose puzzle has a rating; NULL of older ones (examples)"),
     ]
 )
 
@@ -211,12 +212,17 @@ PREDICTIONS = _schema(
             "a legal answer, the label or not: Sudoku grid that keeps its clues, path from S to G and nothing else",
         ),
         ("optimal", pa.bool_(), "maze: valid and as short as the label's path; NULL of other kinds"),
+        (
+            "rating",
+            pa.float32(),
+            "rating of the puzzle (puzzles.rating) when it was answered; NULL without one, and of older evaluations",
+        ),
     ]
 )
 
 NOTIONS = ("given_kept", "valid", "optimal")
 """Columns of predictions by `trm_data.kinds.base.Scores`; evals have <notion>_count."""
-LATE = (*NOTIONS, "sample", "oracle_exact")
+LATE = (*NOTIONS, "sample", "oracle_exact", "rating")
 """Columns of predictions that older files lack."""
 
 VOTES = _schema(
@@ -299,6 +305,21 @@ EXPERIMENTS = _schema(
 )
 """Columns of the view `experiments`, which comes from the registry."""
 
+PUZZLE_TOKENS = _schema(
+    [
+        ("dataset", pa.string(), "name of the dataset"),
+        ("split", pa.string(), "train, validation or test"),
+        ("split_digest", pa.string(), "digest of the split's rows, hexadecimal"),
+        ("row", pa.int64(), "row of the split, from 0"),
+        ("group_index", pa.int32(), "base puzzle, as in puzzles.group_index"),
+        ("augmentation", pa.int32(), "augmentation within the group; 0 is the original"),
+        ("inputs", pa.list_(pa.uint8()), "tokens of the puzzle, a cell each (docs/glossary.md)"),
+        ("labels", pa.list_(pa.uint8()), "tokens of its solution, a cell each; 0 where none is known"),
+        ("grid_columns", pa.int32(), "columns of the grid that the tokens are laid out in (cells)"),
+    ]
+)
+"""Columns of the view `puzzle_tokens`, which comes from the datasets."""
+
 RUN_STATUS = _schema(
     [
         ("state", pa.string(), "running, finished, stopped or failed, as the run said last"),
@@ -368,6 +389,14 @@ VIEW_COMMENTS = {
     "mfu": "share of what the devices can do at most; NULL where that is not known (0 to 1)",
     "lm_loss": "mean cross-entropy over cells, mean over slots or rows (nats)",
     "q_halt_loss": "halting cross-entropy, mean over slots (nats)",
+    "cell": "cell of the puzzle, from 0",
+    "grid_row": "row of the grid that the cell lies in, from 0",
+    "grid_column": "column of the grid that the cell lies in, from 0",
+    "input": "token of the puzzle there",
+    "label": "token of the solution there; 0 where none is known",
+    "predicted": "token that was predicted there",
+    "given": "puzzle and solution have the same token there: a clue (Sudoku), what is no path (maze)",
+    "wrong": "the solution is known there, and another token was predicted",
 }
 """Columns that only views have; those of two runs side by side end in `_a` and `_b`."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass
 from importlib.resources import files
 
-from trm_data.errors import QueryError
+from trm_data.catalog.described import Column, View
 from trm_data.storage.root import resolve_root
 from trm_eval.tables.query import query_results
 
@@ -19,24 +18,6 @@ FROM duckdb_columns() AS c
 LEFT JOIN duckdb_tables() AS t ON t.database_name = 'catalog' AND t.table_name = c.table_name
 WHERE c.database_name = 'memory' AND NOT c.internal
 ORDER BY c.table_name, c.column_index"""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a view; its comment has the unit."""
-
-    name: str
-    type: str
-    comment: str
-
-
-@dataclass(frozen=True)
-class View:
-    """A view, what it says, and its columns."""
-
-    name: str
-    says: str
-    columns: tuple[Column, ...]
 
 
 def described() -> dict[str, str]:
@@ -58,15 +39,3 @@ def list_views() -> dict[str, View]:
         says.setdefault(view, of_catalog or "")
         columns.setdefault(view, []).append(Column(name, kind, comment or ""))
     return {view: View(view, says[view], tuple(columns[view])) for view in columns if says[view]}
-
-
-def find_view(name: str) -> View:
-    """The view of that name.
-
-    Raises:
-        QueryError: There is none; the message lists them.
-    """
-    views = list_views()
-    if name not in views:
-        raise QueryError(f"no table {name!r}; there are: {', '.join(views)}")
-    return views[name]

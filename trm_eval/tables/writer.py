@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from trm_data.errors import not_written
 from trm_data.storage.digested import of_stem, write_digested
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
@@ -57,10 +58,10 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
         fitting = rows.select(schema.names).cast(schema)
         return write_digested(folder, file, lambda path: pq.write_table(fitting, path, compression="zstd"))
     except (OSError, KeyError, UnicodeDecodeError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ResultError(
-            f"{folder.where(file)}.parquet: could not be written ({error}); free some space, or see what it says, "
-            "and evaluate again"
-        ) from error
+        where = f"{folder.where(file)}.parquet"
+        if isinstance(error, OSError):
+            raise ResultError(not_written(where, error, "evaluate again")) from error
+        raise ResultError(f"{where}: could not be written ({error})") from error
 
 
 def replace_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
@@ -47,7 +47,9 @@ class Batch:
       trm-train batch exp07 exp09 --scale tiny --seeds 0,1,2 --jobs 2
     """
 
-    patterns: Annotated[Positional[tuple[str, ...]], arg(metavar="PATTERN [PATTERN ...]")]
+    patterns: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="PATTERN [PATTERN ...]", help_behavior_hint="")
+    ]
     """Experiments: names, groups, beginnings of names, or globs like 'exp0[1-3]*'."""
     scale: ScaleOption = None
     data: DataOption = None
@@ -68,6 +70,7 @@ class Batch:
     """Folder of logs and summary (default: batches/ on this machine, under the root if that is a folder)."""
     tracking: Literal["wandb", "none"] = "none"
     """Mirror metrics to wandb, or not."""
+    wide: Wide = False
     root: Root = None
     json: Json = False
 
@@ -97,7 +100,7 @@ class Batch:
         jobs = make_jobs(runs, layout, self.limit)
         missing = missing_datasets([job.planned for job in jobs if job.state != "done"], layout)
         if self.dry_run:
-            _print_plan(jobs, missing, as_json=self.json)
+            _print_plan(jobs, missing, as_json=self.json, wide=self.wide)
             return Exit.DONE
         if missing and self.no_build:
             commands = "\n".join(f"  trm-data build {name}" for name in missing)
@@ -131,7 +134,7 @@ class Batch:
         if self.json:
             print(json.dumps(rows, indent=1))
         else:
-            _print_summary(jobs, rows)
+            _print_summary(jobs, rows, wide=self.wide)
         if unwritten is not None:
             raise TrainError(
                 f"{logs}: the summary could not be written ({unwritten.strerror}); free some space, and the same "
@@ -186,7 +189,7 @@ def _override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
     return lambda config: parse_config(config, list(overrides)) if overrides else config
 
 
-def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool) -> None:
+def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, wide: bool) -> None:
     from trm_data.show.render import print_table
     from trm_train.batch.flow import is_trained
     from trm_train.experiments.cost import MACHINES
@@ -218,14 +221,15 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool) -
         (
             fact["run"],
             fact["varies"],
-            f"{fact['steps']:,} x {fact['global_batch_size']:,}",
-            fact["dataset"] + ("" if fact["dataset_ready"] else " (to build)"),
-            f"{fact['training_flops']:.1e}" if fact["training_flops"] else "-",
             fact["state"],
+            f"{fact['steps']:,} x {fact['global_batch_size']:,}",
+            f"{fact['training_flops']:.1e}" if fact["training_flops"] else "-",
+            fact["dataset"] + ("" if fact["dataset_ready"] else " (to build)"),
         )
         for fact in facts
     ]
-    print_table(["run", "varies", "steps x slots", "dataset", "FLOP", "state"], rows)
+    columns = ["run", "varies", "state", "steps x slots", "FLOP", "dataset"]
+    print_table(columns, rows, wide=wide, way_on=WIDE_SHOWS)
     left = [fact for fact in facts if fact["state"] == "waiting"]
     hours = {each.name: sum(fact["hours"].get(each.name, 0.0) for fact in left) for each in MACHINES}
     asked = sum(len(fact["names"]) for fact in facts)
@@ -236,26 +240,28 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool) -
     print(f"training, computed: {shown} (docs/experiments/README.md says what is assumed)")
 
 
-def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]]) -> None:
+def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]], *, wide: bool) -> None:
     from trm_data.show.render import print_table
 
     print_table(
-        ["run", "varies", "state", "steps", "train", "exact", "95%", "of"],
+        ["run", "varies", "state", "exact", "95%", "of", "steps", "train"],
         [
             (
                 row["run"],
                 row["varies"],
                 row["state"],
-                row["step"] or 0,
-                duration(row["train_seconds"]),
                 percent(row["exact_accuracy"]),
                 "-"
                 if row["exact_low"] is None
                 else f"{percent(row['exact_low'])} to {percent(row['exact_high'])}",
                 row["count"] or 0,
+                row["step"] or 0,
+                duration(row["train_seconds"]),
             )
             for row in rows
         ],
+        wide=wide,
+        way_on=WIDE_SHOWS,
     )
     counted = {
         state: sum(job.state == state for job in jobs)
@@ -315,13 +321,20 @@ class _Table(_Lines):
 
     def show(self, jobs: Sequence[Job]) -> None:
         """How far the runs are that go."""
-        from rich.table import Table
+        from rich.table import Column, Table
 
         if time.monotonic() - self._shown < self.SHOW_S:
             return
         self._shown = time.monotonic()
         done = sum(job.state == "done" for job in jobs)
-        table = Table("run", "state", "step", "left", "validation", title=f"{done} of {len(jobs)} done")
+        table = Table(
+            Column("run", no_wrap=True),
+            "state",
+            "step",
+            "left",
+            "validation",
+            title=f"{done} of {len(jobs)} done",
+        )
         for job in jobs:
             if job.process is None:
                 continue

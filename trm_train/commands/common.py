@@ -42,6 +42,7 @@ Patterns = Annotated[
     arg(
         metavar="[PATTERN ...]",
         help="Experiments: names, groups, beginnings of names, or globs like 'exp0[1-3]*'.",
+        help_behavior_hint="",
     ),
 ]
 

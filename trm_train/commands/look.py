@@ -61,6 +61,7 @@ class Describe:
     """
 
     experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT")]
+    """Its name: `trm-train list`."""
     scale: ScaleOption = None
     data: DataOption = None
     json: Json = False

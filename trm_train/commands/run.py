@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
+from trm_data.command import Root, refuse_in_a_line
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import SourceOption
 from trm_train.config.effect import without_effect
@@ -105,15 +105,8 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     setting = parse_setting(scale, data)
     item = find_run_of(name, setting)
     config, others = choose_forms(item.make(), overrides)
-    with spelled_values():
-        options = tyro.cli(
-            RunOptions,
-            prog=f"trm-train run {name}",
-            description=RUN_HELP,
-            args=others,
-            default=RunOptions(config=config, scale=item.setting().scale, data=item.setting().data),
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+    default = RunOptions(config=config, scale=item.setting().scale, data=item.setting().data)
+    options = _parse(default, f"trm-train run {name}", RUN_HELP, others)
     layout, sources = resolve_root(options.root), parse_source_of(options.source)
     chosen, said = with_puzzles_at_hand(options.config, sources, layout)
     if said is not None:
@@ -197,14 +190,28 @@ def parse_config(config: RunConfig, overrides: list[str]) -> RunConfig:
         SystemExit: Something else cannot be parsed; that has been said.
     """
     config, others = choose_forms(config, overrides)
-    with spelled_values():
-        return tyro.cli(
-            _OnlyConfig,
-            prog="trm-train batch",
-            args=others,
-            default=_OnlyConfig(config=config),
-            config=(tyro.conf.FlagCreatePairsOff,),
-        ).config
+    return _parse(_OnlyConfig(config=config), "trm-train batch", None, others).config
+
+
+Options = TypeVar("Options")
+
+
+def _parse(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
+    """Options in place of those of a default."""
+
+    def parse(words: list[str]) -> tuple[Options, list[str]]:
+        with spelled_values():
+            return tyro.cli(
+                type(default),
+                prog=program,
+                description=description,
+                args=words,
+                default=default,
+                config=(tyro.conf.FlagCreatePairsOff,),
+                return_unknown_args=True,
+            )
+
+    return refuse_in_a_line(parse, program, arguments)
 
 
 @dataclass(frozen=True, kw_only=True)

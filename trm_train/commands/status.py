@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide
 from trm_data.storage.root import resolve_root
 from trm_train.commands.common import duration, percent
 
@@ -33,10 +33,11 @@ class Status:
       trm-train status 'exp01*' --root gs://bucket/trm --watch
     """
 
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs or experiments, or globs; all if none is named."""
     watch: bool = False
     """Show them again every five seconds, until Ctrl-C."""
+    wide: Wide = False
     root: Root = None
     json: Json = False
 
@@ -50,7 +51,7 @@ class Status:
             if self.json:
                 print(json.dumps([_facts(one) for one in found], indent=1))
             elif found:
-                _print(found)
+                _print(found, wide=self.wide)
             else:
                 print(f"no runs under {layout.runs.place}")
             if not self.watch:
@@ -71,7 +72,7 @@ def _facts(one: RunOverview) -> dict[str, Any]:
     return facts
 
 
-def _print(found: Sequence[RunOverview]) -> None:
+def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
     from trm_data.show.render import print_table
 
     now = datetime.now(UTC)
@@ -79,7 +80,7 @@ def _print(found: Sequence[RunOverview]) -> None:
     for one in found:
         status = one.status
         if status is None:
-            rows.append((one.run, one.condition, "-", "-", "-", "-", "-", "-"))
+            rows.append((one.run, one.condition, *["-"] * 6))
             continue
         ago = (now - datetime.fromisoformat(status.heartbeat)).total_seconds()
         rows.append(
@@ -87,10 +88,10 @@ def _print(found: Sequence[RunOverview]) -> None:
                 one.run,
                 one.condition,
                 f"{status.step:,} of {status.total_steps:,}",
-                f"{status.examples_per_s:,.0f}/s",
                 duration(one.seconds_left) if one.condition == "running" else "-",
-                "-" if status.loss is None else f"{status.loss:.4f}",
                 percent(status.exact_accuracy),
+                "-" if status.loss is None else f"{status.loss:.4f}",
+                f"{status.examples_per_s:,.0f}/s",
                 f"{duration(max(ago, 0.0))} ago, {status.host}",
             )
         )
@@ -98,19 +99,10 @@ def _print(found: Sequence[RunOverview]) -> None:
             ago = (now - datetime.fromisoformat(worker.heartbeat)).total_seconds()
             who = f"{duration(max(ago, 0.0))} ago, {worker.host}"
             waits = f"waits {percent(worker.data_wait)}"
-            rows.append(
-                (
-                    f"  worker {worker.worker} of {worker.workers}",
-                    "",
-                    f"{worker.step:,}",
-                    waits,
-                    "",
-                    "",
-                    "",
-                    who,
-                )
-            )
-    print_table(["run", "state", "step", "examples", "left", "loss", "validation", "heard of"], rows)
+            name = f"  worker {worker.worker} of {worker.workers}"
+            rows.append((name, "", f"{worker.step:,}", "", "", "", waits, who))
+    columns = ["run", "state", "step", "left", "validation", "loss", "examples", "heard of"]
+    print_table(columns, rows, wide=wide, way_on=WIDE_SHOWS)
     for one in found:
         if one.problem:
             print(f"{one.run}: {one.problem}")

@@ -28,7 +28,7 @@ class Sync:
     """Root to copy from: a folder or gs://bucket/prefix."""
     target: Annotated[Positional[str], arg(metavar="DST")]
     """Root to copy to."""
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs, or experiments that have one run; all if none is named."""
     json: bool = False
     """Print JSON for machines."""

@@ -28,7 +28,7 @@ class Prune:
       trm-train prune 'exp01*' --keep-every 2000 --yes
     """
 
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]")] = ()
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs or experiments, or globs; all if none is named."""
     keep_last: int = 1
     """Newest weights that stay, of each run."""
@@ -100,7 +100,7 @@ class Remove:
       trm-train rm quickstart-2626ad84-s0
     """
 
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]")]
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
     """Names of runs, or experiments that have one run."""
     yes: bool = False
     """Do not ask."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from tyro.conf import FlagConversionOff, arg
 
 from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_not_negative, check_positive, check_shares
@@ -37,7 +39,7 @@ class NetworkConfig:
     """Supervision steps at most per example in training, and always in evaluation."""
     halt_exploration_prob: Scheduled = 0.1
     """Probability that a slot may not halt early; linear(START, END) changes it over training."""
-    puzzle_emb_ndim: int | None = None
+    puzzle_emb_ndim: Annotated[int | None, arg(metavar="INT|None")] = None
     """Width of a puzzle-embedding row; None follows `hidden_size`, 0 removes the puzzle positions."""
     puzzle_emb_len: int = 16
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
@@ -103,7 +105,7 @@ class ModelConfig(NetworkConfig):
     curriculum: Curriculum | None = None
     """Fewer cycles at first: stages HxL (h_cycles, l_cycles) over the first SHARE of training, the last as the model
     has them. Evaluation always uses those of the model."""
-    no_act_continue: bool = True
+    no_act_continue: FlagConversionOff[bool] = True
     """True: halt when q_halt > 0. False: when q_halt > q_continue, which then has a loss (one forward pass more)."""
 
     def stages(self, total_steps: int) -> list[tuple[int, NetworkConfig]]:

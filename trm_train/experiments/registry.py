@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import importlib
 import pkgutil
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import trm_train.experiments
+from trm_data.closest import no_such
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide, Quantity
@@ -159,11 +159,7 @@ def find_experiment(name: str) -> Experiment:
     experiments = load_experiments()
     if name in experiments:
         return experiments[name]
-    close = difflib.get_close_matches(name, experiments, n=1)
-    hint = (
-        f"did you mean {close[0]!r}?" if close else "there are: " + ", ".join(groups_of(experiments.values()))
-    )
-    raise ConfigError(f"no experiment {name!r}; {hint} (trm-train list)")
+    raise ConfigError(no_such(f"no experiment {name!r}", name, experiments, "trm-train list"))
 
 
 def find_run_of(name: str, setting: Setting | None = None) -> Experiment:

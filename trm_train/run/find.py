@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 
+from trm_data.closest import no_such
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
@@ -58,7 +59,6 @@ def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Fol
         ]
     if not found:
         where = "" if setting is None else f" at {setting}"
-        raise ConfigError(
-            f"no run fits {pattern!r} under {layout.runs.place}{where} (trm-train status lists runs)"
-        )
+        said = f"no run fits {pattern!r} under {layout.runs.place}{where}"
+        raise ConfigError(no_such(said, pattern, [run.name for run in runs], "trm-train status"))
     return found

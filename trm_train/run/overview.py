@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from trm_data.closest import no_such
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
@@ -116,9 +117,8 @@ def choose_runs(
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in _names(one, aliases))
     ]
     if not chosen:
-        raise ConfigError(
-            f"no run is called {' or '.join(patterns)}; there are {len(found)}: trm-train status"
-        )
+        said = f"no run is called {' or '.join(patterns)}"
+        raise ConfigError(no_such(said, patterns[0], [one.run for one in found], "trm-train status"))
     return chosen
 
 

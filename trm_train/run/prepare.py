@@ -82,5 +82,4 @@ def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
     except DatasetNotFoundError as error:
         if not is_named(config.data.only_dataset()):
             raise
-        way = f"trm-data build {config.data.only_dataset()}, or the same command with --build"
-        raise DatasetNotFoundError(f"{error}\n  build it: {way}") from None
+        raise DatasetNotFoundError(f"{error}, or the same command with --build") from None

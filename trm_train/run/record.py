@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from trm_data.closest import no_such
 from trm_data.manifest import Manifest
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.local import LocalStore
@@ -254,8 +255,12 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
         several = ", ".join(run.name for run in found)
         way = "name one" if setting is not None else "name one, or --scale and --data"
         raise ConfigError(f"{reference} has several runs{where}: {several}; {way}")
-    have = f"there are: {', '.join(run.name for run in runs)}" if runs else "there are none yet"
-    raise ConfigError(f"no run {reference!r} under {layout.runs.place}{where} ({have})")
+    names = [run.name for run in runs]
+    raise ConfigError(
+        no_such(
+            f"no run {reference!r} under {layout.runs.place}{where}", reference, names, "trm-train status"
+        )
+    )
 
 
 def runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:

@@ -6,14 +6,17 @@ import json
 import numpy as np
 import pytest
 
+from tests.conftest import run_here
 from trm_data.augment.arc import ArcSymmetry
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
+from trm_data.cli import main
 from trm_data.encode.arc import decode_row, encode_pair
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.arc.kind import ArcKind
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.loader.dataset import open_dataset
+from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.specs import DatasetSpec, SourceSpec
@@ -143,6 +146,21 @@ def test_leaks_between_the_versions_are_refused(folder, layout: Layout) -> None:
     options = dataclasses.replace(options, subsets=("training",), evaluation="evaluation")
     with pytest.raises(SpecError, match="must have evaluation"):
         ArcKind().check_spec(dataclasses.replace(spec, options=options))
+
+
+def test_any_subset_can_be_the_test_split(tmp_path, layout: Layout) -> None:
+    (tmp_path / "given").mkdir()
+    tasks = {f"task{seed}": task(100 * seed, solved=seed == 1) for seed in range(3)}
+    write(tmp_path / "given" / "arc-agi_test_challenges.json", tasks)
+    words = ["--subsets", "test", "--evaluation", "test", "--source", f"kaggle:{tmp_path / 'given'}"]
+    done = run_here(main, "build", "arc", *words, "--name", "given", "--quiet", "--root", layout.place)
+    assert done.returncode == 0, done.stderr
+    manifest = read_manifest(layout, "given")
+    assert {split: entry.num_groups for split, entry in manifest.splits.items()} == {"train": 3, "test": 3}
+    command = manifest.spec.options.build_command("given", manifest.spec)
+    assert "--subsets test --evaluation test" in command
+    plain = dataclasses.replace(manifest.spec.options, subsets=("evaluation",), evaluation="evaluation")
+    assert "--evaluation" not in plain.build_command("given", manifest.spec)
 
 
 def test_a_leak_that_is_not_known_fails_the_check(folder, layout: Layout) -> None:

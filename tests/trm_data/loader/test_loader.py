@@ -209,3 +209,17 @@ def test_a_notebook_shows_datasets_and_puzzles(dataset: trm_data.Dataset) -> Non
         dataset.puzzle(240)
     with pytest.raises(IndexError, match="whole numbers"):
         dataset.read(np.array([0.5]))
+
+
+def test_a_name_is_no_dataset_and_half_a_slot_no_batch(small_layout: Layout) -> None:
+    with pytest.raises(
+        SpecError, match=r"'small': is a name; open it first: trm_data.open_dataset\('small'\)"
+    ):
+        trm_data.make_loader("small", global_batch_size=4, seed=0)  # pyright: ignore[reportArgumentType]
+    dataset = trm_data.open_dataset("small", small_layout.machine)
+    with pytest.raises(SpecError, match=r"global_batch_size 7.5: a whole number is expected"):
+        trm_data.make_loader(dataset, global_batch_size=7.5, seed=0)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(SpecError, match="global_batch_size 0: at least 1"):
+        trm_data.make_loader(dataset, global_batch_size=0, seed=0)
+    with pytest.raises(SpecError, match="global_batch_size 7: a multiple of the 2 processes"):
+        trm_data.make_loader(dataset, global_batch_size=7, seed=0, process_count=2)

@@ -57,3 +57,18 @@ def test_frames_of_several_shapes_have_room() -> None:
     root = ElementTree.fromstring(svg_animation([("a", PLAIN), ("b", wide)]))
     assert float(root.get("width", 0)) >= 4 * 18
     assert float(root.get("height", 0)) >= 2 * 18
+
+
+def test_a_title_that_is_wider_than_its_drawing_has_room() -> None:
+    title = "train 2: augmentation 2 of group 0"
+    width = float(ElementTree.fromstring(svg_row([(title, PLAIN), ("label", PLAIN)])).get("width", 0))
+    second = [
+        float(each.get("x", 0))
+        for each in ElementTree.fromstring(svg_row([(title, PLAIN), ("label", PLAIN)])).iter(f"{SVG}text")
+        if each.text == "label"
+    ]
+    assert second[0] > 6 * len(title)
+    assert width > second[0]
+    wide = int.from_bytes(png_row([(title, PLAIN), ("label", PLAIN)])[16:20], "big")
+    short = int.from_bytes(png_row([("a", PLAIN), ("label", PLAIN)])[16:20], "big")
+    assert wide > short + 120

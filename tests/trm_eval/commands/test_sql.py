@@ -38,7 +38,7 @@ def test_markdown_is_a_table_of_it(evaluated: Evaluated) -> None:
     )
 
 
-@pytest.mark.parametrize("form", ["table", "csv", "json", "markdown", "parquet"])
+@pytest.mark.parametrize("form", ["table", "vertical", "csv", "json", "markdown", "parquet"])
 @pytest.mark.parametrize("program", ["trm-eval", "trm-data"])
 def test_every_form_goes_to_a_file_whole(
     evaluated: Evaluated, tmp_path: Path, form: str, program: str
@@ -85,12 +85,28 @@ def test_parquet_is_not_thrown_at_a_terminal(evaluated: Evaluated, tmp_path: Pat
         assert terminal.code() == 2
 
 
+def test_a_terminal_is_told_which_columns_it_has_no_room_for(evaluated: Evaluated, tmp_path: Path) -> None:
+    query = "SELECT run, evaluation, split_digest, exact_accuracy FROM evals"
+    with Terminal(evaluated, tmp_path, query) as terminal:
+        said = terminal.read_to(r"shows\s+all")
+        assert evaluated.record.run in said
+        assert "columns hidden" in said
+        assert "--wide or --format vertical" in said
+        assert terminal.code() == 0
+    with Terminal(evaluated, tmp_path, query, "--wide") as terminal:
+        assert "exact_accuracy" in terminal.read_to("exact_accuracy")
+        assert terminal.code() == 0
+    with Terminal(evaluated, tmp_path, query, "--format", "vertical") as terminal:
+        assert re.search(r" split_digest +[0-9a-f]{64}\r\n", terminal.read_to(r"exact_accuracy +\d"))
+        assert terminal.code() == 0
+
+
 def test_a_query_comes_from_a_pipe(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT count(*) AS n\nFROM runs;\n"))
     assert sql(evaluated, "--format", "csv").stdout == "n\n1\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(" \n"))
     done = sql(evaluated)
-    assert (done.returncode, "no query: give one" in done.stderr) == (2, True)
+    assert (done.returncode, "no query in standard input" in done.stderr) == (2, True)
 
 
 class Terminal:
@@ -165,12 +181,17 @@ def test_the_prompt_answers_and_goes_on_after_an_error(terminal: Terminal, tmp_p
     assert "42" in terminal.ask("1;")
     assert "nothing" in terminal.ask("SELECT nothing;")
     assert "COPY statements are not run" in terminal.ask("COPY (SELECT 1) TO 'x.csv';")
-    assert "no query @eval; there are" in terminal.ask("@eval")
+    assert "no query @eval; did you mean '@evals'?" in terminal.ask("@eval")
     assert "tiny-" in terminal.ask("@evals;")
     assert "supervision steps taken" in terminal.ask(".tables depth")
     assert "@pareto" in terminal.ask(".queries")
-    assert ".format: one of table, csv" in terminal.ask(".format yaml")
+    assert ".format: one of table, vertical, csv" in terminal.ask(".format yaml")
     assert ".help says what is" in terminal.ask(".nothing")
+    assert "columns hidden: split_digest" in terminal.ask(
+        "SELECT run, split_digest, dataset, count FROM evals;"
+    )
+    assert "all columns and rows" in terminal.ask(".wide")
+    assert "hidden" not in terminal.ask("SELECT run, split_digest, dataset, count FROM evals;")
     terminal.ask(".format csv")
     assert "n\r\n12\r\n" in terminal.ask("SELECT count(*) AS n FROM predictions;")
     terminal.ask(".format parquet")

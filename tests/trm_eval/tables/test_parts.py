@@ -32,7 +32,7 @@ def test_files_of_other_versions_have_the_columns_of_today(tmp_path: Path) -> No
         allow(connection, [parts])
         parts.register(connection, "things")
         connection.execute("SET enable_external_access = false")
-        found = connection.execute("SELECT * FROM things ORDER BY ALL").fetchall()
+        found = connection.execute("SELECT * FROM things_files ORDER BY ALL").fetchall()
         assert found == [
             (1, None, "e", "o'r"),
             (2, None, "e", "o'r"),
@@ -51,7 +51,24 @@ def test_without_files_it_is_empty_and_has_its_columns() -> None:
     with duckdb.connect() as connection:
         allow(connection, [parts])
         parts.register(connection, "things")
-        assert connection.execute("SELECT * FROM things").fetchall() == []
-        assert connection.execute(
-            "SELECT typeof(late) FROM (SELECT * FROM things RIGHT JOIN (SELECT 1) ON true)"
-        ).fetchone() == ("BOOLEAN",)
+        for name in ("things_whole", "things_files"):
+            assert connection.execute(f"SELECT * FROM {name}").fetchall() == []
+            assert connection.execute(
+                f"SELECT typeof(late) FROM (SELECT * FROM {name} RIGHT JOIN (SELECT 1) ON true)"
+            ).fetchone() == ("BOOLEAN",)
+
+
+def test_files_of_one_evaluation_say_which_without_being_read(tmp_path: Path) -> None:
+    """Of an older version, of today's, and one that another evaluation shares."""
+    schema = pa.schema([("evaluation", pa.string()), *SCHEMA])
+    old = write(tmp_path / "a-00000.parquet", evaluation=["a"], row=[1])
+    new = write(tmp_path / "b-00000.parquet", evaluation=["b"], row=[2], late=[True])
+    shared = write(tmp_path / "merged.parquet", evaluation=["a", "b"], row=[3, 4])
+    files = [(path, "e", "r") for path in (old, new, shared)]
+    parts = Parts(schema, files, {old: "a", new: "b"})
+    with duckdb.connect() as connection:
+        parts.register(connection, "things")
+        whole = "SELECT evaluation, row, late FROM things_whole ORDER BY ALL"
+        assert connection.execute(whole).fetchall() == [("a", 1, None), ("b", 2, True)]
+        others = "SELECT evaluation, row, late FROM things_files ORDER BY ALL"
+        assert connection.execute(others).fetchall() == [("a", 3, None), ("b", 4, None)]

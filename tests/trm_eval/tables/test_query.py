@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import QueryError
 from trm_data.storage.root import resolve_root
+from trm_eval import evaluate
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest
+from trm_eval.tables import query
 from trm_eval.tables.query import (
     VIEW,
     WHICH_EVALUATION,
@@ -21,6 +28,7 @@ from trm_eval.tables.query import (
     query_results,
     query_text,
 )
+from trm_train.run.record import find_run
 
 
 def test_every_named_query_says_what_it_answers() -> None:
@@ -58,7 +66,7 @@ def test_every_named_query_runs_on_results_and_on_an_empty_root(
 def test_a_query_is_itself_or_a_name() -> None:
     assert query_text("SELECT 1") == "SELECT 1"
     assert query_text("@evals") == load_query("evals")
-    with pytest.raises(QueryError, match=r"no query @eval; there are: @accuracy"):
+    with pytest.raises(QueryError, match=r"no query @eval; did you mean '@evals'\? \(trm-eval queries\)"):
         query_text("@eval")
 
 
@@ -68,7 +76,8 @@ def test_a_query_is_itself_or_a_name() -> None:
         ("SELECT 1", set()),
         ("FROM runs", {"runs_live", "runs_files"}),
         ("@time_to", {"train_metrics_files", "train_metrics_live", "experiments_live"}),
-        ("FROM Predicted_Puzzles", {"predictions_files", "evals_files"}),
+        ("FROM Predicted_Puzzles", {"predictions_files", "predictions_whole", "evals_files"}),
+        ("@accuracy_by_rating", {"predictions_files", "evals_files", "catalog"}),
         ('FROM "disagreements"', {"predictions_files", "evals_files"}),
         ("@pareto", {"experiments_live", "evals_files", "runs_live"}),
         ("@evals", {"evals_files"}),
@@ -85,6 +94,46 @@ def test_what_a_query_reads_follows_from_the_views_that_it_names(sql: str, table
 def test_every_view_is_found_in_the_file_of_views() -> None:
     views = files("catalogs").joinpath("results.sql").read_text("utf-8")
     assert len(VIEW.findall(views)) == views.count("CREATE VIEW ") + views.count("CREATE MACRO ")
+
+
+def test_ratings_are_those_of_the_catalog_also_for_older_evaluations(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which predictions do not say them; what they say stays when the dataset goes."""
+    root = tmp_path / "root"
+    shutil.copytree(evaluated.layout.place, root)
+    shutil.rmtree(root / "results")
+    layout = resolve_root(root)
+    run = find_run(layout, evaluated.record.run)
+    evaluate_run(layout, run, EvalRequest())
+    with monkeypatch.context() as older:
+        row_of = evaluate.evals_row
+        older.setattr(evaluate, "evals_row", lambda *given: {**row_of(*given), "rated_count": None})
+        older.setattr(evaluate, "read_ratings", lambda *given: np.full(12, np.nan, np.float32))
+        evaluate_run(layout, run, EvalRequest(weights="raw"))
+    by_weights = "SELECT weights, row, rating FROM {} ORDER BY ALL"
+    puzzles = query_results(
+        layout, "SELECT group_index, rating FROM puzzles WHERE split = 'test' ORDER BY 1"
+    ).rows
+    assert all(rating is not None for _, rating in puzzles)
+    both = [(weights, *puzzle) for weights in ("ema", "raw") for puzzle in puzzles]
+    assert query_results(layout, by_weights.format("rated_predictions")).rows == both
+    assert query_results(layout, by_weights.format("predicted_puzzles")).rows == both
+    shutil.rmtree(layout.dataset("small").here)
+    lasting = [(weights, row, rating if weights == "ema" else None) for weights, row, rating in both]
+    assert query_results(layout, by_weights.format("rated_predictions")).rows == lasting
+
+
+def test_a_query_that_means_no_dataset_does_not_wait_for_their_catalog(
+    evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attach(*_: object) -> None:
+        raise AssertionError("the catalog was opened")
+
+    monkeypatch.setattr(query, "attached_catalog", attach)
+    assert query_results(evaluated.layout, "SELECT count(*) FROM predictions").rows
+    with pytest.raises(AssertionError, match="was opened"):
+        query_results(evaluated.layout, "SELECT count(*) FROM puzzles")
 
 
 def test_a_named_query_of_one_evaluation_says_nothing_of_which(evaluated: Evaluated) -> None:

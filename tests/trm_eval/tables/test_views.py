@@ -11,11 +11,12 @@ import pytest
 
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
+from trm_data.catalog.described import find_view
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.errors import QueryError
 from trm_eval.cli import main
 from trm_eval.tables.query import query_results
-from trm_eval.tables.views import find_view, list_views
+from trm_eval.tables.views import list_views
 
 
 def test_every_view_and_column_says_what_it_is() -> None:
@@ -48,7 +49,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     wrong = run_here(main, "tables", "studies")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "no table 'studies'; there are: all_evals, all_predictions" in wrong.stderr
+    assert "no table 'studies'; did you mean 'study'? (trm-eval tables)" in wrong.stderr
     with pytest.raises(QueryError, match="no table ''"):
-        find_view("")
+        find_view(list_views(), "", "trm-eval")
     assert not list(tmp_path.iterdir())

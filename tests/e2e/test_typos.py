@@ -1,0 +1,61 @@
+"""A word that is none of what a command knows: one line, the closest name, the way on, exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import run_here
+from trm_data.cli import main as data
+from trm_data.storage.root import Layout
+from trm_eval.cli import main as evaluate
+from trm_train.cli import main as train
+
+
+@pytest.mark.parametrize(
+    ("program", "typed", "said"),
+    [
+        (data, "bild", "no command 'bild'; did you mean 'build'? (trm-data --help)"),
+        (data, "build sudoko --size 5", "no kind or named dataset 'sudoko'; did you mean 'sudoku'?"),
+        (data, "build sudoku --sise 5", "no option --sise of trm-data build sudoku; did you mean '--size'?"),
+        (data, "build --size 5 sudoku", "name the kind first: trm-data build sudoku [options]"),
+        (data, "build --all-for quikstart", "no experiment 'quikstart'; did you mean 'quickstart'?"),
+        (data, "describe smal", "; did you mean 'small'? (trm-data list)"),
+        (data, "describe --roof x", "no option --roof of trm-data describe; did you mean '--root'?"),
+        (data, "list small", "small: nothing that trm-data list takes (trm-data list --help)"),
+        (data, "--json list", "name the command first: trm-data COMMAND --json list"),
+        (data, "", "name a command: build, list, describe"),
+        (train, "rum quickstart", "no command 'rum'; did you mean 'run'? (trm-train --help)"),
+        (train, "run quikstart", "no experiment 'quikstart'; did you mean 'quickstart'? (trm-train list)"),
+        (train, "run quickstart --model.hiden-size 5", "did you mean '--model.hidden-size'?"),
+        (train, "batch quickstart --model.hiden-size 5 --dry-run", "did you mean '--model.hidden-size'?"),
+        (train, "batch quickstart --dryrun", "no option --dryrun of trm-train batch; did you mean '--dry-run'?"),
+        (train, "list --jsn", "no option --jsn of trm-train list; did you mean '--json'?"),
+        (evaluate, "sqll", "no command 'sqll'; did you mean 'sql'? (trm-eval --help)"),
+        (evaluate, "sql @evls", "no query @evls; did you mean '@evals'? (trm-eval queries)"),
+        (evaluate, "sql @evals --formt=csv", "no option --formt of trm-eval sql; did you mean '--format'?"),
+        (evaluate, "tables stdy", "no table 'stdy'; did you mean 'study'? (trm-eval tables)"),
+        (evaluate, "report quikstart", "no experiment 'quikstart'; did you mean 'quickstart'?"),
+    ],
+)  # fmt: skip
+def test_a_typo_is_answered_in_one_line(
+    small_layout: Layout,
+    monkeypatch: pytest.MonkeyPatch,
+    program: Callable[[list[str]], None],
+    typed: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv("TRM_ROOT", small_layout.place)
+    done = run_here(program, *typed.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+
+
+def test_a_query_that_begins_with_a_comment_is_no_option(
+    small_layout: Layout,
+) -> None:
+    query = "-- how many\nSELECT count(*) AS n FROM datasets"
+    done = run_here(data, "sql", query, "--format", "csv", "--root", small_layout.place)
+    assert (done.returncode, done.stdout) == (0, "n\n1\n")

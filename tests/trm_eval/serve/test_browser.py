@@ -1,0 +1,120 @@
+"""The dashboard in headless Chromium: every page loads without complaint, asks nobody else, and follows what trains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.trm_eval.conftest import Evaluated
+from tests.trm_eval.serve.browser import BROWSER, NO_BROWSER, Tab, a_tab
+from tests.trm_eval.serve.conftest import served, set_live
+from trm_data.storage.root import Layout
+
+PAGES = {
+    "Learning curves": "Exact accuracy in validation",
+    "Evaluations": "Exact accuracy by supervision step",
+    "Puzzles": "From the traces of this evaluation.",
+    "SQL": "Queries that ship with the package",
+    "Runs": "2 runs.",
+}
+"""What stands on each when it has loaded."""
+GUESSED = re.compile(r"\(Not Found\) http://[^/]+/\w+/_stcore/(health|host-config)$")
+"""Under the address of a page Streamlit looks for its server there first."""
+
+
+pytestmark = pytest.mark.slow  # minutes: a server and a browser for every page and width
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    if BROWSER is None:
+        pytest.skip(NO_BROWSER)
+    with a_tab(tmp_path_factory.mktemp("profile")) as tab:
+        yield tab
+
+
+def follow(tab: Tab, label: str) -> None:
+    """Click on the name of a page; on a telephone they are in a drawer."""
+    tab.run(
+        f"""(() => {{
+          const find = () => [...document.querySelectorAll('a')].find(a => a.innerText.trim() === {label!r});
+          let opened = false;
+          return new Promise(done => {{ const at = setInterval(() => {{
+            if (find()) {{ clearInterval(at); find().click(); return done(); }}
+            const drawer = document.querySelector('[data-testid=stExpandSidebarButton]');
+            if (drawer && !opened) {{ opened = true; drawer.click(); }} }}, 100); }});
+        }})()"""
+    )
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_every_page_loads_and_asks_for_nothing_elsewhere(address: str, tab: Tab, width: int) -> None:
+    tab.resize(width)
+    tab.errors.clear()
+    tab.requests.clear()
+    tab.open(address, "2 runs.")
+    for label, text in PAGES.items():
+        follow(tab, label)
+        tab.wait(text)
+        assert tab.run("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, (
+            label
+        )
+    assert tab.errors == []
+    assert len(tab.requests) > 10
+    assert [url for url in tab.requests if not url.startswith((address, "data:", "blob:"))] == []
+
+
+def test_figures_and_drawings_show(address: str, tab: Tab) -> None:
+    tab.resize(1400)
+    size = "[image.complete, image.naturalWidth, image.getBoundingClientRect().width]"
+    sizes = f"[...document.images].map(image => {size})"
+    for label, count in (("Learning curves", 2), ("Evaluations", 2), ("Puzzles", 5)):
+        tab.open(address, "2 runs.")
+        follow(tab, label)
+        tab.wait(PAGES[label])
+        found = tab.run(sizes)
+        assert len(found) >= count, label
+        assert all(complete and natural > 50 and shown > 50 for complete, natural, shown in found), found
+
+
+def test_an_address_leads_to_a_puzzle(address: str, tab: Tab, evaluated: Evaluated) -> None:
+    tab.errors.clear()
+    tab.open(f"{address}/puzzles?evaluation={evaluated.row['evaluation']}&row=2", "test 2")
+    assert [error for error in tab.errors if not GUESSED.search(error)] == []
+
+
+def test_it_follows_a_run_that_trains(address: str, tab: Tab, root: Layout, evaluated: Evaluated) -> None:
+    set_live(root, step=6)
+    tab.resize(1400)
+    tab.open(address, "2 runs.")
+    for step in (6, 9):
+        set_live(root, step=step)
+        _until_a_cell_says(tab, str(step))
+    set_live(root, step=6)
+
+
+def _until_a_cell_says(tab: Tab, text: str) -> None:
+    """Tables are painted; what they say is there for screen readers too."""
+    cells: list[str] = []
+    for _ in range(200):
+        cells = tab.run(
+            "[...document.querySelectorAll('[data-testid=stDataFrame] td')].map(cell => cell.textContent)"
+        )
+        if text in cells:
+            return
+        tab.run("new Promise(done => setTimeout(done, 100))")
+    pytest.fail(f"no cell says {text}: {cells}")
+
+
+def test_names_that_are_html_are_text(hostile: Layout, tab: Tab) -> None:
+    with served(hostile, "--port", "0") as (_, address):
+        tab.errors.clear()
+        tab.run("window.alert = text => console.error('alerted', text)")
+        tab.open(address, "1 runs.")
+        for label, text in {**PAGES, "Puzzles": "No traces of this puzzle", "Runs": "1 runs."}.items():
+            follow(tab, label)
+            tab.wait("" if label in ("Learning curves", "Evaluations") else text)
+            assert tab.run("document.querySelectorAll('img[src=x], [onerror]').length") == 0
+        assert tab.errors == []

@@ -1,0 +1,61 @@
+"""The SQL box reads tables and can do nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from trm_data.errors import QueryError
+from trm_data.storage.root import Layout
+from trm_eval.serve import queries
+from trm_eval.serve.queries import answer
+from trm_eval.tables.query import load_query, named_queries, query_results
+
+
+def test_a_query_gives_what_trm_eval_sql_gives(root: Layout) -> None:
+    sql = load_query("accuracy_by_rating")
+    found = answer(root, sql)
+    expected = query_results(root, sql)
+    assert (found.table.column_names, found.cut, found.problems) == (expected.columns, False, ())
+    assert [tuple(row.values()) for row in found.table.to_pylist()] == expected.rows
+
+
+@pytest.mark.parametrize("name", named_queries())
+def test_every_query_that_ships_is_answered(root: Layout, name: str) -> None:
+    assert answer(root, load_query(name)).table.column_names
+
+
+def test_long_answers_are_cut_and_said_to_be(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "MOST_ROWS", 5)
+    for rows, cut in ((5, False), (6, True), (10**12, True)):
+        found = answer(root, f"FROM range({rows})")
+        assert (found.table.num_rows, found.cut) == (5, cut)
+    assert answer(root, "SELECT row FROM predictions WHERE row < 0").table.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE x (a INT)",
+        "INSERT INTO runs_live SELECT * FROM runs_live",
+        "DELETE FROM evals",
+        "DROP VIEW runs",
+        "COPY (SELECT 1) TO '{file}'",
+        "ATTACH '{file}'",
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM '{file}'",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SET enable_external_access = true",
+        "SELECT 1; SELECT 2",
+        "INSTALL httpfs",
+        "PRAGMA database_list",
+    ],
+)
+def test_it_neither_writes_nor_reads_another_file(
+    root: Layout, tmp_path_factory: pytest.TempPathFactory, sql: str
+) -> None:
+    file = tmp_path_factory.mktemp("other") / "secret.csv"
+    file.write_text("secret\n1\n")
+    with pytest.raises(QueryError):
+        answer(root, sql.format(file=file))
+    assert file.read_text() == "secret\n1\n"
+    assert list(file.parent.iterdir()) == [file]

@@ -1,0 +1,178 @@
+"""Every page, run as Streamlit runs it: what stands there, and what comes of clicks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from tests.trm_eval.conftest import Evaluated
+from tests.trm_eval.serve.conftest import HOSTILE, app_script, live_run, set_live
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.run.record import run_name
+
+PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
+SCRIPT = """
+import streamlit as st
+from trm_eval.serve.screens import curves, evaluations, puzzles, runs, sql
+from trm_eval.serve.screens.parts import errors_shown
+
+for module in (runs, evaluations):
+    module.link = lambda page, label: st.caption(f"to {{page}}")  # there are no other pages here
+with errors_shown():
+    {name}.show()
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> None:
+    st.cache_resource.clear()
+
+
+def page(name: str, root: Layout, monkeypatch: pytest.MonkeyPatch, **address: Any) -> AppTest:
+    """A page of a root, as it stands when it has loaded."""
+    monkeypatch.setenv("TRM_ROOT", str(root.machine))
+    app = AppTest.from_string(SCRIPT.format(name=name), default_timeout=120)
+    for key, value in address.items():
+        app.query_params[key] = value
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def shown_text(app: AppTest) -> str:
+    """All words of a page, tables' names included."""
+    kinds = ("markdown", "caption", "info", "warning", "error", "code")
+    words = [each.value for kind in kinds for each in app.get(kind)]
+    return "\n".join(map(str, words))
+
+
+def test_the_whole_of_it_starts_with_the_runs(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRM_ROOT", str(root.machine))
+    app = AppTest.from_file(str(app_script()), default_timeout=120).run()
+    assert not app.exception
+    assert [each.value for each in app.subheader] == ["Runs"]
+    assert len(app.dataframe[0].value) == 2
+
+
+def test_runs_can_be_filtered_and_are_seen_to_go_on(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_live(root, step=6)
+    app = page("runs", root, monkeypatch)
+    table = app.dataframe[0].value
+    assert table["state"].tolist() == ["running", "done"]
+    assert table["step"].tolist() == [6, 12]
+    assert "runs_live" in app.code[0].value
+    set_live(root, step=9)
+    st.cache_resource.clear()
+    app.run()
+    assert app.dataframe[0].value["step"].tolist() == [9, 12]
+    set_live(root, step=6)
+    app.text_input[0].set_value("*-s7").run()
+    assert app.dataframe[0].value["run"].tolist() == [run_name("tiny", live_run())]
+    app.text_input[0].set_value("nothing").run()
+    assert "No such runs" in app.info[0].value
+
+
+def test_curves_of_the_runs_that_the_address_names(
+    root: Layout, evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page("curves", root, monkeypatch, run=[evaluated.record.run])
+    assert app.multiselect[0].value == [evaluated.record.run]
+    assert "**Loss in training**" in shown_text(app)
+    assert "**Exact accuracy in validation**" in shown_text(app)
+    app.multiselect[1].set_value([]).run()
+    assert "Choose runs and curves." in app.info[0].value
+
+
+def test_evaluations_have_a_table_figures_and_their_sql(
+    root: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page("evaluations", root, monkeypatch)
+    (row,) = app.dataframe[0].value.to_dict("records")
+    assert (row["exact_accuracy"], row["count"], row["traced"]) == (0.0, 12, True)
+    assert row["exact_high"] == pytest.approx(24.25, abs=0.01)
+    titles = [each.value for each in app.markdown if each.value.startswith("**")]
+    assert len(titles) == len(app.code) - 1 >= 2, "the table and every figure have their SQL"
+
+
+def test_a_puzzle_with_traces_is_stepped_through(
+    root: Layout, evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page("puzzles", root, monkeypatch, evaluation=evaluated.row["evaluation"], row="1")
+    assert "**test 1**" in shown_text(app)
+    assert "From the traces of this evaluation." in shown_text(app)
+    step, cycle = (
+        next(each for each in app.slider if each.label == label) for label in ("Supervision step", "Cycle")
+    )
+    assert ((step.min, step.max, step.value), (cycle.min, cycle.max)) == ((1, 3, 3), (1, 2))
+    step.set_value(1).run()
+    assert not app.exception
+
+
+def test_a_puzzle_without_traces_is_answered_when_asked(
+    root: Layout, evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page("puzzles", root, monkeypatch, row="5")
+    assert f"trm-eval run {evaluated.record.run} --traces 100" in shown_text(app)
+    assert not [each for each in app.slider if each.label == "Supervision step"]
+    app.button[0].click().run()
+    assert not app.exception
+    assert "Answered here, all steps long" in shown_text(app)
+    assert [each.max for each in app.slider if each.label == "Supervision step"] == [3]
+
+
+def test_solved_puzzles_of_a_run_that_solves_none(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = page("puzzles", root, monkeypatch)
+    app.get("button_group")[0].set_value("solved").run()
+    assert not app.exception
+    assert "No such puzzles." in app.info[0].value
+
+
+def test_sql_is_asked_and_refused(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = page("sql", root, monkeypatch)
+
+    def ask(text: str) -> None:
+        app.text_area[0].set_value(text)
+        app.button[0].click().run()
+
+    ask("SELECT run, state FROM runs ORDER BY run")
+    assert app.dataframe[0].value["state"].tolist() == ["finished", "running"]
+    for refused in ("DROP VIEW runs", "SELECT * FROM read_text('/etc/passwd')"):
+        ask(refused)
+        assert not app.exception
+        assert "The query was not answered." in app.error[0].value
+    app.selectbox[0].set_value("evals").run()
+    assert app.text_area[0].value.startswith("-- One row per evaluation")
+    assert len(app.dataframe[0].value) == 1
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_name_that_is_html_stays_text(name: str, hostile: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = page(name, hostile, monkeypatch)
+    for kind in ("markdown", "caption", "info", "warning", "error"):
+        for each in app.get(kind):
+            assert not re.search(r"(?<!\\)<img|(?<!\\)\$", each.value)
+    assert not [each for each in app.get("html") if "img" in each.proto.body]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_empty_root_has_pages_too(
+    name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page(name, resolve_root(tmp_path_factory.mktemp("empty")), monkeypatch)
+
+
+def test_a_run_that_cannot_be_read_is_named_as_text(
+    hostile: Layout, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = resolve_root(tmp_path_factory.mktemp("damaged"))
+    folder = layout.machine / "runs" / "testing" / "tiny" / HOSTILE
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{")
+    app = page("runs", layout, monkeypatch)
+    assert "left out" in app.warning[0].value
+    assert r"\<img src\=x onerror" in app.warning[0].value
+    assert not re.search(r"(?<!\\)[<*$]", app.warning[0].value)

@@ -1,0 +1,151 @@
+"""The server as a process: what it says, to whom it answers, how it ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from tests.conftest import PROJECT, run_here
+from tests.trm_eval.serve.conftest import served
+from trm_data.command import Exit
+from trm_data.storage.root import Layout
+from trm_eval.cli import main
+from trm_eval.errors import EvalError
+from trm_eval.serve.server import bind, url_of
+
+
+def get(url: str, **headers: str) -> tuple[int, str, Any]:
+    """Status, text and headers of an answer."""
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode("utf-8", "replace"), answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode("utf-8", "replace"), error.headers
+
+
+def test_it_answers_its_own_pages_and_nobody_else(address: str) -> None:
+    status, text, headers = get(address)
+    assert (status, "<title>" in text) == (200, True)
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["server"] is None
+    assert get(f"{address}/_stcore/health")[0] == 200
+    for refused in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+        assert get(address, **refused)[:2] == (403, "refused: this dashboard answers its own pages only\n")
+        assert get(f"{address}/_stcore/host-config", **refused)[0] == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", None])
+def test_another_page_cannot_open_a_connection(address: str, origin: str | None) -> None:
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+
+    at = address.replace("http", "ws") + "/_stcore/stream"
+    if origin is None:
+        with connect(at, origin=address, proxy=None) as connection:  # pyright: ignore[reportArgumentType]
+            connection.close()
+        return
+    with pytest.raises(InvalidStatus) as refused, connect(at, origin=origin, proxy=None):  # pyright: ignore
+        pass
+    assert refused.value.response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/app/static/conftest.py",
+        "/media/../../../../etc/passwd",
+        "/static/%2e%2e/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+        "/component/..%2f..%2fetc/passwd",
+        "/%2e%2e/app.py",
+        "/_stcore/agent/interact",
+    ],
+)
+def test_no_file_of_the_machine_is_served(address: str, path: str) -> None:
+    status, text, _ = get(address + path)
+    assert "root:" not in text
+    assert "show_page()" not in text
+    assert status >= 400 or "<title>" in text, "nothing, or the page itself"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
+)
+def test_a_signal_ends_it_with_its_own_code(root: Layout, sent: signal.Signals, code: Exit) -> None:
+    with served(root, "--port", "0") as (process, url):
+        assert get(url)[0] == 200
+        begun = time.monotonic()
+        process.send_signal(sent)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    assert time.monotonic() - begun < 20
+
+
+def test_where_the_usual_port_is_taken_it_takes_another_and_a_named_one_is_refused(root: Layout) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            EvalError, match=rf"--port {port}: Address already in use; without --port a free one"
+        ):
+            bind("127.0.0.1", port)
+        done = run_here(main, "serve", "--root", str(root.machine), "--port", str(port))
+    assert done.returncode == Exit.ERROR
+    assert done.stderr.startswith(f"trm-eval: --host 127.0.0.1 --port {port}: ")
+
+
+def test_without_a_port_a_free_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("trm_eval.serve.server.DEFAULT_PORT", port)
+        with bind("127.0.0.1", None) as listening:
+            assert listening.getsockname()[1] not in (0, port)
+            assert url_of(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("port", ["70000", "-1"])
+def test_ports_that_cannot_be(root: Layout, port: str) -> None:
+    done = run_here(main, "serve", "--root", str(root.machine), "--port", port)
+    assert (done.returncode, done.stderr) == (Exit.ERROR, f"trm-eval: --port {port}: from 0 to 65535\n")
+
+
+def test_a_host_that_is_not_here_is_refused(root: Layout) -> None:
+    done = run_here(main, "serve", "--root", str(root.machine), "--host", "192.0.2.1")
+    assert done.returncode == Exit.ERROR
+    assert "--host 192.0.2.1" in done.stderr
+
+
+def test_serving_others_is_warned_about(root: Layout) -> None:
+    with served(root, "--port", "0", "--host", "0.0.0.0") as (process, url):
+        assert url.startswith("http://localhost:")
+        assert get(url)[0] == 200
+        assert get(url, Origin="http://evil.example")[0] == 403
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert "warning: --host 0.0.0.0: whoever reaches this machine can read all results" in err
+
+
+def test_without_the_extra_it_says_what_to_install(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "streamlit" else find(name))
+    done = run_here(main, "serve", "--root", str(root.machine))
+    assert done.returncode == Exit.ERROR
+    assert done.stderr == "trm-eval: serve: needs streamlit: pip install 'trm-lab[serve]'\n"
+
+
+def test_the_command_line_does_not_load_it() -> None:
+    names = "('streamlit', 'uvicorn', 'polars', 'matplotlib')"
+    code = f"import sys, trm_eval.cli; print([name for name in {names} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True
+    )
+    assert done.stdout == "[]\n"

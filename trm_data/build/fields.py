@@ -1,0 +1,147 @@
+"""Builds what a command line asks for, or the same options from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from trm_data.errors import SpecError
+from trm_data.kinds.registry import find_kind, make_fields, warm_module
+from trm_data.storage.root import Layout, Root, resolve_root
+
+if TYPE_CHECKING:
+    from trm_data.build.flow import BuildResult
+    from trm_data.engine.base import Engine
+    from trm_data.kinds.fields import BuildFields
+    from trm_data.loader.dataset import Dataset
+    from trm_data.named import NamedDataset
+
+OF_NAMED = ("source", "test_source", "augment", "engine", "workers", "quiet")
+"""Options that a named dataset leaves open."""
+ONLY_TYPED = ("dry_run", "json")
+"""Options that say what a command prints."""
+
+
+def build_dataset(name: str, *, root: Root | None = None, **options: object) -> Dataset:
+    """Build a dataset, or find that it is already built, and open its training split.
+
+        train = trm_data.build_dataset("sudoku", size=500, aug=1000)
+        test = trm_data.open_dataset(train.name, split="test")
+
+    Args:
+        name: A kind (`sudoku`, `maze`, `arc`, `table`, or of another package), or a named dataset (`trm-data build`
+            lists them).
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        **options: Those of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, val_size=200`. What is
+            left out is as there; of a named dataset as its file says.
+
+    Raises:
+        SpecError: No such kind, dataset or option, or they cannot be built; or the name is taken by another dataset.
+        SourceError: A source cannot be read.
+        BadRowError: A row of a source is no valid puzzle.
+        BuildError: Writing failed, another build of the same name is running, or the rows are not those whose digest is
+            recorded for the name.
+    """
+    from trm_data.loader.dataset import open_dataset
+    from trm_data.named import named_dataset
+
+    if typed := [option for option in options if option in ONLY_TYPED]:
+        raise SpecError(f"build_dataset: {typed[0]} is an option of the command alone")
+    layout = resolve_root(root)
+    if find_kind(name) is not None:
+        result = build_fields(_checked(make_fields(name, options), options), layout)
+    else:
+        named = named_dataset(name)
+        if fixed := sorted(set(options) - set(OF_NAMED)):
+            raise SpecError(
+                f"{named.name}: {fixed[0]} is as its file says; there may be: {', '.join(OF_NAMED)} "
+                f"(or build another dataset: build_dataset({named.kind!r}, ...))"
+            )
+        _checked(named_fields(named, options), options)
+        result = build_named(named, options, layout)
+    return open_dataset(result.manifest.name, layout)
+
+
+def _checked(fields: BuildFields, options: Mapping[str, object]) -> BuildFields:
+    """The fields, if each option has a value of its type: a command line has that from its parser.
+
+    Raises:
+        SpecError: Names the option, the value and what is expected.
+    """
+    try:
+        hints = get_type_hints(type(fields))
+    except NameError:  # a kind of another package, whose annotations are for type checkers only
+        return fields
+    for name, value in options.items():
+        if not _fits(value, hints[name]):
+            raise SpecError(f"{name} = {value!r}: expected {_said(hints[name])}")
+    return fields
+
+
+def _said(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_said, get_args(hint)))
+    return "None" if hint is type(None) else getattr(hint, "__name__", str(hint))
+
+
+def _fits(value: object, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def build_named(named: NamedDataset, changes: dict[str, object], layout: Layout) -> BuildResult:
+    """Build a named dataset, and compare its rows with the recorded digest.
+
+    Raises:
+        BuildError: They are not those of the research.
+    """
+    result = build_fields(named_fields(named, changes), layout)
+    if changes.get("augment") != "virtual":  # whose digest is of base puzzles
+        other = not {"source", "test_source"}.isdisjoint(changes)
+        named.check_digest(result.manifest.content_digest, other_source=other)
+    return result
+
+
+def named_fields(named: NamedDataset, changes: dict[str, object]) -> BuildFields:
+    """The command line of a named dataset, with what the user gives for it."""
+    name = f"{named.name}-virtual" if changes.get("augment") == "virtual" else named.name
+    return make_fields(named.kind, {**named.options, "name": name, **changes})
+
+
+def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:
+    """Build what a command line asks for."""
+    with closing(_engine(fields)) as engine:
+        from trm_data.build.flow import build_dataset as build
+        from trm_data.show.progress import terminal_progress
+
+        request = fields.request()
+        with terminal_progress(quiet=fields.quiet or fields.json) as progress:
+            return build(
+                request, layout, engine=engine, shard_examples=fields.shard_examples, progress=progress
+            )
+
+
+def _engine(fields: BuildFields) -> Engine:
+    """What runs the tasks; local workers get ready while this process reads its sources."""
+    if fields.engine == "ray":
+        from trm_data.engine.ray import RayEngine
+
+        return RayEngine(fields.workers)
+    from trm_data.engine.local import LocalEngine
+
+    engine = LocalEngine(fields.workers)
+    if fields.kind_name:
+        engine.prepare(warm_module(fields.kind_name))
+    return engine

@@ -1,0 +1,47 @@
+"""What a refusal of an unknown name says, in every command: the closest name that there is, and the way on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from itertools import takewhile
+
+FEW = 6
+"""Names that are few enough to list all of them where none is close."""
+BEGINNING = 3
+"""Letters from which on the beginning of a name is taken for the name."""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant: the shortest that begins so, else the most similar; None if none is close."""
+    by_spelling = {each.casefold(): each for each in known}
+    wanted = name.casefold()
+    begin_so = [each for each in by_spelling if each.startswith(wanted)] if len(wanted) >= BEGINNING else []
+    if begin_so:
+        return by_spelling[min(begin_so, key=len)]
+
+    def likeness(each: str) -> float:
+        # The beginning is seldom wrong.
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, each, strict=False)))
+        return difflib.SequenceMatcher(None, each, wanted).ratio() + shared / len(wanted)
+
+    similar = difflib.get_close_matches(wanted, by_spelling, n=10)
+    return by_spelling[max(similar, key=likeness)] if similar else None
+
+
+def no_such(said: str, name: str, known: Iterable[str], way_on: str) -> str:
+    """One line: what there is not, the closest name or all if they are few, and the way on.
+
+    Args:
+        said: What there is not, as `no dataset 'smal' under ./trm`.
+        name: As the user typed it.
+        known: All names that there are.
+        way_on: The command that lists them.
+    """
+    names = list(known)
+    close = closest(name, names)
+    if close is not None:
+        return f"{said}; did you mean {close!r}? ({way_on})"
+    if 0 < len(names) <= FEW:
+        return f"{said}; there are: {', '.join(names)} ({way_on})"
+    return f"{said}{'' if names else '; there are none yet'} ({way_on})"

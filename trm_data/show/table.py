@@ -1,0 +1,202 @@
+"""Lays a table out as lines of text: columns aligned, a line a row, no name or number ever broken.
+
+Given a width, columns of words give way first, down to `WORDS`; then columns are left out from the right, and a line
+says which. Without a width nothing is left out, however long the lines.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, zip_longest
+from typing import Literal
+
+WORDS = 16
+"""Letters that a column of words has at least, where there is no room for all of them."""
+NAME = 64
+"""Letters of the longest name or hash that is never cut."""
+ROWS = 100
+"""Rows that a terminal shows."""
+ELLIPSIS = "…"
+
+Long = Literal["wrap", "cut"]
+"""What becomes of words that have no room: further lines of their column, or an ellipsis."""
+
+_VISIBLE = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
+"""Line ends, and the rest of what would move a terminal's cursor, as they are written in Python."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as text.
+
+    Args:
+        name: Its header.
+        cells: A text for each row.
+        right: Numbers, which end at the same place.
+        flexible: Words, which may be cut or go on in a further line.
+        width: Letters.
+    """
+
+    name: str
+    cells: list[str]
+    right: bool
+    flexible: bool
+    width: int
+
+    @property
+    def least(self) -> int:
+        """Letters without which it is not shown."""
+        return min(self.width, max(WORDS, _width(self.name))) if self.flexible else self.width
+
+
+def table_lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    width: int | None = None,
+    most_rows: int | None = None,
+    long: Long = "wrap",
+    way_on: str = "",
+) -> list[str]:
+    """The lines of a table.
+
+    Args:
+        columns: Names; no header is written where all are empty.
+        rows: Values, in the order of the columns.
+        width: Letters in a line; None: as many as it takes.
+        most_rows: Rows to show; None: all.
+        long: What becomes of words that have no room.
+        way_on: How to see what is left out.
+    """
+    shown = rows if most_rows is None else rows[:most_rows]
+    laid = [_column(name, [row[at] for row in shown], long) for at, name in enumerate(columns)]
+    gap, fitting = 3, laid
+    if width is not None:
+        gap, fitting = _fit(laid, width)
+    lines: list[str] = []
+    if any(columns):
+        lines.append(_line([_pad(column.name, column) for column in fitting], gap))
+        lines.append(" " + "─" * (sum(column.width for column in fitting) + gap * (len(fitting) - 1)))
+    if width is None:
+        padded = [[_pad(cell, column) for cell in column.cells] for column in fitting]
+        lines += [_line(row, gap) for row in zip(*padded, strict=True)]
+    else:
+        for row in zip(*(column.cells for column in fitting), strict=True):
+            lines += _lines_of(row, fitting, gap, long)
+    if not rows:
+        lines.append(" (no rows)")
+    if len(shown) < len(rows):
+        lines.append(f" {len(shown):,} of {len(rows):,} rows shown{way_on}")
+    hidden = [column.name for column in laid[len(fitting) :]]
+    if hidden:
+        said = f"{len(hidden)} column{'s' * (len(hidden) > 1)} hidden: {', '.join(hidden)}{way_on}"
+        wrapped = textwrap.wrap(said, (width or 80) - 3, break_long_words=False, break_on_hyphens=False)
+        lines += [f" {'  ' * (at > 0)}{line}" for at, line in enumerate(wrapped)]
+    return lines
+
+
+def vertical_lines(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The lines of rows that are written one below the other, each with a line for every column."""
+    widest = max(map(_width, columns), default=0)
+    lines: list[str] = []
+    for number, row in enumerate(rows, start=1):
+        if len(rows) > 1:
+            lines += [""] * (number > 1) + [f" row {number:,} of {len(rows):,}"]
+        for name, value in zip(columns, row, strict=True):
+            lines.append(f" {name}{' ' * (widest - _width(name))}   {cell_text(value)}".rstrip())
+    return lines or [" (no rows)"]
+
+
+def cell_text(value: object) -> str:
+    """A value in one line."""
+    if value is None:
+        return "NULL"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if text.isprintable() else text.translate(_VISIBLE)
+
+
+def numeric_columns(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
+    """Which columns have nothing but numbers."""
+    return [bool(rows) and _is_numeric([row[at] for row in rows]) for at in range(len(columns))]
+
+
+def _is_numeric(values: Sequence[object]) -> bool:
+    return all(isinstance(value, (int, float)) for value in values)
+
+
+def _column(name: str, values: list[object], long: Long) -> Column:
+    right = bool(values) and _is_numeric(values)
+    cells = [cell_text(value) for value in values]
+    flexible = not right and any(
+        isinstance(value, (str, list, tuple, dict))
+        and (" " in cell.strip() or (long == "cut" and len(cell) > NAME))
+        for value, cell in zip(values, cells, strict=True)
+    )
+    name = cell_text(name)
+    return Column(name, cells, right, flexible, max(max(map(_width, cells), default=0), _width(name)))
+
+
+def _fit(columns: list[Column], width: int) -> tuple[int, list[Column]]:
+    """Letters between columns, and those columns that fit into a line, the first in any case."""
+    gap = 3 if 1 + _total(columns, 3, least=False) <= width else 2
+    ends = accumulate(column.least + gap for column in columns)
+    count = max(1, sum(end - gap + 1 <= width for end in ends))
+    fitting = columns[:count]
+    spare = width - 1 - _total(fitting, gap, least=True)
+    # Those that want least have their wish first; what they leave goes to the others.
+    wishes = sorted((column.width - column.least, at) for at, column in enumerate(fitting))
+    wishes = [(wish, at) for wish, at in wishes if wish]
+    for place, (wish, at) in enumerate(wishes):
+        given = max(0, min(wish, spare // (len(wishes) - place)))
+        fitting[at] = replace(fitting[at], width=fitting[at].least + given)
+        spare -= given
+    return gap, fitting
+
+
+def _total(columns: list[Column], gap: int, *, least: bool) -> int:
+    widths = [column.least if least else column.width for column in columns]
+    return sum(widths) + gap * (len(columns) - 1)
+
+
+def _lines_of(row: Sequence[str], columns: list[Column], gap: int, long: Long) -> list[str]:
+    """The lines of one row: one, or as many as its longest words take."""
+    if all(_width(cell) <= column.width for cell, column in zip(row, columns, strict=True)):
+        return [_line([_pad(cell, column) for cell, column in zip(row, columns, strict=True)], gap)]
+    parts = [
+        _parts(cell, column.width, long) if column.flexible else [cell]
+        for cell, column in zip(row, columns, strict=True)
+    ]
+    return [
+        _line([_pad(text, column) for text, column in zip(texts, columns, strict=True)], gap)
+        for texts in zip_longest(*parts, fillvalue="")
+    ]
+
+
+def _parts(cell: str, width: int, long: Long) -> list[str]:
+    if _width(cell) <= width:
+        return [cell]
+    if long == "wrap":
+        return textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
+    from rich.cells import set_cell_size
+
+    return [set_cell_size(cell, width - 1).rstrip() + ELLIPSIS]
+
+
+def _line(cells: Sequence[str], gap: int) -> str:
+    return (" " + (" " * gap).join(cells)).rstrip()
+
+
+def _pad(cell: str, column: Column) -> str:
+    blank = " " * (column.width - _width(cell))
+    return blank + cell if column.right else cell + blank
+
+
+def _width(text: str) -> int:
+    """Letters' places on a terminal; some scripts take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -1,0 +1,186 @@
+"""Makes a bundle: `trm-eval bundle`. Reads top to bottom in `make_bundle`.
+
+wheels/            what predicting needs, this package among it
+wheels.txt         their names, versions and sha256, which the notebook installs by
+package/           the run, as `trm-eval export` packs it: weights, configuration, results, recipe of its data
+notebook.ipynb     from a competition's tasks to submission.json
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trm_data.errors import not_written
+from trm_data.manifest import Manifest
+from trm_data.show.progress import Progress
+from trm_data.storage.atomic import file_sha256
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_eval.bundle.index import fetch_wheels, file_name, find_wheels, hashed_lines, sizes_of
+from trm_eval.bundle.needs import PROJECT, Wheel
+from trm_eval.bundle.notebook import NOTEBOOK, PACKAGE, WHEELS, WHEELS_FILE, Recipe, notebook_bytes
+from trm_eval.bundle.own_wheel import write_own_wheel
+from trm_eval.bundle.target import Target
+from trm_eval.errors import BundleError
+from trm_eval.evaluate import choose_step
+from trm_eval.package.pack import pack_run
+from trm_eval.package.recipe import find_manifest
+from trm_train.run.record import RunRecord, read_record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a bundle is to hold.
+
+    Attributes:
+        target: The machine it is for.
+        extras: Extras of this package, for an accelerator.
+        checkpoint: A step, `last` or `best`.
+        aug: Augmentations of each task; None is as many as the run learned from.
+        minutes: To learn the tasks before they are answered.
+    """
+
+    target: Target
+    extras: tuple[str, ...] = ()
+    checkpoint: str = "last"
+    aug: int | None = None
+    minutes: float = 60.0
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What was bundled, or would be.
+
+    Attributes:
+        run: The run.
+        step: Training step of its weights.
+        wheels: Size of each wheel by its file's name (bytes); None where its server does not say.
+        size_bytes: Of all files that are there.
+    """
+
+    run: str
+    step: int
+    wheels: dict[str, int | None]
+    size_bytes: int
+
+
+def plan_bundle(layout: Layout, run: Folder, wanted: Wanted, progress: Progress) -> Bundle:
+    """Which wheels a bundle would have, and how big they are; nothing is downloaded or written.
+
+    Raises:
+        BundleError: The run cannot be bundled, or a wheel is not to be had.
+        EvalError: The run has no such checkpoint.
+    """
+    record = read_record(run)
+    recipe = _recipe(layout, run, record, wanted)
+    wheels = _find(wanted, progress)
+    sizes = sizes_of(wheels)
+    return Bundle(
+        record.run,
+        recipe.step,
+        {file_name(wheel): size for wheel, size in zip(wheels, sizes, strict=True)},
+        sum(size or 0 for size in sizes),
+    )
+
+
+def make_bundle(layout: Layout, run: Folder, out: Path, wanted: Wanted, progress: Progress) -> Bundle:
+    """Write a bundle into a folder, whole or not at all.
+
+    Args:
+        layout: The root with the run's dataset and results.
+        run: The run's folder.
+        out: Folder to write; not there yet, or empty.
+        wanted: What it is to hold.
+        progress: Told of the wheels.
+
+    Raises:
+        BundleError: The folder is not empty or could not be written, the run cannot be bundled, or a wheel is not to be
+            had.
+        EvalError: The run has no such checkpoint.
+        CheckpointError: The checkpoint is damaged.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BundleError(f"--kaggle {out}: is there already and not empty; choose another folder")
+    record = read_record(run)
+    recipe = _recipe(layout, run, record, wanted)
+    wheels = _find(wanted, progress)
+    temporary = out.with_name(f".tmp-{out.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        folder = temporary / WHEELS
+        folder.mkdir(parents=True)
+        pack_run(layout, run, temporary / PACKAGE, checkpoint=str(recipe.step))
+        (temporary / NOTEBOOK).write_bytes(notebook_bytes(recipe))
+        progress.start("fetch wheels", len(wheels), "wheels")
+        fetch_wheels(wanted.target, wheels, folder)
+        progress.advance(len(wheels))
+        own = write_own_wheel(folder)
+        hashes = {f"{wheel.name}=={wheel.version}": wheel.sha256 for wheel in wheels}
+        hashes[f"{PROJECT}=={own.name.split('-')[1]}"] = file_sha256(own)
+        (temporary / WHEELS_FILE).write_text(hashed_lines(hashes), "utf-8")
+        files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        if len(files) != len(hashes):
+            raise BundleError(f"{len(files)} wheels were fetched, {len(hashes)} are needed; bundle again")
+        size = sum(path.stat().st_size for path in temporary.rglob("*") if path.is_file())
+        temporary.rename(out)
+    except OSError as error:
+        raise BundleError(not_written(out, error, "bundle again")) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return Bundle(record.run, recipe.step, dict(files), size)
+
+
+def _find(wanted: Wanted, progress: Progress) -> Sequence[Wheel]:
+    """The wheels of other packages."""
+    progress.start("find wheels", None, "wheels")
+    wheels = find_wheels(wanted.target, wanted.extras)
+    progress.advance(len(wheels))
+    return wheels
+
+
+def _recipe(layout: Layout, run: Folder, record: RunRecord, wanted: Wanted) -> Recipe:
+    """What the notebook does.
+
+    Raises:
+        BundleError: The run is not of ARC, or that is not known here.
+        EvalError: It has no such checkpoint.
+    """
+    spec = _arc_dataset(layout, record).spec
+    step = choose_step(run, wanted.checkpoint)
+    if not 0 < wanted.minutes < float("inf"):
+        raise BundleError(f"--adapt: minutes above 0, got {wanted.minutes:g}")
+    if wanted.aug is not None and wanted.aug < 0:
+        raise BundleError(f"--aug: 0 or more, got {wanted.aug}")
+    return Recipe(
+        run=record.run,
+        step=step,
+        python=wanted.target.python,
+        aug=spec.aug if wanted.aug is None else wanted.aug,
+        virtual=spec.augment == "virtual",
+        seed=spec.seed,
+        minutes=wanted.minutes,
+    )
+
+
+def _arc_dataset(layout: Layout, record: RunRecord) -> Manifest:
+    """The dataset that the run learned from.
+
+    Raises:
+        BundleError: It is not of ARC, or not under this root.
+    """
+    name = record.config.data.only_dataset()
+    manifest = find_manifest(layout, name)
+    if manifest is None:
+        raise BundleError(
+            f"{record.run}: learned from {name}, which is not under {layout.place}; build it, or bring its manifest "
+            f"(trm-data sync), for a bundle builds new tasks as it was built"
+        )
+    if manifest.kind != "arc":
+        raise BundleError(
+            f"{record.run}: learned from {name}, which is of the kind {manifest.kind}; a bundle for an ARC competition "
+            "needs a run of ARC (trm-eval export packs any)"
+        )
+    return manifest

@@ -1,0 +1,100 @@
+"""The machine that a bundle is for: a Python and a platform, as pip and as markers of requirements know them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+
+from trm_eval.errors import BundleError
+
+PLATFORM = re.compile(r"manylinux(?:_2_(?P<minor>[1-9][0-9]?)|2014)_(?P<machine>x86_64|aarch64)")
+DEFAULT_PLATFORM = "manylinux_2_28_x86_64"
+"""What jaxlib and numpy are built for; Kaggle's images (Ubuntu 22.04) have version 2.35 of the C library."""
+GLIBC_OF_2014 = 17
+OLDEST_GLIBC = 5
+OLDEST_PYTHON = 11
+LATEST_PATCH = 99
+"""Markers are asked for the latest Python of a minor version."""
+
+
+def this_python() -> str:
+    """The minor version of the Python that runs."""
+    return f"3.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine that wheels are for.
+
+    Attributes:
+        minor: Of Python 3.
+        glibc: Minor version of the C library 2 that it has at least.
+        machine: Its processor.
+    """
+
+    minor: int
+    glibc: int
+    machine: str
+
+    @property
+    def python(self) -> str:
+        """As `3.11`."""
+        return f"3.{self.minor}"
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Every tag of a wheel that runs there, the newest first."""
+        return tuple(
+            name
+            for glibc in range(self.glibc, OLDEST_GLIBC - 1, -1)
+            for name in (
+                f"manylinux_2_{glibc}_{self.machine}",
+                *([f"manylinux2014_{self.machine}"] if glibc == GLIBC_OF_2014 else []),
+            )
+        )
+
+    @property
+    def pip_options(self) -> list[str]:
+        """What tells pip to look for wheels of this machine, and nothing but wheels."""
+        platforms = [word for name in self.platforms for word in ("--platform", name)]
+        python = ["--python-version", self.python, "--implementation", "cp"]
+        return ["--only-binary", ":all:", *python, *platforms]
+
+    @property
+    def markers(self) -> dict[str, str]:
+        """What markers of requirements are compared with."""
+        return {
+            "implementation_name": "cpython",
+            "implementation_version": f"{self.python}.{LATEST_PATCH}",
+            "os_name": "posix",
+            "platform_machine": self.machine,
+            "platform_python_implementation": "CPython",
+            "platform_release": "",
+            "platform_system": "Linux",
+            "platform_version": "",
+            "python_full_version": f"{self.python}.{LATEST_PATCH}",
+            "python_version": self.python,
+            "sys_platform": "linux",
+        }
+
+    def __str__(self) -> str:
+        return f"Python {self.python} on {self.platforms[0]}"
+
+
+def parse_target(python: str, platform: str) -> Target:
+    """The machine that a user names.
+
+    Raises:
+        BundleError: A Python that this package does not run on, or no tag of a platform.
+    """
+    found = re.fullmatch(r"3\.([1-9][0-9]?)", python)
+    if found is None or int(found[1]) < OLDEST_PYTHON:
+        raise BundleError(f"--python {python}: a version as 3.{OLDEST_PYTHON}, which is the oldest")
+    tag = PLATFORM.fullmatch(platform)
+    if tag is None:
+        raise BundleError(
+            f"--platform {platform}: a tag of wheels for Linux, as {DEFAULT_PLATFORM} or manylinux2014_x86_64; "
+            "processors are x86_64 and aarch64"
+        )
+    return Target(int(found[1]), int(tag["minor"] or GLIBC_OF_2014), tag["machine"])

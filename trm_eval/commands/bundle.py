@@ -1,0 +1,94 @@
+"""`trm-eval bundle`: everything that a notebook without a network needs to answer a competition's tasks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit, Json, Root
+from trm_data.storage.root import resolve_root
+from trm_eval.errors import EvalError
+from trm_train.commands.common import DataOption, ScaleOption
+from trm_train.experiments.setting import parse_setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """Bundle an ARC run for a Kaggle notebook that has no network.
+
+    Writes a folder to upload as a data set: wheels of this package and of what predicting needs, in the versions that
+    run here, with their sha256 in wheels.txt; the run as trm-eval export packs it; and notebook.ipynb, which installs
+    the wheels, builds the competition's tasks, learns their embeddings (trm-eval run --adapt), and writes
+    submission.json with two attempts at every test input. Wheels come from pip's index, so this end needs a network.
+
+    For example:
+
+      trm-eval bundle trm_arc1 --kaggle bundle --dry-run
+      trm-eval bundle trm_arc1 --kaggle bundle --python 3.12 --accelerator cuda --adapt 240
+    """
+
+    run: Annotated[Positional[str], arg(metavar="RUN")]
+    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    kaggle: Annotated[str, arg(metavar="DIR")]
+    """Folder to write; it must be empty, or not be there yet."""
+    python: Annotated[str | None, arg(metavar="3.N", help_behavior_hint="")] = None
+    """Python of the notebook (default: the one that runs here)."""
+    platform: Annotated[str, arg(metavar="TAG")] = "manylinux_2_28_x86_64"
+    """Newest platform tag of wheels that runs there; older ones do too. libtpu needs manylinux_2_31_x86_64."""
+    accelerator: Literal["cpu", "cuda", "tpu"] = "cpu"
+    """What the notebook computes on: the wheels of this package's extra of that name come with it."""
+    aug: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Augmentations of each of the competition's tasks (default: as many as the run learned from)."""
+    adapt: Annotated[float, arg(metavar="MINUTES")] = 60.0
+    """For how long the notebook learns the tasks before it answers them; it can be changed there."""
+    checkpoint: str = "last"
+    """A step, last, or best (highest exact accuracy on the validation split)."""
+    dry_run: bool = False
+    """List the wheels and their sizes; write nothing."""
+    scale: ScaleOption = None
+    data: DataOption = None
+    root: Root = None
+    json: Json = False
+
+    def command(self) -> int:
+        """Make it and say what is in it."""
+        from trm_data.show.progress import terminal_progress
+        from trm_eval.bundle.make import Wanted, make_bundle, plan_bundle
+        from trm_eval.bundle.notebook import NOTEBOOK
+        from trm_eval.bundle.target import parse_target, this_python
+        from trm_train.run.record import find_run
+
+        if not self.kaggle:
+            raise EvalError("--kaggle: a folder to write, got ''")
+        target = parse_target(this_python() if self.python is None else self.python, self.platform)
+        extras = () if self.accelerator == "cpu" else (self.accelerator,)
+        wanted = Wanted(
+            target=target, extras=extras, checkpoint=self.checkpoint, aug=self.aug, minutes=self.adapt
+        )
+        layout = resolve_root(self.root)
+        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        out = Path(self.kaggle).expanduser().absolute()
+        with terminal_progress(quiet=self.json) as progress:
+            if self.dry_run:
+                made = plan_bundle(layout, run, wanted, progress)
+            else:
+                made = make_bundle(layout, run, out, wanted, progress)
+        if self.json:
+            print(json.dumps({**asdict(made), "python": target.python, "platform": self.platform}, indent=1))
+            return Exit.DONE
+        total = sum(size or 0 for size in made.wheels.values())
+        if self.dry_run:
+            for name, size in made.wheels.items():
+                print(f"{'?' if size is None else f'{size / 1e6:.2f}':>9} MB  {name}")
+            print(f"{len(made.wheels)} wheels for {target}, {total / 1e6:.0f} MB, and this package's own")
+            return Exit.DONE
+        print(f"{made.run}: step {made.step:,}, {len(made.wheels)} wheels for {target}, {total / 1e6:.0f} MB")
+        print(
+            f"  in {self.kaggle} ({made.size_bytes / 1e6:.0f} MB): upload it as a data set, attach it and the tasks,"
+        )
+        print(f"  and run {NOTEBOOK}: it writes submission.json")
+        return Exit.DONE

@@ -1,0 +1,53 @@
+"""`trm-eval serve`: runs and results in a browser."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import arg
+
+from trm_data.command import Exit, Root
+from trm_data.storage.root import resolve_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serve:
+    """Show runs and results in a browser of this machine, read-only, until Ctrl-C.
+
+    Runs live and done, learning curves, evaluations with intervals, accuracy by depth and rating, puzzles with every
+    step of the recursion, and SQL. Every figure and table has the SQL that made it. It needs the extra `serve`.
+
+    For example:
+
+      trm-eval serve --root trm
+      trm-eval serve --root gs://bucket/trm --port 9000
+    """
+
+    host: Annotated[str, arg(metavar="HOST")] = "127.0.0.1"
+    """Address to listen at. Anyone who reaches it can read all results; there is no password."""
+    port: Annotated[int | None, arg(metavar="PORT")] = None
+    """Else 8765, or a free one where that is taken."""
+    root: Root = None
+
+    def command(self) -> int:
+        """Serve it."""
+        from trm_eval.serve.server import DEFAULT_PORT, bind, check_extra, is_loopback, serve, url_of
+
+        check_extra()
+        layout = resolve_root(self.root)
+        listening = bind(self.host, self.port)
+        if self.port is None and listening.getsockname()[1] != DEFAULT_PORT:
+            print(f"trm-eval: port {DEFAULT_PORT} is taken; here is another", file=sys.stderr)
+        if not is_loopback(str(listening.getsockname()[0])):
+            print(
+                f"trm-eval: warning: --host {self.host}: whoever reaches this machine can read all results of "
+                f"{layout.place}; there is no password and no encryption",
+                file=sys.stderr,
+            )
+        print(
+            f"{url_of(listening)}  runs and results of {layout.place}, read-only; Ctrl-C ends it", flush=True
+        )
+        serve(layout, listening)
+        return Exit.DONE

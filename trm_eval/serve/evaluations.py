@@ -1,0 +1,127 @@
+"""Evaluations of chosen runs: their accuracies with intervals, by depth, by rating and by samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trm_data.storage.root import Layout
+from trm_eval.report.ask import Asked, ask
+from trm_eval.report.blocks import Query
+from trm_eval.report.canvas import draw_svg
+from trm_eval.report.figures import paint_depths, paint_shares
+from trm_eval.report.ratings import SQL as RATING_SQL
+from trm_eval.report.ratings import paint_ratings
+from trm_eval.report.study import DEPTH_SQL
+
+EVALUATIONS_SQL = """\
+SELECT
+    run,
+    exact_accuracy,
+    wilson_low(exact_count, count) AS exact_low,
+    wilson_high(exact_count, count) AS exact_high,
+    cell_accuracy,
+    count,
+    supervision_steps,
+    how,
+    step,
+    weights,
+    split,
+    dataset,
+    q_halt_accuracy,
+    seconds,
+    created_at,
+    as_published,
+    coalesce(len(trace_parts), 0) > 0 AS traced,
+    evaluation
+FROM evals
+WHERE list_contains(?, run)
+ORDER BY list_position(?, run), as_published DESC, split = 'test' DESC, step DESC, supervision_steps, created_at DESC,
+         evaluation"""
+
+TOLD_APART = ("step", "weights", "dataset", "split", "supervision_steps", "how")
+"""Columns that tell the evaluations of one run apart."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with the SQL that gave its numbers."""
+
+    title: str
+    svg: bytes
+    query: Query
+
+
+def evaluations_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
+    """A row for each evaluation of runs, in their order, the usual one of each first."""
+    return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs), list(runs)], problems)
+
+
+def first_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first evaluation of each run."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        found.setdefault(row["run"], row)
+    return list(found.values())
+
+
+def labels_of(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What each evaluation is called: its run, and what tells it from others of these where one has several."""
+    runs = [row["run"] for row in rows]
+    differ = [column for column in TOLD_APART if len({row[column] for row in rows}) > 1]
+    return {
+        row["evaluation"]: row["run"]
+        if runs.count(row["run"]) == 1
+        else ", ".join([row["run"], *(_said(column, row[column]) for column in differ)])
+        for row in rows
+    }
+
+
+def _said(column: str, value: Any) -> str:
+    match column:
+        case "step":
+            return f"step {value:,}"
+        case "supervision_steps":
+            return f"{value} supervision steps"
+        case _:
+            return str(value)
+
+
+def figures_of(
+    layout: Layout, asked: Asked, rows: Sequence[dict[str, Any]], problems: list[str]
+) -> list[Figure]:
+    """The figures of evaluations: with intervals, by depth, and by rating where the catalog knows ratings.
+
+    Args:
+        layout: The root.
+        asked: Of `evaluations_of`.
+        rows: Those of its rows that are shown.
+        problems: What was left out, to which this adds.
+    """
+    scored = [row for row in rows if row["exact_accuracy"] is not None]
+    if not scored:
+        return []
+    names = labels_of(scored)
+    shares = [
+        (names[row["evaluation"]], row["exact_accuracy"], row["exact_low"], row["exact_high"])
+        for row in scored
+    ]
+    high = max(1.4, 0.32 * len(shares) + 0.8)
+    drawn = draw_svg(lambda axis: paint_shares(axis, shares), height=high)
+    found = [Figure("Exact accuracy, with 95% intervals (Wilson)", drawn, asked.query)]
+    depths = ask(layout, "accuracy after every supervision step", DEPTH_SQL, [list(names)], problems)
+    if max((row["depth"] for row in depths.rows), default=0) > 1:
+        tests = [(name, _of(depths, evaluation)) for evaluation, name in names.items()]
+        drawn = draw_svg(lambda axis: paint_depths(axis, tests))
+        found.append(Figure("Exact accuracy by supervision step", drawn, depths.query))
+    ratings = ask(layout, "accuracy by rating", RATING_SQL, [list(names)], problems)
+    if len({row["rating_bucket"] for row in ratings.rows}) > 1:
+        rated = [(name, _of(ratings, evaluation)) for evaluation, name in names.items()]
+        drawn = draw_svg(lambda axis: paint_ratings(axis, rated))
+        found.append(Figure("Exact accuracy by rating: guesses that a solver needs", drawn, ratings.query))
+    return found
+
+
+def _of(asked: Asked, evaluation: str) -> list[dict[str, Any]]:
+    return [row for row in asked.rows if row["evaluation"] == evaluation]

@@ -1,0 +1,129 @@
+"""How a network comes to an answer: from traces that were written, or by answering the puzzle once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.encode.vocab import PAD
+from trm_data.storage.root import Layout
+from trm_eval.report.ask import Asked, ask
+from trm_eval.report.canvas import COLOURS, draw_svg
+from trm_eval.show import Answered
+from trm_eval.solver import Solution, Solver, load
+
+TRACE_SQL = """\
+SELECT supervision_step, cycle, q_halt_logit, wrong_cells, answer
+FROM traces
+WHERE evaluation = ? AND row = ?
+ORDER BY supervision_step, cycle"""
+
+EVALUATION_SQL = """\
+SELECT run, step, weights, supervision_steps
+FROM evals
+WHERE evaluation = ?"""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the network answers after a cycle.
+
+    Attributes:
+        step: Supervision step, from 1.
+        cycle: Of that step, from 1.
+        halt_probability: How sure it is that it may halt (0 to 1).
+        wrong_cells: Labelled cells that are wrong.
+        answer: Tokens, uint8 [S].
+    """
+
+    step: int
+    cycle: int
+    halt_probability: float
+    wrong_cells: int
+    answer: NDArray[np.uint8]
+
+
+def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tuple[Asked, list[Moment]]:
+    """Every moment of a row, where the evaluation has traces of it; else none."""
+    asked = ask(layout, "traces of this puzzle", TRACE_SQL, [evaluation, row], problems)
+    return asked, [
+        Moment(
+            found["supervision_step"],
+            found["cycle"],
+            _probability(found["q_halt_logit"]),
+            found["wrong_cells"],
+            np.array(found["answer"], np.uint8),
+        )
+        for found in asked.rows
+    ]
+
+
+def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:
+    """The network of an evaluation, with the weights and the steps that it had.
+
+    Raises:
+        EvalError: The run has no such checkpoint.
+        ConfigError: The run is not under the root.
+    """
+    asked = ask(layout, "which network", EVALUATION_SQL, [evaluation], problems)
+    (row,) = asked.rows
+    return load(
+        row["run"],
+        layout,
+        checkpoint=str(row["step"]),
+        weights=row["weights"],
+        supervision_steps=row["supervision_steps"],
+    )
+
+
+def answer_again(solver: Solver, puzzle: Answered) -> list[Moment]:
+    """Every moment of a puzzle, answered once more, all steps long and without noise."""
+    return moments_of(solver.solve(puzzle.tokens, identifier=puzzle.identifier), puzzle.label)
+
+
+def moments_of(solution: Solution, label: NDArray[np.uint8]) -> list[Moment]:
+    """Every moment of a solution; `label` tells which cells are wrong."""
+    return [
+        Moment(
+            step + 1,
+            cycle + 1,
+            _probability(solution.halt_logits[step, cycle]),
+            int(((tokens != label) & (label != PAD)).sum()),
+            tokens,
+        )
+        for step, answers in enumerate(solution.answers)
+        for cycle, tokens in enumerate(answers)
+    ]
+
+
+def _probability(logit: float) -> float:
+    return float(1 / (1 + np.exp(-np.float64(logit))))
+
+
+def draw_course(moments: Sequence[Moment], at: Moment) -> bytes:
+    """Wrong cells and halting probability after every cycle, as SVG; a line stands at one moment."""
+    cycles = max(moment.cycle for moment in moments)
+    places = [moment.step + moment.cycle / cycles - 1 for moment in moments]
+
+    def paint(axis: Any) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        axis.plot(places, [moment.wrong_cells for moment in moments], color=COLOURS[0], label="wrong cells")
+        axis.set_ylabel("wrong cells")
+        axis.set_ylim(bottom=0)
+        axis.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_xlabel("supervision step")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.axvline(at.step + at.cycle / cycles - 1, color="#6b7280", linewidth=1, linestyle=":")
+        axis.grid()
+        axis.plot([], [], color=COLOURS[1], linestyle="--", label="halting probability (right)")
+        right = axis.twinx()
+        right.plot(places, [m.halt_probability for m in moments], color=COLOURS[1], linestyle="--")
+        right.set_ylim(-0.02, 1.02)
+        right.spines["right"].set_visible(True)
+
+    return draw_svg(paint, height=2.2)

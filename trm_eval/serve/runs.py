@@ -1,0 +1,216 @@
+"""Runs as they are now: which there are, how they go, and how they learn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trm_data.storage.root import Layout
+from trm_eval.report.ask import Asked, ask
+from trm_eval.report.canvas import draw_svg
+from trm_eval.report.figures import paint_curves
+from trm_train.run.overview import STALLED_S
+
+STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
+"""As `trm-train status` says them, and that of a run of which only published results are there."""
+
+RUNS_SQL = f"""\
+WITH newest AS (
+    SELECT
+        run,
+        max_by(lm_loss, step) FILTER (split = 'train') AS loss,
+        max_by(exact_accuracy, step) FILTER (split = 'validation' AND count > 0) AS validation_accuracy
+    FROM train_metrics
+    GROUP BY run
+),
+shown AS (
+    SELECT
+        r.run,
+        CASE
+            WHEN r.run NOT IN (SELECT run FROM runs_live) THEN 'results only'
+            WHEN r.state IS NULL THEN 'new'
+            WHEN r.state = 'finished' THEN CASE WHEN r.step >= r.total_steps THEN 'done' ELSE 'stopped' END
+            WHEN r.state = 'running' AND r.heartbeat < now() - INTERVAL {STALLED_S:.0f} SECONDS THEN 'stalled'
+            ELSE r.state
+        END AS state,
+        r.step,
+        r.total_steps,
+        r.step / nullif(r.total_steps, 0) AS progress,
+        r.examples_per_s,
+        CASE
+            WHEN r.state = 'running' THEN (r.total_steps - r.step) * r.global_batch_size / nullif(r.examples_per_s, 0)
+        END AS seconds_left,
+        n.loss,
+        n.validation_accuracy,
+        r.heartbeat,
+        r.experiment,
+        r.scale,
+        r.data,
+        r.dataset,
+        r.seed,
+        r.parameters,
+        r.train_seconds
+    FROM runs AS r LEFT JOIN newest AS n ON n.run = r.run
+)
+SELECT * FROM shown
+WHERE {{condition}}
+ORDER BY state = 'running' DESC, heartbeat DESC NULLS LAST, run"""
+
+CHOICES_SQL = """\
+SELECT list(DISTINCT run ORDER BY run) AS run, list(DISTINCT experiment ORDER BY experiment) AS experiment,
+       list(DISTINCT scale ORDER BY scale) AS scale, list(DISTINCT data ORDER BY data) AS data
+FROM runs"""
+
+POINTS = 240
+"""Windows of a curve at most; a figure shows no more."""
+
+CURVES_SQL = f"""\
+WITH chosen AS (
+    SELECT
+        *,
+        CASE split WHEN 'train' THEN (max(step) OVER (PARTITION BY run, split) - 1) // {POINTS} + 1 ELSE 1 END AS wide
+    FROM train_metrics
+    WHERE list_contains(?, run)
+)
+SELECT
+    run,
+    split,
+    max(step) AS step,
+    max(seconds) AS seconds,
+    sum(lm_loss_sum) / nullif(sum(global_batch_size), 0) AS lm_loss,
+    sum(exact_count) / nullif(sum(count), 0) AS exact_accuracy,
+    sum(accuracy_sum) / nullif(sum(count), 0) AS cell_accuracy,
+    sum(steps_sum) / nullif(sum(count), 0) AS mean_steps,
+    sum(global_batch_size) / nullif(sum(step_s), 0) AS examples_per_s
+FROM chosen
+GROUP BY run, split, (step - 1) // wide
+ORDER BY run, split, step"""
+
+Over = Literal["step", "seconds"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a curve shows.
+
+    Attributes:
+        title: For people.
+        column: Of `CURVES_SQL`.
+        split: train or validation.
+        unit: Of the axis.
+        times: What the column is multiplied with.
+    """
+
+    title: str
+    column: str
+    split: str
+    unit: str
+    times: float = 1.0
+
+
+MEASURES = {
+    measure.title: measure
+    for measure in (
+        Measure("Loss in training", "lm_loss", "train", "cross-entropy (nats a cell)"),
+        Measure("Exact accuracy in validation", "exact_accuracy", "validation", "exact accuracy (%)", 100),
+        Measure("Exact accuracy in training", "exact_accuracy", "train", "exact accuracy (%)", 100),
+        Measure("Cell accuracy in validation", "cell_accuracy", "validation", "cell accuracy (%)", 100),
+        Measure("Supervision steps in training", "mean_steps", "train", "steps a puzzle"),
+        Measure("Speed in training", "examples_per_s", "train", "examples/s"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which runs are shown; an empty part lets all through.
+
+    Attributes:
+        names: Beginnings or globs of names of runs or experiments, with spaces or commas between them.
+        experiments: Of the runs.
+        scales: Of the runs.
+        data: Of the runs.
+        states: Of `STATES`.
+    """
+
+    names: str = ""
+    experiments: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+
+    def condition(self) -> tuple[str, list[object]]:
+        """As SQL over `shown`, and its values."""
+        conditions: list[str] = []
+        values: list[object] = []
+        if patterns := [_glob(word) for word in re.split(r"[\s,]+", self.names) if word]:
+            either = " OR ".join(["run GLOB ? OR experiment GLOB ?"] * len(patterns))
+            conditions.append(f"({either})")
+            values += [pattern for pattern in patterns for _ in range(2)]
+        parts = {
+            "experiment": self.experiments,
+            "scale": self.scales,
+            "data": self.data,
+            "state": self.states,
+        }
+        for column, allowed in parts.items():
+            if allowed:
+                conditions.append(f"list_contains(?, {column})")
+                values.append(list(allowed))
+        return " AND ".join(conditions) or "true", values
+
+
+def _glob(word: str) -> str:
+    return word if any(sign in word for sign in "*?[") else f"{word}*"
+
+
+def runs_now(layout: Layout, wanted: Filter, problems: list[str]) -> Asked:
+    """A row for each run that is wanted, those that run first."""
+    condition, values = wanted.condition()
+    return ask(layout, "runs as they are now", RUNS_SQL.format(condition=condition), values, problems)
+
+
+def choices(layout: Layout, problems: list[str]) -> dict[str, list[str]]:
+    """Names of the runs, experiments, scales and data that there are."""
+    (row,) = ask(layout, "what to choose from", CHOICES_SQL, [], problems).rows
+    return {column: [name for name in names or [] if name] for column, names in row.items()}
+
+
+def curves_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
+    """How runs learn: a row for each window of training steps and each validation."""
+    return ask(
+        layout, "training in windows of steps, and every validation", CURVES_SQL, [list(runs)], problems
+    )
+
+
+def draw_curves(
+    runs: Sequence[str], rows: Sequence[dict[str, Any]], measure: Measure, over: Over
+) -> bytes | None:
+    """The curves of runs as SVG, each with the look of its place among them; None where none has a point.
+
+    Args:
+        runs: In the order of their colours.
+        rows: Of `curves_of`.
+        measure: What is shown.
+        over: Training step, or training time.
+    """
+    curves: list[tuple[str, list[float], list[float]]] = []
+    for run in runs:
+        own = [
+            (row[over], measure.times * row[measure.column])
+            for row in rows
+            if row["run"] == run and row["split"] == measure.split
+            if row[over] is not None and row[measure.column] is not None
+        ]
+        curves.append((run, [x for x, _ in own], [y for _, y in own]))
+    if not any(x for _, x, _ in curves):
+        return None
+
+    def paint(axis: Any) -> None:
+        paint_curves(axis, curves)
+        axis.set_xlabel("training step" if over == "step" else "training time (s)")
+        axis.set_ylabel(measure.unit)
+
+    return draw_svg(paint)

@@ -1,0 +1,69 @@
+"""The page on which anything can be asked in SQL."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from trm_data.errors import DataError
+from trm_eval.errors import EvalError
+from trm_eval.serve.queries import MOST_ROWS, answer
+from trm_eval.serve.screens.parts import layout, plain
+from trm_eval.tables.query import load_query, named_queries
+from trm_eval.tables.views import list_views
+
+OWN = "(your own)"
+FIRST = "SELECT run, state, step, total_steps FROM runs"
+
+
+def show() -> None:
+    """Show it."""
+    st.subheader("SQL")
+    says = named_queries()
+    st.selectbox(
+        "Queries that ship with the package",
+        [OWN, *says],
+        key="named",
+        format_func=lambda name: name if name == OWN else f"@{name}: {says[name]}",
+        on_change=_take,
+    )
+    st.session_state.setdefault("query", FIRST)
+    query = st.text_area("Query", key="query", height=220)
+    if st.button("Run", type="primary"):
+        st.session_state["asked"] = query
+    if asked := st.session_state.get("asked"):
+        _answer(asked)
+    with st.expander("Tables and their columns"):
+        st.dataframe([{"table": view.name, "what it says": view.says} for view in _views()], hide_index=True)
+        name = st.selectbox("Columns of", [view.name for view in _views()])
+        view = next(view for view in _views() if view.name == name)
+        st.dataframe(
+            [{"column": c.name, "type": c.type, "what it says": c.comment} for c in view.columns],
+            hide_index=True,
+        )
+
+
+def _take() -> None:
+    name = st.session_state["named"]
+    if name != OWN:
+        st.session_state["query"] = load_query(name)
+        st.session_state["asked"] = st.session_state["query"]
+
+
+@st.cache_resource(show_spinner=False)
+def _views():
+    return list(list_views().values())
+
+
+def _answer(sql: str) -> None:
+    try:
+        with st.spinner("Asking ..."):
+            found = answer(layout(), sql)
+    except (DataError, EvalError, OSError) as error:
+        st.error("The query was not answered.")
+        st.code(str(error), language=None, wrap_lines=True)
+        return
+    for problem in found.problems:
+        st.warning(f"left out: {plain(problem)}")
+    st.dataframe(found.table, hide_index=True)
+    more = f"the first {MOST_ROWS:,} rows; there are more" if found.cut else f"{found.table.num_rows:,} rows"
+    st.caption(f"{more}. The same: `trm-eval sql`")
