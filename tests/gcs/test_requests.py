@@ -165,6 +165,32 @@ def test_a_claim_that_was_taken_over_between_two_requests_is_not_ours(
     assert server.objects["bucket"]["trm/d/.building"].data == other
 
 
+def test_time_in_which_the_bucket_was_out_of_reach_makes_nobody_dead(
+    server: GcsServer, bucket: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder of a claim could not move it either; it gives a sign at the fourth look after the outage."""
+    monkeypatch.setattr(claims, "LEASE_S", 0.6)
+    monkeypatch.setattr(claims, "LOOK_S", 0.02)
+    server.put("bucket", "trm/d/.building", b'{"host": "other", "process": 1}')
+    looks, stat = 0, Bucket.stat
+
+    def stat_and_count(self: Bucket, path: str) -> object:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            server.faults.unavailable_until = time.monotonic() + 1.2
+        if looks == 6:
+            server.objects["bucket"]["trm/d/.building"].metageneration += 1
+        return stat(self, path)
+
+    monkeypatch.setattr(Bucket, "stat", stat_and_count)
+    with (
+        pytest.raises(BusyError, match=r"another machine is at work on this \(other, process 1"),
+        claims.claimed(Bucket(URL), "d/.building", bucket.machine / "machine", "this"),
+    ):
+        pass
+
+
 class Slept:
     """A turn that is lost while it is looked at, after which another machine finished."""
 
