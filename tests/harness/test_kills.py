@@ -115,6 +115,11 @@ def kill_after(
         return not process.stdout.readline()
 
 
+MORE = 10
+"""Kills that may come on top of those asked for, where a machine was faster than when it was measured and too few of
+them found a process at work."""
+
+
 def whole_checkpoints(root: Path) -> int:
     """Checkpoints to go on from; one that is being written has another name."""
     return sum(path.name.isdecimal() for path in root.glob("runs/*/*/*/checkpoints/resume/*"))
@@ -260,8 +265,10 @@ def test_compact(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
 
     seconds = undisturbed_s(COMPACT, lambda number: [root(f"-whole{number}")])
     whole = sorted(files(tmp_path / "root-whole1"))
-    draws, killed, between = random.Random(kills), 0, 0
-    for number in range(kills):
+    draws, killed, between, number = random.Random(kills), 0, 0, 0
+    for number in range(kills + MORE):
+        if number >= kills and killed >= -(-kills // 3):
+            break
         place = root(number)
         layout = resolve_root(place)
         killed += kill_after(COMPACT, draws.uniform(0.02, 0.98) * seconds, place)
@@ -274,7 +281,7 @@ def test_compact(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
         assert sorted(files(place)) == whole
         shutil.rmtree(place)
     assert killed >= -(-kills // 3)
-    record("compact kills", {"kills": kills, "killed_at_work": killed, "half_done": between})
+    record("compact kills", {"kills": number, "killed_at_work": killed, "half_done": between})
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -294,8 +301,10 @@ def test_sync(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
     expected = files(source)
     seconds = undisturbed_s(SYNC, lambda number: [source, tmp_path / f"whole{number}"])
     assert files(tmp_path / "whole1") == expected
-    draws, killed, half = random.Random(kills), 0, 0
-    for number in range(kills):
+    draws, killed, half, number = random.Random(kills), 0, 0, 0
+    for number in range(kills + MORE):
+        if number >= kills and killed >= -(-kills // 3):
+            break
         target = tmp_path / f"root{number}"
         killed += kill_after(SYNC, draws.uniform(0.0, 0.6 if number % 2 else 0.95) * seconds, source, target)
         layout = resolve_root(target)
@@ -309,4 +318,4 @@ def test_sync(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
         sync_results(evaluated.layout, layout)
         assert files(target) == expected
     assert killed >= -(-kills // 3)
-    record("sync kills", {"kills": kills, "killed_at_work": killed, "half_copied": half})
+    record("sync kills", {"kills": number, "killed_at_work": killed, "half_copied": half})
