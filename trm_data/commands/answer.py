@@ -59,7 +59,7 @@ def give_views(program: str, views: Mapping[str, View], name: str | None, *, as_
         if as_json:
             print(json.dumps([asdict(view) for view in views.values()], indent=1))
         else:
-            print_table(["table", "what it says"], [(view.name, view.says) for view in views.values()])
+            print_table(["name", "what it says"], [(view.name, view.says) for view in views.values()])
         return
     from trm_data.catalog.described import find_view
 

@@ -1,6 +1,7 @@
 """The rest of the package knows no kind by name; the registry finds all of them, and imports little for it."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,10 +40,10 @@ KNOW_NO_KIND = sorted(
 
 
 def named_kinds(tree: ast.Module) -> Iterator[str]:
-    """Names of kinds in code: texts that are one, but for the values that `Literal` allows, and imported modules."""
+    """Names of kinds in code: texts that are one, but for values of a `Literal` or a `Form`, and imported modules."""
     allowed: set[ast.AST] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.AnnAssign) and "Literal[" in ast.unparse(node.annotation):
+        if isinstance(node, ast.AnnAssign) and re.match(r".*Literal\[|Form$", ast.unparse(node.annotation)):
             allowed |= set(ast.walk(node))
     folders = {path.parent.name for path in PACKAGE.glob("kinds/*/options.py")}
     for node in ast.walk(tree):
