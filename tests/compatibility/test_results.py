@@ -19,7 +19,8 @@ import pytest
 import trm_eval
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.compact import compact_results
-from trm_eval.tables.query import named_queries, query_results
+from trm_eval.tables.named import named_queries
+from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import NAMED_BY_EVALS
 from trm_eval.tables.views import list_views
 from trm_train.run.record import list_runs

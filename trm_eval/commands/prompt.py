@@ -22,7 +22,8 @@ from trm_data.show.render import Form
 from trm_data.storage.machine import user_cache
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
-from trm_eval.tables.query import named_queries, query_results
+from trm_eval.tables.named import named_queries
+from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views
 
 HISTORY = "sql_history"

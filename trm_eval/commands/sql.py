@@ -84,7 +84,7 @@ class Queries:
 
     def command(self) -> int:
         """Print them."""
-        from trm_eval.tables.query import load_query, named_queries
+        from trm_eval.tables.named import load_query, named_queries
 
         if self.name is not None:
             print(load_query(self.name.removeprefix("@")), end="")

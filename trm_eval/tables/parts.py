@@ -55,7 +55,9 @@ class Parts:
             )
         columns = ", ".join(map(quote_identifier, self.schema.names))
         united = " UNION ALL BY NAME ".join(selects)
-        connection.execute(f"CREATE VIEW {quote_identifier(name)} AS SELECT {columns} FROM ({united})")
+        connection.execute(
+            f"CREATE OR REPLACE VIEW {quote_identifier(name)} AS SELECT {columns} FROM ({united})"
+        )
 
 
 def allow(connection: duckdb.DuckDBPyConnection, tables: Sequence[Parts]) -> None:

@@ -22,13 +22,13 @@ from pyarrow.fs import LocalFileSystem
 from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, run_locked
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
-from trm_data.closest import no_such
 from trm_data.errors import CorruptFileError, QueryError
 from trm_data.storage.digested import checked_files, one_of_each
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
 from trm_eval.tables.experiments import experiment_table
 from trm_eval.tables.live import live_parts, live_runs
+from trm_eval.tables.named import load_query, query_text
 from trm_eval.tables.parts import Parts, allow
 from trm_eval.tables.schema import (
     EXPERIMENTS,
@@ -151,40 +151,12 @@ def _frame(layout: Layout, text: str, *, skip_damaged: bool) -> polars.DataFrame
         return frame_locked(connection, text)
 
 
-def query_text(query: str) -> str:
-    """The SQL of a query as a user gives it: itself, or a named one behind `@`."""
-    return load_query(query[1:]) if query.startswith("@") else query
-
-
 def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
     """A named query, for one evaluation alone; the columns that say which one are left out."""
     sql = load_query(name).rstrip().rstrip(";")
     found = query_results(layout, f"SELECT * FROM (\n{sql}\n) WHERE evaluation = ?", [evaluation])
     kept = [position for position, column in enumerate(found.columns) if column not in WHICH_EVALUATION]
     return QueryResult([found.columns[i] for i in kept], [tuple(row[i] for i in kept) for row in found.rows])
-
-
-def named_queries() -> dict[str, str]:
-    """Names of the queries that ship with the package, and what each answers (its first comment)."""
-    found: dict[str, str] = {}
-    for file in files("catalogs").joinpath("queries").iterdir():
-        if file.name.endswith(".sql"):
-            first = file.read_text("utf-8").partition("\n")[0]
-            found[file.name.removesuffix(".sql")] = first.removeprefix("--").strip()
-    return dict(sorted(found.items()))
-
-
-def load_query(name: str) -> str:
-    """The SQL of a named query.
-
-    Raises:
-        QueryError: There is none of that name; the message names the closest.
-    """
-    queries = named_queries()
-    if name not in queries:
-        known = [f"@{each}" for each in queries]
-        raise QueryError(no_such(f"no query @{name}", f"@{name}", known, "trm-eval queries"))
-    return files("catalogs").joinpath(f"queries/{name}.sql").read_text("utf-8")
 
 
 @contextmanager
@@ -216,13 +188,7 @@ def open_results(
         connection.register("runs_live", runs)
         experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
         connection.register("experiments_live", experiments)
-        opened, missing = _open_tables(layout, wanted, folders, again=again)
-        allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
-        for table, found in opened.items():
-            if isinstance(found, Parts):
-                found.register(connection, table)
-            else:
-                connection.register(table, found)
+        opened, missing = _registered(connection, layout, wanted, folders, again=again)
         tokens, unread = _tokens(layout, opened["evals_files"]) if "tokens_live" in named else (None, [])
         missing += unread
         connection.register("tokens_live", PUZZLE_TOKENS.empty_table() if tokens is None else tokens)
@@ -232,6 +198,39 @@ def open_results(
         if shows:
             _comment(connection)
         yield connection, problems + missing
+
+
+def _registered(
+    connection: duckdb.DuckDBPyConnection,
+    layout: Layout,
+    wanted: set[str],
+    runs: list[tuple[Folder, RunRecord]],
+    *,
+    again: bool,
+) -> tuple[dict[str, pads.Dataset | pa.Table | Parts], list[str]]:
+    """What `_open_tables` gives, and the connection has it by name.
+
+    Raises:
+        CorruptFileError: A file has other bytes than were written.
+        QueryError: Files are replaced faster than they can be opened.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        opened, missing = _open_tables(layout, wanted, runs, again=again)
+        try:
+            for table, found in opened.items():
+                if isinstance(found, Parts):
+                    found.register(connection, table)
+                else:
+                    connection.register(table, found)
+        except duckdb.IOException as error:  # a file was replaced since it was listed
+            if not left:
+                raise QueryError(
+                    f"{layout.results.where()}: a file is gone while it is opened ({error})"
+                ) from error
+            continue
+        break
+    allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
+    return opened, missing
 
 
 def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:

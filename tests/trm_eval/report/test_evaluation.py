@@ -9,7 +9,7 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from trm_eval.report.evaluation import SECTIONS, print_predicted, print_report
 from trm_eval.show import Predicted
-from trm_eval.tables.query import named_queries
+from trm_eval.tables.named import named_queries
 
 
 def test_the_headline_is_the_row_in_evals(evaluated: Evaluated, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,8 @@ from trm_data.errors import QueryError
 from trm_data.storage.root import Layout
 from trm_eval.serve import queries
 from trm_eval.serve.queries import answer
-from trm_eval.tables.query import load_query, named_queries, query_results
+from trm_eval.tables.named import load_query, named_queries
+from trm_eval.tables.query import query_results
 
 
 def test_a_query_gives_what_trm_eval_sql_gives(root: Layout) -> None:

@@ -29,7 +29,8 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_eval.statistics import Paired, wilson, with_tests
 from trm_eval.tables.live import run_row
-from trm_eval.tables.query import named_queries, query_results
+from trm_eval.tables.named import named_queries
+from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table
 from trm_train.config.run import RunConfig
 from trm_train.experiments import registry

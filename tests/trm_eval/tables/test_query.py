@@ -18,16 +18,8 @@ from trm_eval import evaluate
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables import query
-from trm_eval.tables.query import (
-    VIEW,
-    WHICH_EVALUATION,
-    _named_by,
-    load_query,
-    named_queries,
-    query_evaluation,
-    query_results,
-    query_text,
-)
+from trm_eval.tables.named import load_query, named_queries, query_text
+from trm_eval.tables.query import VIEW, WHICH_EVALUATION, _named_by, query_evaluation, query_results
 from trm_train.run.record import find_run
 
 

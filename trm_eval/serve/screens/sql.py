@@ -8,7 +8,7 @@ from trm_data.errors import DataError
 from trm_eval.errors import EvalError
 from trm_eval.serve.queries import MOST_ROWS, answer
 from trm_eval.serve.screens.parts import layout, plain
-from trm_eval.tables.query import load_query, named_queries
+from trm_eval.tables.named import load_query, named_queries
 from trm_eval.tables.views import list_views
 
 OWN = "(your own)"

@@ -1,0 +1,36 @@
+"""The queries that ship with the package, by name."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from trm_data.closest import no_such
+from trm_data.errors import QueryError
+
+
+def query_text(query: str) -> str:
+    """The SQL of a query as a user gives it: itself, or a named one behind `@`."""
+    return load_query(query[1:]) if query.startswith("@") else query
+
+
+def named_queries() -> dict[str, str]:
+    """Names of the queries that ship with the package, and what each answers (its first comment)."""
+    found: dict[str, str] = {}
+    for file in files("catalogs").joinpath("queries").iterdir():
+        if file.name.endswith(".sql"):
+            first = file.read_text("utf-8").partition("\n")[0]
+            found[file.name.removesuffix(".sql")] = first.removeprefix("--").strip()
+    return dict(sorted(found.items()))
+
+
+def load_query(name: str) -> str:
+    """The SQL of a named query.
+
+    Raises:
+        QueryError: There is none of that name; the message names the closest.
+    """
+    queries = named_queries()
+    if name not in queries:
+        known = [f"@{each}" for each in queries]
+        raise QueryError(no_such(f"no query @{name}", f"@{name}", known, "trm-eval queries"))
+    return files("catalogs").joinpath(f"queries/{name}.sql").read_text("utf-8")
