@@ -214,7 +214,9 @@ def _registered(
         CorruptFileError: A file has other bytes than were written.
         QueryError: Files are replaced faster than they can be opened.
     """
-    for left in reversed(range(ATTEMPTS)):
+    left = ATTEMPTS
+    while True:
+        left -= 1
         opened, missing = _open_tables(layout, wanted, runs, again=again)
         try:
             for table, found in opened.items():
@@ -225,12 +227,11 @@ def _registered(
         except duckdb.IOException as error:  # a file was replaced since it was listed
             if not left:
                 raise QueryError(
-                    f"{layout.results.where()}: a file is gone while it is opened ({error})"
+                    f"{layout.results.where('')}: a file is gone while it is opened: {error}"
                 ) from error
-            continue
-        break
-    allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
-    return opened, missing
+        else:
+            allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
+            return opened, missing
 
 
 def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:
