@@ -9,11 +9,13 @@ import contextlib
 import dataclasses
 import io
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,22 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", guarded_connect)
     monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+
+
+@pytest.fixture
+def nqueens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
+    """The example of a kind from another package, as if it were installed: its module, and metadata that name it."""
+    site = tmp_path / "site"
+    info = site / "trm_nqueens-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(PROJECT / "examples" / "nqueens" / "nqueens.py", site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trm-nqueens\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[trm_data.kinds]\nnqueens = nqueens:NQueens\n")
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", path)
+    yield
+    sys.modules.pop("nqueens", None)
 
 
 @pytest.fixture(scope="session")

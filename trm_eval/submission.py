@@ -27,6 +27,8 @@ SELECT task, test_index, rows, columns, grid, correct FROM {} WHERE rank <= ? OR
 """
 ONE = "(SELECT * FROM all_votes WHERE evaluation = ?)"
 SEVERAL = "pooled_votes(?)"
+NO_ANSWER = [[0]]
+"""Stands for a grid that no row came out with."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def make_submission(
     ]
     return Submission(
         tasks={
-            task: [attempts(of_task.get(index, [])) for index in range(max(of_task) + 1)]
+            task: [_with_cells(attempts(of_task.get(index, []))) for index in range(max(of_task) + 1)]
             for task, of_task in candidates.items()
         },
         evaluations=list(evaluations),
@@ -111,6 +113,11 @@ def make_submission(
         unscored=len(rights) - len(scored),
         passed=sum(sum(right) / len(right) for right in scored) / len(scored) if scored else None,
     )
+
+
+def _with_cells(answer: dict[str, list[list[int]]]) -> dict[str, list[list[int]]]:
+    """Attempts as the competition takes them: no grid is without cells."""
+    return {attempt: grid or NO_ANSWER for attempt, grid in answer.items()}
 
 
 def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[dict[str, Any]]:

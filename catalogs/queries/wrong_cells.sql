@@ -1,4 +1,4 @@
--- How far off the wrong answers are: puzzles by number of wrong cells.
+-- How far off the wrong answers are: puzzles with a solution by number of wrong cells.
 SELECT
     run,
     step,
@@ -12,5 +12,6 @@ SELECT
     round(100.0 * count(*) / sum(count(*)) OVER (PARTITION BY evaluation), 2) AS percent,
     evaluation
 FROM tested_predictions
+WHERE cells > 0
 GROUP BY run, step, weights, split, row_limit, supervision_steps, wrong_cells, evaluation
 ORDER BY run, step, weights, split, wrong_cells;

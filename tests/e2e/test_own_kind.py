@@ -1,35 +1,20 @@
 """A kind from another package: found through its entry point, built, verified and shown by the command line."""
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import run_here
+from tests.conftest import PROJECT, run_here
 from trm_data.cli import main
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nqueens"
 
 
 @pytest.fixture(autouse=True)
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The example: its module and the metadata that names its entry point."""
-    site = tmp_path / "site"
-    info = site / "trm_nqueens-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    shutil.copy(EXAMPLE / "nqueens.py", site)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trm-nqueens\nVersion: 0.1.0\n")
-    (info / "entry_points.txt").write_text("[trm_data.kinds]\nnqueens = nqueens:NQueens\n")
-    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", path)
+def installed(nqueens: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
-    yield
-    sys.modules.pop("nqueens", None)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -67,4 +52,4 @@ def test_an_option_that_cannot_be() -> None:
 
 
 def test_the_example_is_as_short_as_promised() -> None:
-    assert len((EXAMPLE / "nqueens.py").read_text().splitlines()) < 80
+    assert len((PROJECT / "examples" / "nqueens" / "nqueens.py").read_text().splitlines()) < 80

@@ -212,7 +212,8 @@ def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.Mo
     for name, tests in made.tasks.items():
         for index, attempt in enumerate(tests):
             pair = task(100 * int(name.removeprefix("task")), solved=name != "task12")["test"][index]
-            wanted = [] if (name, index) == (first, 0) else pair.get("output", [])
+            grid = [] if (name, index) == (first, 0) else pair.get("output", [])
+            wanted = grid or [[0]]  # no row came out with a grid, and the competition takes none without cells
             assert attempt == {"attempt_1": wanted, "attempt_2": wanted}
 
 
@@ -343,7 +344,7 @@ def test_a_submission_has_two_attempts_at_every_test_input(voted: Voted, tmp_pat
             best = [
                 grid for who, i, place, _, grid, _ in candidates if (who, i) == (name, index) and place <= 2
             ]
-            assert list(attempt.values()) == (best * 2)[:2]
+            assert list(attempt.values()) == [grid or [[0]] for grid in (best * 2)[:2]]
             assert list(attempt) == ["attempt_1", "attempt_2"]
     share = passed(candidates, 2)
     assert f"pass@2 {100 * share:.2f}%" in done.stdout

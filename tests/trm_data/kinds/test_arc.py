@@ -135,6 +135,12 @@ def test_smaller_sets_and_fewer_augmentations_are_the_beginning(folder, layout: 
     assert part == [row for row in everything if row[0] in names[:4] and row[1] <= 3]
 
 
+def test_a_name_says_which_subset_is_tested_on_where_it_is_not_the_published_one(folder) -> None:
+    assert request(folder, name=None, seed=0).names() == ("arc1-aug-6",)
+    other = request(folder, name=None, seed=0, options={"evaluation": "training"})
+    assert other.names() == ("arc1-aug-6-evaluation-training", "arc1-aug-6")
+
+
 def test_leaks_between_the_versions_are_refused(folder, layout: Layout) -> None:
     options = ArcOptions(version=2, subsets=("training2", "evaluation", "concept"), evaluation="evaluation")
     spec = DatasetSpec(kind="arc", source=SourceSpec(kind="repo"), options=options)

