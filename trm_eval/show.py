@@ -36,10 +36,12 @@ ORDER BY {"halt_step DESC NULLS LAST, rating DESC NULLS LAST, " if which == "lon
 LIMIT ?"""
     for which, condition in CONDITIONS.items()
 }
-ROW_SQL = f"""\
+ROWS_SQL = f"""\
 SELECT {", ".join(ANSWERED)}
 FROM predicted_puzzles
-WHERE evaluation = ? AND row = ?"""
+WHERE evaluation = ? AND row >= ?
+ORDER BY row
+LIMIT ?"""
 
 
 @dataclass(frozen=True)
@@ -109,20 +111,76 @@ def _wrong(
     return wrong.reshape(grid)[: drawn[0], : drawn[1]]
 
 
-def show_predictions(layout: Layout, run: str, *, count: int, which: Which) -> list[Predicted]:
-    """The first puzzles of a run's newest evaluation.
+def find_answered(
+    layout: Layout,
+    run: str,
+    *,
+    count: int,
+    which: Which = "any",
+    evaluation: str | None = None,
+    index: int | None = None,
+) -> list[Answered]:
+    """Puzzles of a run's evaluation.
+
+    Args:
+        layout: The root.
+        run: Its name.
+        count: Puzzles, at most.
+        which: The first that are so.
+        evaluation: Id, or its beginning, of one of the run's evaluations; None is the newest.
+        index: Row of the split from which on puzzles are taken, whichever they are; None is from the beginning.
 
     Raises:
-        ResultError: The run was not evaluated yet, or has no such puzzles.
+        ResultError: The run was not evaluated yet, there is no such evaluation or row, or no puzzle is so.
     """
-    newest = query_results(
-        layout, "SELECT evaluation FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1", [run]
-    )
-    if not newest.rows:
-        raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}")
-    found = answered_puzzles(layout, newest.rows[0][0], count=count, which=which)
+    chosen = _evaluation_of(layout, run, evaluation)
+    if index is None:
+        found = answered_puzzles(layout, chosen, count=count, which=which)
+        if not found:
+            raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {chosen}")
+        return found
+    found = _answered(layout, chosen, ROWS_SQL, index, count)
     if not found:
-        raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {newest.rows[0][0]}")
+        ((rows,),) = query_results(
+            layout, "SELECT max(row) FROM predictions WHERE evaluation = ?", [chosen]
+        ).rows
+        raise ResultError(f"--index {index}: evaluation {chosen} of {run} has rows 0 to {rows}")
+    return found
+
+
+def _evaluation_of(layout: Layout, run: str, wanted: str | None) -> str:
+    """The newest evaluation of a run, or the one that is wanted."""
+    if wanted is None:
+        newest = "SELECT evaluation FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1"
+        found = query_results(layout, newest, [run]).rows
+        if not found:
+            raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}")
+        return found[0][0]
+    begin_so = "SELECT evaluation FROM evals WHERE run = ? AND starts_with(evaluation, ?)"
+    found = query_results(layout, begin_so, [run, wanted]).rows
+    if len(found) != 1:
+        several = (
+            f"{len(found)} of {run}'s evaluations begin so" if found else f"{run} has no such evaluation"
+        )
+        raise ResultError(f"--evaluation {wanted}: {several}; trm-eval sql @evals shows them")
+    return found[0][0]
+
+
+def show_predictions(
+    layout: Layout,
+    run: str,
+    *,
+    count: int,
+    which: Which = "any",
+    evaluation: str | None = None,
+    index: int | None = None,
+) -> list[Predicted]:
+    """What `find_answered` finds, as text.
+
+    Raises:
+        ResultError: The run was not evaluated yet, there is no such evaluation or row, or no puzzle is so.
+    """
+    found = find_answered(layout, run, count=count, which=which, evaluation=evaluation, index=index)
     return [
         Predicted(
             row=answered.row,
@@ -156,13 +214,13 @@ def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
         ResultError: There is no such evaluation or row, or its dataset has other rows now.
         DatasetNotFoundError: Its dataset is not under the root.
     """
-    found = _answered(layout, evaluation, ROW_SQL, row)
-    if not found:
+    found = _answered(layout, evaluation, ROWS_SQL, row, 1)
+    if not found or found[0].row != row:
         raise ResultError(f"evaluation {evaluation} has no row {row}")
     return found[0]
 
 
-def _answered(layout: Layout, evaluation: str, sql: str, value: int) -> list[Answered]:
+def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[Answered]:
     """The puzzles that a query finds, drawn."""
     known = query_results(
         layout, "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?", [evaluation]
@@ -175,7 +233,7 @@ def _answered(layout: Layout, evaluation: str, sql: str, value: int) -> list[Ans
         raise ResultError(
             f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"
         )
-    found = query_results(layout, sql, [evaluation, value])
+    found = query_results(layout, sql, [evaluation, *values])
     facts = [dict(zip(ANSWERED, row, strict=True)) for row in found.rows]
     if not facts:
         return []

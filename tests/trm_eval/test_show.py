@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.build.flow import build_dataset
 from trm_data.kinds.registry import load_kind
 from trm_data.storage.root import resolve_root
+from trm_eval.cli import main
 from trm_eval.errors import ResultError
-from trm_eval.show import show_predictions
+from trm_eval.report.evaluation import print_predicted
+from trm_eval.show import Predicted, show_predictions
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 
@@ -52,3 +55,35 @@ def test_other_rows_under_the_name_of_the_dataset(
     build_dataset(request_small(seed=4), layout, shard_examples=200)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ResultError, match="dataset small has other test rows than"):
         show_predictions(layout, evaluated.record.run, count=1, which="any")
+
+
+def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None:
+    layout, run, evaluation = evaluated.layout, evaluated.record.run, evaluated.row["evaluation"]
+    shown = show_predictions(layout, run, count=2, evaluation=evaluation[:6], index=4)
+    assert [puzzle.row for puzzle in shown] == [4, 5]
+    with pytest.raises(ResultError, match=r"--index 12: evaluation \w+ of \S+ has rows 0 to 11"):
+        show_predictions(layout, run, count=1, index=12)
+    with pytest.raises(
+        ResultError, match=r"--evaluation zz: \S+ has no such evaluation; trm-eval sql @evals"
+    ):
+        show_predictions(layout, run, count=1, evaluation="zz")
+    out = tmp_path / "new" / "puzzles.svg"
+    words = ["show", run, "--index", "4", "--count", "2", "--root", str(layout.place)]
+    done = run_here(main, *words, "--out", str(out))
+    assert (done.returncode, done.stdout) == (0, f"wrote {out}\n")
+    assert out.read_text().count(">solution</text>") == 2
+    refused = run_here(main, *words, "--which", "wrong")
+    assert refused.returncode == 2
+    assert "--index and --which wrong: one of them" in refused.stderr
+
+
+def test_drawings_of_several_sizes_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of ARC an answer may be larger than the puzzle."""
+    print_predicted(Predicted(0, "test", None, False, 2, None, "1\n2\n", "345\n", "6\n7\n8\n"))
+    assert capsys.readouterr().out.splitlines() == [
+        "test 0: unrated, 2 cells wrong",
+        "  1    345    6",
+        "  2           7",
+        "              8",
+        "",
+    ]

@@ -213,7 +213,9 @@ def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.Mo
         for index, attempt in enumerate(tests):
             pair = task(100 * int(name.removeprefix("task")), solved=name != "task12")["test"][index]
             grid = [] if (name, index) == (first, 0) else pair.get("output", [])
-            wanted = grid or [[0]]  # no row came out with a grid, and the competition takes none without cells
+            wanted = grid or [
+                [0]
+            ]  # no row came out with a grid, and the competition takes none without cells
             assert attempt == {"attempt_1": wanted, "attempt_2": wanted}
 
 

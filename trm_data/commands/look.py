@@ -11,11 +11,12 @@ from tyro.conf import Positional, arg
 from trm_data.command import WIDE_SHOWS, Json, Root, SkipDamaged, Wide, say_what_is_left_out
 from trm_data.commands.answer import Out, give_answer, give_views, read_query
 from trm_data.commands.common import Name, SplitName, megabytes
+from trm_data.errors import SpecError
 from trm_data.show.render import Form, print_drawings, print_table
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import Layout, resolve_root
 
 if TYPE_CHECKING:
-    from trm_data.describe.facts import Example
+    from trm_data.describe.examples import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,8 @@ class Describe:
 
     def run(self) -> int:
         """Print the description."""
-        from trm_data.describe.facts import describe_dataset, read_example
+        from trm_data.describe.examples import read_example
+        from trm_data.describe.facts import describe_dataset
 
         layout = resolve_root(self.root)
         if self.html is not None:
@@ -170,42 +172,83 @@ class Tables:
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """Draw one example of a dataset in the terminal, or as a picture.
+    """Draw examples of a dataset in the terminal, or as a picture.
 
     For example:
 
       trm-data show sudoku-generated-500-aug-1000 --split train --index 3
+      trm-data show sudoku-generated-500-aug-1000 --rating 5.. --count 4
       trm-data show maze-30x30-generated-1000-aug-7 --out maze.png
-      trm-data show arc1-aug-100 --split test --out task.svg
+      trm-data show arc1-aug-100 --split test --task 0934a4d8 --out task.svg
     """
 
     name: Name
     split: SplitName = "train"
-    index: int = 0
-    """Row of the split, from 0."""
+    index: int | None = None
+    """Row of the split that is shown first, from 0."""
+    rating: Annotated[str | None, arg(metavar="LOW..HIGH", help_behavior_hint="")] = None
+    """Originals of puzzles with such ratings instead; one of the bounds may be left out, as 5.. (5 and more)."""
+    task: Annotated[str | None, arg(metavar="TASK", help_behavior_hint="")] = None
+    """All pairs of a task of ARC instead, not augmented."""
+    count: int | None = None
+    """Examples at most; without a word 1, and all of a task."""
     out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Write a picture, .png or .svg, instead."""
     root: Root = None
     json: Json = False
 
     def run(self) -> int:
-        """Draw it."""
-        from trm_data.describe.facts import read_example
+        """Draw them."""
+        from trm_data.describe.examples import read_example
 
-        example = read_example(resolve_root(self.root), self.name, self.split, self.index)
+        layout = resolve_root(self.root)
+        examples = [read_example(layout, self.name, self.split, row) for row in self._rows(layout)]
         if self.out is not None:
             from pathlib import Path
 
             from trm_data.show.picture import write_picture
 
-            drawings = [(example.title, example.puzzle), ("label", example.solution)]
-            write_picture(drawings, Path(self.out))
+            drawings = [
+                titled
+                for example in examples
+                for titled in ((example.title, example.puzzle), ("label", example.solution))
+            ]
+            write_picture(drawings, Path(self.out), across=2)
             print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
         elif self.json:
-            print(json.dumps(example.to_json(), indent=1))
+            values = [example.to_json() for example in examples]
+            alone = self.count is None and self.task is None
+            print(json.dumps(values[0] if alone else values, indent=1))
         else:
-            _print_example(example)
+            for example in examples:
+                _print_example(example)
         return 0
+
+    def _rows(self, layout: Layout) -> list[int]:
+        """Which rows to draw.
+
+        Raises:
+            SpecError: They are named in two ways, or not so as one can.
+        """
+        from trm_data.describe.examples import rated_rows, task_rows
+
+        chosen = [word for word in ("index", "rating", "task") if getattr(self, word) is not None]
+        if len(chosen) > 1:
+            raise SpecError(f"--{chosen[0]} and --{chosen[1]}: one of them says which examples to show")
+        if self.count is not None and self.count < 1:
+            raise SpecError(f"--count {self.count}: at least 1")
+        if self.rating is not None:
+            return rated_rows(layout, self.name, self.split, self.rating, self.count or 1)
+        if self.task is not None:
+            return task_rows(layout, self.name, self.split, self.task)[: self.count]
+        first = self.index or 0
+        if self.count is None:
+            return [first]
+        from trm_data.manifest import read_manifest
+
+        split = read_manifest(layout, self.name).splits.get(self.split)
+        last = first + self.count if split is None else min(first + self.count, split.num_examples)
+        return list(range(first, max(last, first + 1)))
 
 
 def _print_example(example: Example) -> None:

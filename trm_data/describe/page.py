@@ -13,7 +13,8 @@ import numpy as np
 
 from trm_data.card import html_table, splits_table
 from trm_data.catalog.read import SplitCatalog, read_split_catalog
-from trm_data.describe.facts import describe_dataset, read_example
+from trm_data.describe.examples import read_example
+from trm_data.describe.facts import describe_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.picture import svg
 from trm_data.specs import Split

@@ -17,6 +17,7 @@ from trm_data.errors import SpecError
 from trm_data.show.drawing import Drawing, ink
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 CELL = 18
@@ -93,8 +94,13 @@ def _lines(
     return horizontal + vertical
 
 
-def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
+def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path, *, across: int | None = None) -> None:
     """Write titled drawings side by side into one file, as its ending says.
+
+    Args:
+        drawings: In the order of reading.
+        path: The file.
+        across: Drawings in a row; None puts all into one.
 
     Raises:
         SpecError: The file is neither .png nor .svg.
@@ -104,28 +110,39 @@ def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path) -> None:
         raise SpecError(f"--out {path}: allowed are {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     if ending == ".svg":
-        path.write_text(svg_row(drawings), "utf-8")
+        path.write_text(svg_row(drawings, across), "utf-8")
     else:
-        path.write_bytes(png_row(drawings))
+        path.write_bytes(png_row(drawings, across))
 
 
-def svg_row(drawings: Sequence[tuple[str, Drawing]]) -> str:
-    """Titled drawings side by side as an SVG file."""
-    title = 20
-    x = MARGIN
+def _in_rows(
+    drawings: Sequence[tuple[str, Drawing]], across: int | None
+) -> list[Sequence[tuple[str, Drawing]]]:
+    each = across or len(drawings)
+    return [drawings[start : start + each] for start in range(0, len(drawings), each)]
+
+
+def svg_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> str:
+    """Titled drawings side by side as an SVG file, so many `across`, in columns where there are several rows."""
+    title, lines = 20, _in_rows(drawings, across)
+    widths = [
+        max(max(drawing.shape[1] * CELL + 2, 7 * len(name)) for name, drawing in column)
+        for column in ([line[at] for line in lines if at < len(line)] for at in range(len(lines[0])))
+    ]
     parts: list[str] = []
-    height = 0
-    for name, drawing in drawings:
-        rows, columns = drawing.shape
-        parts.append(
-            f'<text x="{x}" y="{MARGIN + 12}" font-family="sans-serif" font-size="12">{escape(name)}</text>'
-        )
-        parts.append(f'<g transform="translate({x},{MARGIN + title})">{svg(drawing)}</g>')
-        x += max(columns * CELL + 2, 7 * len(name)) + 2 * MARGIN
-        height = max(height, rows * CELL)
-    total = height + title + 2 * MARGIN + 2
+    y = 0
+    for line in lines:
+        x = MARGIN
+        for (name, drawing), width in zip(line, widths, strict=False):
+            parts.append(
+                f'<text x="{x}" y="{y + MARGIN + 12}" font-family="sans-serif" font-size="12">{escape(name)}</text>'
+            )
+            parts.append(f'<g transform="translate({x},{y + MARGIN + title})">{svg(drawing)}</g>')
+            x += width + 2 * MARGIN
+        y += max(drawing.shape[0] for _, drawing in line) * CELL + title + 2 * MARGIN + 2
+    wide = MARGIN + sum(width + 2 * MARGIN for width in widths)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="{total}" viewBox="0 0 {x} {total}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{y}" viewBox="0 0 {wide} {y}">'
         f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(parts)}</svg>\n'
     )
 
@@ -191,70 +208,94 @@ def write_animation(
             writer.grab_frame()
 
 
-def png_row(drawings: Sequence[tuple[str, Drawing]]) -> bytes:
-    """Titled drawings side by side as a PNG file."""
-    figure, out = _figure(drawings), io.BytesIO()
-    _fill_figure(figure, drawings)
+def png_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> bytes:
+    """Titled drawings side by side as a PNG file, so many `across`, in columns where there are several rows."""
+    figure, out = _figure(drawings, across), io.BytesIO()
+    _fill_figure(figure, drawings, across)
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
 
 
-def _figure(drawings: Sequence[tuple[str, Drawing]]) -> Figure:
+def _figure(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> Figure:
     """An empty figure in which drawings of these shapes have room."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = [drawing.shape[1] for _, drawing in drawings]
-    rows = max(drawing.shape[0] for _, drawing in drawings)
-    inch = 0.26 if rows <= _LETTERED else 0.13
+    lines = _in_rows(drawings, across)
+    columns, rows = _most_columns(lines), _most_rows(lines)
+    inch = 0.26 if max(rows) <= _LETTERED else 0.13
     # A title begins at its drawing and may be wider than it.
     titles = max(
         len(name) * TITLE_INCH * sum(columns) / wide
-        for (name, _), wide in zip(drawings, columns, strict=True)
+        for line in lines
+        for (name, _), wide in zip(line, columns, strict=False)
     )
-    width = max(sum(columns) * inch, titles) + 0.5 * len(drawings)
-    figure = Figure(figsize=(width, rows * inch + 0.6), dpi=120, layout="constrained")
+    width = max(sum(columns) * inch, titles) + 0.5 * len(columns)
+    height = sum(rows) * inch + 0.6 * len(rows)
+    figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def _fill_figure(figure: Figure, drawings: Sequence[tuple[str, Drawing]]) -> None:
+def _most_columns(lines: Sequence[Sequence[tuple[str, Drawing]]]) -> list[int]:
+    """Cells across in each column of drawings."""
+    return [max(line[at][1].shape[1] for line in lines if at < len(line)) for at in range(len(lines[0]))]
+
+
+def _most_rows(lines: Sequence[Sequence[tuple[str, Drawing]]]) -> list[int]:
+    """Cells down in each row of drawings."""
+    return [max(drawing.shape[0] for _, drawing in line) for line in lines]
+
+
+def _fill_figure(figure: Figure, drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> None:
     """Draw them side by side."""
+    lines = _in_rows(drawings, across)
+    grid = figure.subplots(
+        len(lines),
+        len(lines[0]),
+        squeeze=False,
+        width_ratios=_most_columns(lines),
+        height_ratios=_most_rows(lines),
+    )
+    places = list(grid.flat)
+    for axis in places[len(drawings) :]:
+        axis.set_axis_off()
+    for axis, (name, drawing) in zip(places, drawings, strict=False):
+        _fill_axis(axis, name, drawing)
+
+
+def _fill_axis(axis: Axes, name: str, drawing: Drawing) -> None:
+    """One drawing under its title."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Polygon, Rectangle
 
-    columns = [drawing.shape[1] for _, drawing in drawings]
-    axes = figure.subplots(1, len(drawings), squeeze=False, width_ratios=columns)[0]
-    for axis, (name, drawing) in zip(axes, drawings, strict=True):
-        high, wide = drawing.shape
-        palette = ListedColormap(list(drawing.palette))
-        axis.imshow(drawing.colours, cmap=palette, vmin=-0.5, vmax=len(drawing.palette) - 0.5)
-        axis.set_title(name, fontsize=8, loc="left")
-        axis.set_xticks([])
-        axis.set_yticks([])
-        lettered = high <= _LETTERED
-        if lettered:
-            for row in range(high):
-                for column in range(wide):
-                    symbol = drawing.symbols[row][column]
-                    if symbol not in " .#":
-                        colour = drawing.palette[int(drawing.colours[row, column])]
-                        axis.text(
-                            column, row, symbol, ha="center", va="center", fontsize=9, color=ink(colour)
-                        )
-            axis.hlines([r - 0.5 for r in range(1, high)], -0.5, wide - 0.5, colors="#9ca3af", linewidth=0.4)
-            axis.vlines([c - 0.5 for c in range(1, wide)], -0.5, high - 0.5, colors="#9ca3af", linewidth=0.4)
-        box_rows, box_columns = drawing.box
-        if box_rows and box_columns:
-            downs, acrosses = range(box_rows, high, box_rows), range(box_columns, wide, box_columns)
-            axis.hlines([r - 0.5 for r in downs], -0.5, wide - 0.5, colors="#111827", linewidth=1.6)
-            axis.vlines([c - 0.5 for c in acrosses], -0.5, high - 0.5, colors="#111827", linewidth=1.6)
-        if drawing.marked is not None:
-            for row, column in np.argwhere(drawing.marked):
-                frame = Rectangle((column - 0.43, row - 0.43), 0.86, 0.86, fill=False, ec=MARK, lw=1.8)
-                corner = Polygon(
-                    [(column + 0.14, row - 0.5), (column + 0.5, row - 0.5), (column + 0.5, row - 0.14)],
-                    color=MARK,
-                )
-                axis.add_patch(frame)
-                axis.add_patch(corner)
+    high, wide = drawing.shape
+    palette = ListedColormap(list(drawing.palette))
+    axis.imshow(drawing.colours, cmap=palette, vmin=-0.5, vmax=len(drawing.palette) - 0.5)
+    axis.set_title(name, fontsize=8, loc="left")
+    axis.set_xticks([])
+    axis.set_yticks([])
+    lettered = high <= _LETTERED
+    if lettered:
+        for row in range(high):
+            for column in range(wide):
+                symbol = drawing.symbols[row][column]
+                if symbol not in " .#":
+                    colour = drawing.palette[int(drawing.colours[row, column])]
+                    axis.text(column, row, symbol, ha="center", va="center", fontsize=9, color=ink(colour))
+        axis.hlines([r - 0.5 for r in range(1, high)], -0.5, wide - 0.5, colors="#9ca3af", linewidth=0.4)
+        axis.vlines([c - 0.5 for c in range(1, wide)], -0.5, high - 0.5, colors="#9ca3af", linewidth=0.4)
+    box_rows, box_columns = drawing.box
+    if box_rows and box_columns:
+        downs, acrosses = range(box_rows, high, box_rows), range(box_columns, wide, box_columns)
+        axis.hlines([r - 0.5 for r in downs], -0.5, wide - 0.5, colors="#111827", linewidth=1.6)
+        axis.vlines([c - 0.5 for c in acrosses], -0.5, high - 0.5, colors="#111827", linewidth=1.6)
+    if drawing.marked is not None:
+        for row, column in np.argwhere(drawing.marked):
+            frame = Rectangle((column - 0.43, row - 0.43), 0.86, 0.86, fill=False, ec=MARK, lw=1.8)
+            corner = Polygon(
+                [(column + 0.14, row - 0.5), (column + 0.5, row - 0.5), (column + 0.5, row - 0.14)],
+                color=MARK,
+            )
+            axis.add_patch(frame)
+            axis.add_patch(corner)

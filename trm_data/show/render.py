@@ -154,7 +154,12 @@ def print_drawings(drawings: Sequence[Drawing]) -> None:
 
         Console().print(Columns([_coloured(drawing) for drawing in drawings], padding=(0, 4)))
         return
-    blocks = [drawing.text().splitlines() for drawing in drawings]
+    print_blocks([drawing.text() for drawing in drawings])
+
+
+def print_blocks(texts: Sequence[str]) -> None:
+    """Texts of several lines side by side; they need not be of one size."""
+    blocks = [text.splitlines() for text in texts]
     widths = [max(map(len, block), default=0) for block in blocks]
     for row in range(max(map(len, blocks), default=0)):
         cells = (block[row] if row < len(block) else "" for block in blocks)

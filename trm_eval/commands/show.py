@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
@@ -17,38 +18,58 @@ from trm_train.experiments.setting import parse_setting
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """Draw puzzles with the predictions of a run's newest evaluation.
+    """Draw puzzles with what a run predicted for them.
 
     For example:
 
       trm-eval show quickstart --count 2 --which wrong
+      trm-eval show quickstart --evaluation 3cebcd76 --index 41 --out puzzle.svg
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
     scale: ScaleOption = None
     data: DataOption = None
-    count: int = 3
+    evaluation: Annotated[str | None, arg(metavar="ID", help_behavior_hint="")] = None
+    """One of the run's evaluations, or how its id begins (`trm-eval sql @evals`); without a word the newest."""
     which: Literal["any", "right", "wrong", "guessing", "longest"] = "any"
     """guessing: those that need guessing (rating above 0) and are right; longest: right after most steps."""
+    index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
+    """Row of the split that is shown first instead, from 0."""
+    count: int | None = None
+    """Puzzles; without a word 3, and with --index 1."""
+    out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write a picture, .png or .svg, instead."""
     root: Root = None
     json: bool = False
     """Print JSON for machines."""
 
     def command(self) -> int:
         """Draw them."""
-        from trm_eval.report.evaluation import print_predicted
-        from trm_eval.show import show_predictions
+        from trm_eval.report.evaluation import print_predicted, write_predicted
+        from trm_eval.show import find_answered, show_predictions
         from trm_train.run.record import find_run
 
-        if self.count < 1:
-            raise EvalError(f"--count {self.count}: at least 1")
+        count = self.count if self.count is not None else 3 if self.index is None else 1
+        if count < 1:
+            raise EvalError(f"--count {count}: at least 1")
+        if self.index is not None and self.which != "any":
+            raise EvalError(f"--index and --which {self.which}: one of them says which puzzles to show")
         layout = resolve_root(self.root)
-        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
-        found = show_predictions(layout, run.name, count=self.count, which=self.which)
+        run = find_run(layout, self.run, parse_setting(self.scale, self.data)).name
+        if self.out is not None:
+            found = find_answered(
+                layout, run, count=count, which=self.which, evaluation=self.evaluation, index=self.index
+            )
+            write_predicted(found, Path(self.out))
+            print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
+            return 0
+        shown = show_predictions(
+            layout, run, count=count, which=self.which, evaluation=self.evaluation, index=self.index
+        )
         if self.json:
-            print(json.dumps([asdict(puzzle) for puzzle in found], indent=1))
+            print(json.dumps([asdict(puzzle) for puzzle in shown], indent=1))
         else:
-            for puzzle in found:
+            for puzzle in shown:
                 print_predicted(puzzle)
         return 0

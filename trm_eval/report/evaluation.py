@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from trm_data.show.render import print_result
+from trm_data.show.drawing import Drawing
+from trm_data.show.picture import write_picture
+from trm_data.show.render import print_blocks, print_result
 from trm_data.storage.root import Layout
 from trm_eval.evaluate import EvalResult
-from trm_eval.show import Predicted
+from trm_eval.show import Answered, Predicted
 from trm_eval.tables.query import query_evaluation, query_results
 
 SECTIONS = (
@@ -106,11 +109,31 @@ def verdict_of(exact: bool | None, wrong_cells: int) -> str:
 
 def print_predicted(puzzle: Predicted) -> None:
     """Print a puzzle, what was predicted, and the solution where that differs."""
-    rating = "unrated" if puzzle.rating is None else f"rating {puzzle.rating:.2f}"
-    verdict = verdict_of(puzzle.exact, puzzle.wrong_cells)
-    halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
-    print(f"{puzzle.split} {puzzle.row}: {rating}, {verdict}{halt}")
-    columns = [puzzle.puzzle, puzzle.prediction] + ([] if puzzle.exact else [puzzle.solution])
-    for lines in zip(*(column.splitlines() for column in columns), strict=True):
-        print("  " + "    ".join(lines))
+    print(said_of(puzzle))
+    print_blocks([puzzle.puzzle, puzzle.prediction] + ([] if puzzle.exact else [puzzle.solution]))
     print()
+
+
+def said_of(puzzle: Predicted | Answered) -> str:
+    """A line on a puzzle: which it is, how hard, and what came of it."""
+    rating = "unrated" if puzzle.rating is None else f"rating {puzzle.rating:.2f}"
+    halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
+    return f"{puzzle.split} {puzzle.row}: {rating}, {verdict_of(puzzle.exact, puzzle.wrong_cells)}{halt}"
+
+
+def write_predicted(puzzles: Sequence[Answered], path: Path) -> None:
+    """Write a picture: a row for each puzzle, with its prediction and its solution.
+
+    Raises:
+        SpecError: The file is neither .png nor .svg.
+    """
+    drawings: list[tuple[str, Drawing]] = []
+    for puzzle in puzzles:
+        verdict = verdict_of(puzzle.exact, puzzle.wrong_cells)
+        halt = f", halt {puzzle.halt_step}" if puzzle.halt_step else ""
+        drawings += [
+            (f"{puzzle.split} {puzzle.row}", puzzle.puzzle),
+            (f"{verdict}{halt}", puzzle.prediction),
+            ("solution", puzzle.solution),
+        ]
+    write_picture(drawings, path, across=3)

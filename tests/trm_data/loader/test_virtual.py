@@ -8,7 +8,7 @@ import pytest
 
 import trm_data
 from trm_data.build.flow import build_dataset
-from trm_data.describe.facts import read_example
+from trm_data.describe.examples import read_example
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.sudoku.options import SudokuOptions
