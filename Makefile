@@ -5,7 +5,8 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 # A file's tests share what they have built, so a file stays with one worker.
-PARALLEL ?= -n logical --dist loadscope --no-loadscope-reorder
+# Tests wait much, for processes, servers and time limits, so there is one worker more than there are cores.
+PARALLEL ?= -n $$(($$(nproc 2>/dev/null || echo 2) + 1)) --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup demo test test-slow reliability pages lint format bench clean
 help:

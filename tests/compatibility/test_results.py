@@ -19,8 +19,8 @@ import pytest
 import trm_eval
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.compact import compact_results
-from trm_eval.tables.named import named_queries
-from trm_eval.tables.query import query_results
+from trm_eval.tables.named import load_query, named_queries
+from trm_eval.tables.query import open_results, query_results
 from trm_eval.tables.schema import NAMED_BY_EVALS
 from trm_eval.tables.views import list_views
 from trm_train.run.record import list_runs
@@ -71,10 +71,12 @@ def test_every_row_is_there(layout: Layout) -> None:
 
 
 def test_every_view_and_named_query_answers(layout: Layout) -> None:
-    for view in list_views():
-        assert query_results(layout, f"SELECT * FROM {view}").problems == (), view
-    for name in named_queries():
-        assert query_results(layout, f"@{name}").problems == (), name
+    with open_results(layout, "", everything=True) as (connection, problems):
+        assert problems == []
+        for view in list_views():
+            assert connection.execute(f"SELECT * FROM {view}").fetchall() is not None, view
+        for name in named_queries():
+            assert connection.execute(load_query(name)).fetchall() is not None, name
 
 
 def test_compacted_it_holds_the_same_rows(layout: Layout) -> None:

@@ -208,7 +208,8 @@ def test_evaluation(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
 VOTED = ("SELECT * FROM votes ORDER BY task, test_index, rank", ROWS[0])
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [20])
 def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
     source = resolve_root(tmp_path / "source")
     build_dataset(request(arc_folder(tmp_path / "arc"), aug=AUG, val_size=1), source)

@@ -27,6 +27,9 @@ STANDS_STILL = """
 import sys, time
 from trm_data.loader.pipeline import BatchLoader
 from trm_train.cli import main
+from trm_train.run import watchdog
+
+watchdog.LONGEST_STEPS = 2.0  # so that nobody waits long
 
 take = BatchLoader.__next__
 def next_or_never(self):
@@ -116,6 +119,7 @@ def test_a_process_ends_that_stands_still_and_goes_on_by_the_same_command(
     (root / "datasets" / "small").symlink_to(small_layout.dataset("small").here)
     command = ["run", "quickstart", "--root", str(root), "--tracking", "none", "--data.dataset", "small"]
     command += ["--data.global-batch-size", "8", "--model.hidden-size", "16", "--model.num-heads", "2"]
+    command += ["--model.h-cycles", "1", "--model.l-cycles", "1", "--model.num-layers", "1"]
     command += [
         "--total-steps",
         "6",
