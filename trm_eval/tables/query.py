@@ -55,7 +55,8 @@ TableFile = tuple[str, str, str]
 """Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
 
 SMALL = ("runs", "evals")
-"""Tables that are opened for every query; of the others the files are, where a query can mean them."""
+"""Tables that are opened also for a query that may show everything; of the others the files are, where a query can
+mean them."""
 
 VIEW = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)[^;]*? AS\s(.*?);$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"--.*")
@@ -173,13 +174,15 @@ def open_results(
     """
     text = files("catalogs").joinpath("results.sql").read_text("utf-8")
     named = _named_by(sql, text)
-    wanted = {table for table in TABLES if table in SMALL or f"{table}_files" in named}
+    shows = everything or any(word in sql.lower() for word in SHOW_COMMENTS)
+    wanted = {table for table in TABLES if f"{table}_files" in named or (shows and table in SMALL)}
+    if not wanted.isdisjoint(NAMED_BY_EVALS) or "tokens_live" in named:
+        wanted.add("evals")  # whose rows say which files count
     with closing(duckdb.connect()) as connection, ExitStack() as stack:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(
             "SET enable_progress_bar = false"
         )  # it would stand among what a `python -c` prints
-        shows = everything or any(word in sql.lower() for word in SHOW_COMMENTS)
         problems: list[str] = []
         if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
             problems += stack.enter_context(_catalog(connection, layout))

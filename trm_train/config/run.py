@@ -11,6 +11,7 @@ Keys keep the words of the published configuration in snake case (docs/glossary.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import typing
@@ -191,7 +192,7 @@ def _plain(value: Any) -> Any:
 
 def _part_from_json(part: type[Any], value: dict[str, Any]) -> Any:
     """A part from its plain values; spelled values are parsed where the field may hold one, lists become tuples."""
-    kinds = typing.get_type_hints(part)
+    kinds = _kinds(part)
 
     def parsed(name: str, item: Any) -> Any:
         if kinds.get(name) in PARSERS and isinstance(item, str):
@@ -199,3 +200,9 @@ def _part_from_json(part: type[Any], value: dict[str, Any]) -> Any:
         return tuple(item) if typing.get_origin(kinds.get(name)) is tuple else item
 
     return part(**{name: parsed(name, item) for name, item in value.items()})
+
+
+@functools.cache
+def _kinds(part: type[Any]) -> dict[str, Any]:
+    """The types of a part's fields; a study has many runs of few parts."""
+    return typing.get_type_hints(part)
