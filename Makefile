@@ -8,13 +8,15 @@ export UV_COMPILE_BYTECODE := 1
 # Tests wait much, for processes, servers and time limits, so there is one worker more than there are cores.
 PARALLEL ?= -n $$(($$(nproc 2>/dev/null || echo 2) + 1)) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow reliability pages lint format bench clean
+.PHONY: help setup demo test test-slow reliability pages docs wheel lint format bench clean
 help:
 	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
 	@echo "make test       the tests"
 	@echo "make test-slow  the slow tests as well"
 	@echo "make reliability  the long tests of reliability, and docs/reliability.md from what they counted (hours)"
 	@echo "make lint       formatting, lint, types, import rules, lock file"
+	@echo "make docs       the documentation as a site, in site/; a broken link fails"
+	@echo "make wheel      the wheel and the source archive, in dist/, checked as the package index checks them"
 	@echo "make bench      every benchmark (quiet machine; minutes)"
 
 $(UV):
@@ -45,6 +47,15 @@ reliability: setup
 # docs/experiments, from the registry.
 pages: setup
 	$(BIN)/python -m trm_train.experiments.pages docs/experiments
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "site/index.html"
+
+wheel: setup
+	rm -rf dist
+	$(BIN)/hatchling build -d dist
+	$(BIN)/twine check --strict dist/*
 
 lint: setup
 	$(UV) lock --check --quiet

@@ -102,6 +102,20 @@ class Tab:
         path.write_bytes(base64.b64decode(data))
 
 
+def follow(tab: Tab, label: str) -> None:
+    """Click on the name of a page; on a telephone they are in a drawer."""
+    tab.run(
+        f"""(() => {{
+          const find = () => [...document.querySelectorAll('a')].find(a => a.innerText.trim() === {label!r});
+          let opened = false;
+          return new Promise(done => {{ const at = setInterval(() => {{
+            if (find()) {{ clearInterval(at); find().click(); return done(); }}
+            const drawer = document.querySelector('[data-testid=stExpandSidebarButton]');
+            if (drawer && !opened) {{ opened = true; drawer.click(); }} }}, 100); }});
+        }})()"""
+    )
+
+
 @contextmanager
 def a_tab(folder: Path) -> Iterator[Tab]:
     """A page of a browser of its own, which keeps its profile in `folder`."""

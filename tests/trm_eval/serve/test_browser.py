@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from tests.trm_eval.serve.browser import BROWSER, NO_BROWSER, Tab, a_tab
+from tests.trm_eval.serve.browser import BROWSER, NO_BROWSER, Tab, a_tab, follow
 from tests.trm_eval.serve.conftest import served, set_live
 from trm_data.storage.root import Layout
 
@@ -33,20 +33,6 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         pytest.skip(NO_BROWSER)
     with a_tab(tmp_path_factory.mktemp("profile")) as tab:
         yield tab
-
-
-def follow(tab: Tab, label: str) -> None:
-    """Click on the name of a page; on a telephone they are in a drawer."""
-    tab.run(
-        f"""(() => {{
-          const find = () => [...document.querySelectorAll('a')].find(a => a.innerText.trim() === {label!r});
-          let opened = false;
-          return new Promise(done => {{ const at = setInterval(() => {{
-            if (find()) {{ clearInterval(at); find().click(); return done(); }}
-            const drawer = document.querySelector('[data-testid=stExpandSidebarButton]');
-            if (drawer && !opened) {{ opened = true; drawer.click(); }} }}, 100); }});
-        }})()"""
-    )
 
 
 @pytest.mark.parametrize("width", [390, 1400])

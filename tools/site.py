@@ -1,0 +1,170 @@
+"""What `mkdocs.yml` asks of Python: pages that are written elsewhere, and links as they are on the site.
+
+README, CONTRIBUTING and CHANGELOG stay where a checkout has them; the reference follows from the packages: every public
+name, every command's help, every table's columns. Experiments and decisions are found by being there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+PROJECT = Path(__file__).resolve().parents[1]
+MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+"""Pages that lie beside `docs/`, and what they are called on the site."""
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+COMMANDS = re.compile(r"^usage: [^{╭]*\{([a-z0-9,\s-]+)\}")
+COMMENT = re.compile(r"^<!-- (?:run|not run|checkout|for show).*-->\n", re.M)
+ELSEWHERE = ("https://", "http://", "mailto:", "#")
+PUBLIC = {
+    "trm_data": None,
+    "trm_train": (
+        "trm_train.config.run.RunConfig",
+        "trm_train.config.data.DataConfig",
+        "trm_train.config.model.ModelConfig",
+        "trm_train.config.optim.OptimConfig",
+        "trm_train.config.execution.ExecutionConfig",
+        "trm_train.experiments.registry.experiment",
+        "trm_train.experiments.registry.load_experiments",
+        "trm_train.experiments.guide.Guide",
+        "trm_train.run.loop.train",
+        "trm_train.run.record.list_runs",
+        "trm_train.run.record.find_run",
+        "trm_train.run.record.read_record",
+        "trm_train.model.base.Network",
+    ),
+    "trm_eval": None,
+}
+"""Names of the reference, by package; None are those of its `__all__`."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fill the parts of the navigation that follow from the files."""
+    docs = Path(config.docs_dir)
+    experiments = sorted(
+        path.name for path in (docs / "experiments").glob("*.md") if path.name != "README.md"
+    )
+    decisions = sorted(path.name for path in (docs / "decisions").glob("*.md"))
+    fill = {
+        "Experiments": ["experiments/README.md", *(f"experiments/{name}" for name in experiments)],
+        "Decisions": [f"decisions/{name}" for name in decisions],
+    }
+
+    def filled(items: list[Any]) -> None:
+        for item in items:
+            for name, pages in item.items() if isinstance(item, dict) else ():
+                if name in fill:
+                    item[name] = fill[name]
+                elif isinstance(pages, list):
+                    filled(pages)
+
+    filled(config.nav or [])
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that do not lie in `docs/`."""
+    from mkdocs.structure.files import File
+
+    pages = {name: (PROJECT / source).read_text("utf-8") for source, name in MOVED.items()}
+    pages |= {f"reference/{package}.md": names_page(package) for package in PUBLIC}
+    pages |= {"reference/commands.md": commands_page(), "reference/tables.md": tables_page()}
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """A page whose links are those of the site, without the notes to the tests of its commands."""
+    name = page.file.src_uri
+    source = next((source for source, moved in MOVED.items() if moved == name), f"docs/{name}")
+    return LINK.sub(lambda link: as_on_the_site(link, source, name), COMMENT.sub("", markdown))
+
+
+def as_on_the_site(link: re.Match[str], source: str, name: str) -> str:
+    """A link of a file of the checkout as the page that is made of it has it; to code it is no link."""
+    mark, text, target = link.groups()
+    if target.startswith(ELSEWHERE):
+        return link[0]
+    path, hash_, anchor = target.partition("#")
+    meant = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    if meant in MOVED:
+        there = MOVED[meant]
+    elif meant.startswith("docs/"):
+        there = meant.removeprefix("docs/")
+        if there == "decisions":
+            there = f"decisions/{min(path.name for path in (PROJECT / 'docs' / 'decisions').glob('*.md'))}"
+    elif (PROJECT / meant).exists():
+        return text if "`" in text else f"`{text}`"
+    else:
+        return link[0]  # which the build names
+    return f"{mark}[{text}]({posixpath.relpath(there, posixpath.dirname(name) or '.')}{hash_}{anchor})"
+
+
+def names_page(package: str) -> str:
+    """The public names of a package."""
+    module = import_module(package)
+    names = PUBLIC[package] or [f"{package}.{name}" for name in module.__all__]
+    first = (module.__doc__ or "").partition("\n")[0]
+    return "\n".join([f"# {package}", "", first, "", *(f"::: {name}\n" for name in names)])
+
+
+def commands_page() -> str:
+    """What every command says of itself."""
+    parts = ["# Commands", "", "What `--help` says of each."]
+
+    def add(*words: str) -> None:
+        said = help_of(*words)
+        lines = [line.rstrip() for line in said.strip().splitlines()]
+        parts.extend(["", f"{'#' * (len(words) + 1)} {' '.join(words)}", "", "```text", *lines, "```"])
+        if "─ subcommands ─" in said:
+            found = COMMANDS.match(said)
+            for command in re.split(r"[,\s]+", found[1].strip(", \n")) if found else ():
+                add(*words, command)
+
+    for program in ("trm-data", "trm-train", "trm-eval"):
+        add(program)
+    return "\n".join(parts) + "\n"
+
+
+def help_of(*words: str) -> str:
+    """What a command prints of itself, at 100 columns, without colours."""
+    command = [Path(sys.executable).with_name(words[0]), *words[1:], "--help"]
+    environment = {"PATH": "/usr/bin:/bin", "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def tables_page() -> str:
+    """The tables that SQL can ask, with the comment of every column."""
+    from trm_eval.tables.views import list_views
+
+    parts = [
+        "# Tables",
+        "",
+        "What `trm-eval sql` can ask: runs, results, and the datasets that `trm-data sql` asks too.",
+    ]
+    for view in list_views().values():
+        rows = (
+            f"| `{each.name}` | {each.type} | {each.comment.replace('|', '/')} |" for each in view.columns
+        )
+        parts += [
+            "",
+            f"## {view.name}",
+            "",
+            view.says,
+            "",
+            "| column | type | what it says |",
+            "|---|---|---|",
+            *rows,
+        ]
+    return "\n".join(parts) + "\n"
