@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,7 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
         lowest, highest = (float(bound) if bound else None for bound in (low, high if dots else low))
     except ValueError:
         lowest = highest = None
-    if lowest is highest is None:
+    if not any(bound is not None and math.isfinite(bound) for bound in (lowest, highest)):
         raise SpecError(f"--rating {ratings}: a number, or LOW..HIGH where one may be left out, as 3.5..")
     bounds = [
         f"rating >= {lowest}" if lowest is not None else "",

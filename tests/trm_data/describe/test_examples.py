@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.conftest import run_here
+from tests.conftest import run_here, small_request
 from tests.trm_data.kinds.test_arc import request
 from tests.trm_eval.test_votes import arc_folder
 from trm_data.build.flow import build_dataset
@@ -17,6 +17,7 @@ from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.describe.examples import rated_rows, read_example, task_rows
 from trm_data.errors import SpecError
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
 
 Show = Callable[..., "CompletedProcess[str]"]
@@ -35,13 +36,17 @@ def show(small_layout: Layout) -> Show:
     return lambda *words: run_here(main, "show", *words, "--root", str(small_layout.place))
 
 
-def test_rows_of_a_rating_are_originals_of_puzzles_that_have_it(small_layout: Layout) -> None:
+def test_rows_of_a_rating_are_originals_of_puzzles_that_have_it(tmp_path: Path) -> None:
+    small_layout = resolve_root(tmp_path)
+    options = SudokuOptions(box_rows=2, box_columns=3, rating_bins=(0, 1))
+    build_dataset(small_request(options=options, val_size=0, test_size=2), small_layout)
     ratings = dict(
         query_catalog(
             small_layout,
             "SELECT group_index, rating FROM puzzles WHERE dataset = 'small' AND split = 'train'",
         ).rows
     )
+    assert len(set(ratings.values())) > 1
     for said, wanted in (
         ("1..", lambda r: r >= 1),
         ("..0", lambda r: r <= 0),
@@ -68,7 +73,7 @@ def test_a_task_is_all_its_pairs_and_no_augmentation(arc: Layout) -> None:
         assert {one.augmentation for one in shown} == {0}
 
 
-@pytest.mark.parametrize("words", ["x", "..", "1..x", ""])
+@pytest.mark.parametrize("words", ["x", "..", "1..x", "", "nan", "..inf"])
 def test_ratings_that_are_none(small_layout: Layout, words: str) -> None:
     with pytest.raises(SpecError, match=r"a number, or LOW\.\.HIGH"):
         rated_rows(small_layout, "small", "train", words, 1)
