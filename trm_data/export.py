@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.card import dataset_card
-from trm_data.catalog.read import read_identifier_names, read_split_catalog
+from trm_data.catalog.read import read_identifier_names, read_sources, read_split_catalog
 from trm_data.errors import BuildError, SpecError, not_written
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
+from trm_data.records import SourceFile
 from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.atomic import file_sha256
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 
@@ -30,6 +32,19 @@ if TYPE_CHECKING:
 Form = Literal["npy", "parquet", "hf"]
 CHUNK_ROWS = 8_192
 FILE_ROWS = 1 << 20
+FACTS = "export.json"
+"""File of an exported folder that says what it is, with the digests of the others."""
+HUB_LICENCES = ("apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "bsd-3-clause")
+"""Licences that the Hugging Face hub knows, of those that sources state."""
+SIZES = (
+    (1e3, "n<1K"),
+    (1e4, "1K<n<10K"),
+    (1e5, "10K<n<100K"),
+    (1e6, "100K<n<1M"),
+    (1e7, "1M<n<10M"),
+    (1e8, "10M<n<100M"),
+)
+"""How the Hugging Face hub calls numbers of rows, by what they are below."""
 
 
 def export_dataset(
@@ -62,10 +77,10 @@ def export_dataset(
             else:
                 _write_parquet(dataset, temporary / "data" if form == "hf" else temporary, progress)
         _write_names(layout.dataset(manifest.name), manifest, temporary, puzzles=form == "npy")
-        if form != "npy":
-            _write_facts(manifest, temporary)
         if form == "hf":
-            (temporary / "README.md").write_text(_hub_card(manifest), "utf-8")
+            card = _hub_card(manifest, read_sources(layout.dataset(manifest.name), manifest))
+            (temporary / "README.md").write_text(card, "utf-8")
+        _write_facts(manifest, temporary)
         files = sorted(path.relative_to(temporary) for path in temporary.rglob("*") if path.is_file())
         temporary.rename(out)
     except OSError as error:
@@ -167,6 +182,8 @@ def _table(chunk: dict[str, NDArray[Any]], schema: pa.Schema) -> pa.Table:
 
 
 def _write_facts(manifest: Manifest, folder: Path) -> None:
+    """What the dataset is, and the digest of every file that was written."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     facts = {
         "name": manifest.name,
         "kind": manifest.kind,
@@ -177,8 +194,11 @@ def _write_facts(manifest: Manifest, folder: Path) -> None:
         "vocabulary_size": manifest.vocabulary_size,
         "num_identifiers": manifest.num_identifiers,
         "spec": manifest.spec.to_json(),
+        # Of a virtual dataset the digest is that of its base puzzles, and all rows are exported.
+        "rows_digest": None if manifest.virtual else manifest.content_digest,
+        "files": {path.relative_to(folder).as_posix(): file_sha256(path) for path in files},
     }
-    (folder / "export.json").write_text(json.dumps(facts, indent=1), "utf-8")
+    (folder / FACTS).write_text(json.dumps(facts, indent=1), "utf-8")
 
 
 def _write_names(folder: DatasetFolder, manifest: Manifest, out: Path, *, puzzles: bool) -> None:
@@ -221,9 +241,41 @@ def _test_puzzles(folder: DatasetFolder, manifest: Manifest) -> dict[str, Any]:
     return load_kind(manifest.kind).test_puzzles(catalog.facts, originals())
 
 
-def _hub_card(manifest: Manifest) -> str:
-    """README.md of a Hugging Face dataset folder: which files are which split, then the dataset's card."""
-    lines = ["---", "configs:", "- config_name: default", "  data_files:"]
+def _hub_card(manifest: Manifest, sources: list[SourceFile]) -> str:
+    """README.md of a Hugging Face dataset folder: what the hub reads, how to load it, then the dataset's card."""
+    size = next((name for below, name in SIZES if manifest.num_examples < below), "n>100M")
+    licences = {source.licence or "unknown" for source in sources} or {"apache-2.0"}
+    licence = licences.pop() if len(licences) == 1 else "other"
+    known = licence.lower() in HUB_LICENCES
+    lines = [
+        "---",
+        f"pretty_name: {json.dumps(manifest.name)}",
+        f"license: {licence.lower() if known else 'unknown' if licence == 'unknown' else 'other'}",
+        f"tags: [{json.dumps(manifest.kind)}, puzzles, tiny-recursive-model]",
+        f"size_categories: [{size}]",
+        "configs:",
+        "- config_name: default",
+        "  data_files:",
+    ]
     for split in manifest.splits:
         lines += [f"  - split: {split}", f"    path: data/{split}-*.parquet"]
-    return "\n".join([*lines, "---", "", dataset_card(manifest, [])])
+    split = next(iter(manifest.splits))
+    load = [
+        "## Load it",
+        "",
+        "```python",
+        "from datasets import load_dataset",
+        "",
+        f'rows = load_dataset("OWNER/{manifest.name}", split="{split}")  # this folder, where you pushed it',
+        f'rows[0]["inputs"], rows[0]["labels"]  # {manifest.sequence_length} tokens each; 0 is padding',
+        "```",
+        "",
+        "```sh",
+        "trm-data verify DIR   # every file and every row against export.json",
+        "trm-data import DIR   # as a dataset under a root, for the loader and the trainer",
+        "```",
+        "",
+    ]
+    card = dataset_card(manifest, sources)
+    title, _, rest = card.partition("\n")
+    return "\n".join([*lines, "---", "", title, rest.rstrip(), "", *load])

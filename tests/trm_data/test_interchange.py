@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.conftest import run_here
 from tests.trm_data.loader.test_virtual import arc_request
@@ -21,6 +22,7 @@ from trm_data.manifest import Manifest, read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
 from trm_data.storage.root import Layout, resolve_root
+from trm_data.verify.exported import verify_exported
 from trm_data.verify.flow import verify_dataset
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "published_layout"
@@ -201,3 +203,76 @@ def test_an_import_says_how_many_rows_it_read(published: Path, layout: Layout) -
     done = run_here(main, "import", str(published), "--name", "told", "--root", layout.place)
     examples = sum(entry.num_examples for entry in read_manifest(layout, "told").splits.values())
     assert f"read rows: {examples:,} examples in" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["npy", "parquet", "hf"])
+@pytest.mark.parametrize("kind", ["sudoku", "virtual"])
+def test_an_exported_folder_is_verified_against_its_digests(
+    tmp_path: Path, layout: Layout, request_small, form: str, kind: str
+) -> None:
+    augment = "virtual" if kind == "virtual" else "stored"
+    build_dataset(request_small(name="made", augment=augment), layout)
+    out = tmp_path / "out"
+    export_dataset(layout, "made", out, form)
+    found = verify_exported(out)
+    assert (found.problems, found.counts["examples"]) == ([], read_manifest(layout, "made").num_examples)
+    done = run_here(main, "verify", str(out), "made", "--root", str(layout.place))
+    assert done.returncode == 0, done.stderr
+    assert "2 datasets, all whole" in done.stdout
+
+    victim = next(path for path in sorted(out.rglob("*")) if path.suffix in (".npy", ".parquet"))
+    name = victim.relative_to(out).as_posix()
+    before = victim.read_bytes()
+    victim.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    assert verify_exported(out).problems == [f"{name}: its bytes have changed"]
+    refused = run_here(main, "verify", str(out), "--root", str(layout.place))
+    assert refused.returncode == 1
+    assert "its bytes have changed" in refused.stderr
+    victim.unlink()
+    (out / "more.txt").write_text("more")
+    assert verify_exported(out).problems == [f"{name}: is missing", "more.txt: is not named in export.json"]
+    (out / "more.txt").unlink()
+    victim.write_bytes(before)
+    facts = json.loads((out / "export.json").read_text())
+    if kind == "sudoku":
+        (out / "export.json").write_text(json.dumps({**facts, "rows_digest": "0" * 64}))
+        assert "the rows' digest is" in verify_exported(out).problems[0]
+    (out / "export.json").write_text("[]")
+    assert "export.json: does not say the digests" in verify_exported(out).problems[0]
+
+
+def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(
+    tmp_path: Path, layout: Layout, request_small
+) -> None:
+    build_dataset(request_small(name="made"), layout)
+    export_dataset(layout, "made", tmp_path / "out", "hf")
+    card = (tmp_path / "out" / "README.md").read_text()
+    front = yaml.safe_load(card.split("---")[1])
+    assert front["license"] == "apache-2.0"
+    assert front["tags"] == ["sudoku", "puzzles", "tiny-recursive-model"]
+    assert front["size_categories"] == ["n<1K"]
+    assert [each["split"] for each in front["configs"][0]["data_files"]] == ["train", "validation", "test"]
+    assert 'load_dataset("OWNER/made", split="train")' in card
+    assert "trm-data import DIR" in card
+
+    (tmp_path / "rows.csv").write_text("source,question,answer,rating\n" + rows_of(layout))
+    source = SourceRef("csv", str(tmp_path / "rows.csv"))
+    build_dataset(request_small(name="own", source=source, val_size=0, test_size=0, size=4), layout)
+    export_dataset(layout, "own", tmp_path / "own", "hf")
+    card = (tmp_path / "own" / "README.md").read_text()
+    assert yaml.safe_load(card.split("---")[1])["license"] == "unknown"
+    assert "| rows.csv | 8 | not stated |" in card  # and not that it was generated
+
+
+def rows_of(layout: Layout) -> str:
+    """Eight puzzles of the dataset `made` as lines of CSV."""
+    dataset = open_dataset("made", layout, "test")
+    rows = dataset.read(np.arange(8))
+
+    def text(tokens: np.ndarray) -> str:
+        return "".join("." if token == 1 else str(token - 1) for token in tokens)
+
+    return "".join(
+        f"here,{text(given)},{text(solved)},0\n"
+        for given, solved in zip(rows["inputs"], rows["labels"], strict=True)
+    )

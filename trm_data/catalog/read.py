@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import FileEntry, Manifest
-from trm_data.records import Augmentations, Groups
+from trm_data.records import Augmentations, Groups, SourceFile
 from trm_data.specs import Split
 from trm_data.storage.datasets import DatasetFolder
 
@@ -108,6 +108,21 @@ def read_ratings(folder: DatasetFolder, manifest: Manifest, split: Split) -> NDA
     if "rating" not in puzzles.column_names:  # of format 1
         return np.full(puzzles.num_rows, np.nan, np.float32)
     return puzzles.column("rating").to_numpy().astype(np.float32)
+
+
+def read_sources(folder: DatasetFolder, manifest: Manifest) -> list[SourceFile]:
+    """The files that puzzles were read from; none of generated ones.
+
+    Raises:
+        CorruptDatasetError: The catalog file is changed.
+    """
+    import pyarrow.parquet as pq
+
+    for file in manifest.catalog:
+        if file.file == "catalog/sources.parquet":
+            rows = pq.read_table(folder.open(file), columns=["file", "sha256", "rows", "licence"]).to_pylist()
+            return [SourceFile(row["file"], row["sha256"], row["rows"], row["licence"] or "") for row in rows]
+    return []
 
 
 def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:

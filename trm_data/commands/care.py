@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
@@ -29,24 +30,29 @@ class Verify:
 
       trm-data verify sudoku-generated-500-aug-1000
       trm-data verify 'sudoku-*' 'maze-*'
+      trm-data verify exported/
     """
 
     names: Names
-    """Datasets, by name or glob."""
+    """Datasets, by name or glob; or folders that `trm-data export` wrote."""
     root: Root = None
     json: Json = False
 
     def run(self) -> int:
         """Verify and print the verdicts."""
         from trm_data.show.progress import terminal_progress
+        from trm_data.verify.exported import is_exported, verify_exported
         from trm_data.verify.flow import verify_dataset
 
         layout = resolve_root(self.root)
-        names = chosen(layout, self.names)
+        folders = [name for name in self.names if is_exported(Path(name))]
+        datasets = [name for name in self.names if name not in folders]
+        names = [*folders, *(chosen(layout, datasets) if datasets or not folders else [])]
         facts: list[dict[str, Any]] = []
         for name in names:
             with terminal_progress(quiet=self.json) as progress:
-                found = verify_dataset(layout, name, progress)
+                exported = name in folders
+                found = verify_exported(Path(name)) if exported else verify_dataset(layout, name, progress)
             facts.append({**asdict(found), "whole": found.whole})
             if not self.json:
                 _print_verdict(name, found)

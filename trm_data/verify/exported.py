@@ -1,0 +1,62 @@
+"""The check of an exported folder: its files are those that were written, and their rows those of the dataset."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from trm_data.errors import SourceError
+from trm_data.export import FACTS
+from trm_data.shards.digest import content_digest, group_digests, split_digest
+from trm_data.sources.published import read_imported
+from trm_data.storage.atomic import file_sha256, parse_json
+from trm_data.verify.flow import Verification
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder was written by `trm-data export`."""
+    return (folder / FACTS).is_file()
+
+
+def verify_exported(folder: Path) -> Verification:
+    """Check a folder that `trm-data export` wrote against what it says of itself.
+
+    Every file must have its digest, and none may be there that is not named; then the rows are read back, and where all
+    rows of the dataset were stored their digest must be the dataset's.
+    """
+    begun = time.perf_counter()
+    try:
+        facts: dict[str, Any] = parse_json((folder / FACTS).read_bytes())
+        stated = {str(name): str(digest) for name, digest in facts["files"].items()}
+        rows_digest = str(facts["rows_digest"] or "")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return Verification(
+            str(folder),
+            [f"{FACTS}: does not say the digests of the files ({error!r}); export the dataset again"],
+        )
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {FACTS}
+    problems = [f"{name}: is missing" for name in sorted(stated.keys() - there)]
+    problems += [f"{name}: is not named in {FACTS}" for name in sorted(there - stated.keys())]
+    problems += [
+        f"{name}: its bytes have changed"
+        for name in sorted(there & stated.keys())
+        if file_sha256(folder / name) != stated[name]
+    ]
+    counts = {"files": len(stated)}
+    if not problems:
+        try:
+            found = read_imported(folder)
+        except SourceError as error:
+            problems.append(str(error))
+        else:
+            counts["examples"] = sum(len(rows.inputs) for rows in found.splits.values())
+            digest = content_digest(
+                {
+                    split: split_digest(found.sequence_length, [group_digests(rows)])
+                    for split, rows in found.splits.items()
+                }
+            )
+            if rows_digest and digest != rows_digest:
+                problems.append(f"the rows' digest is {digest[:12]}, {FACTS} says {rows_digest[:12]}")
+    return Verification(str(folder), problems, counts=counts, seconds=time.perf_counter() - begun)
