@@ -12,23 +12,29 @@ from pathlib import Path
 
 import pytest
 
+from trm_data.build.fields import build_named
 from trm_data.encode.grid import encode_grid
 from trm_data.encode.maze import encode_maze
+from trm_data.errors import BuildError, CorruptDatasetError
 from trm_data.generate.maze import generate_mazes
 from trm_data.generate.sudoku import generate
 from trm_data.manifest import read_manifest
+from trm_data.named import NamedDataset
+from trm_data.removal import remove
 from trm_data.solve.maze import label_mazes
+from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root
 
 pytest.importorskip("huggingface_hub", reason="needs the extra hf")
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+LATER = "f" * 40
 REPOSITORY = "sapientinc/sudoku-extreme"
 MAZES = "sapientinc/maze-30x30-hard-1k"
 
 
-def csv_bytes(stream: int, count: int) -> bytes:
-    puzzles, solutions = generate(5, stream, 0, count, 3, 3)
+def csv_bytes(stream: int, count: int, seed: int = 5) -> bytes:
+    puzzles, solutions = generate(seed, stream, 0, count, 3, 3)
     rows = (f"s,{encode_grid(p)},{encode_grid(a)},7" for p, a in zip(puzzles, solutions, strict=True))
     return ("\n".join(["source,question,answer,rating", *rows]) + "\n").encode()
 
@@ -38,6 +44,10 @@ def maze_bytes(stream: int, count: int) -> bytes:
     labels = label_mazes(mazes, 30, 30).labels
     rows = (f"s,{encode_maze(m)},{encode_maze(a)},9" for m, a in zip(mazes, labels, strict=True))
     return ("\n".join(["source,question,answer,rating", *rows]) + "\n").encode()
+
+
+newest = [COMMIT]
+"""The commit that the hub gives to whoever names none."""
 
 
 @pytest.fixture
@@ -64,9 +74,10 @@ def hub() -> Iterator[str]:
             repository = next((name for name in repositories if f"datasets/{name}" in path), "")
             files = repositories.get(repository, {})
             if path.startswith("/api/datasets/") and repository:
+                asked = path.rpartition("/revision/")[2] if "/revision/" in path else newest[0]
                 info = {
                     "id": repository,
-                    "sha": COMMIT,
+                    "sha": asked,
                     "cardData": {"license": "cc-by-4.0"},
                     "siblings": [],
                     "tags": [],
@@ -74,6 +85,8 @@ def hub() -> Iterator[str]:
                 self.reply(json.dumps(info).encode(), "application/json", body)
             elif path == f"/datasets/{repository}/resolve/{COMMIT}/{file}" and file in files:
                 self.reply(files[file], "text/csv", body)
+            elif path == f"/datasets/{repository}/resolve/{LATER}/{file}" and file in files:
+                self.reply(csv_bytes(2 if "train" in file else 3, 8, seed=9), "text/csv", body)
             else:
                 self.send_error(404)
 
@@ -82,7 +95,7 @@ def hub() -> Iterator[str]:
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("X-Repo-Commit", LATER if LATER in self.path else COMMIT)
             self.end_headers()
             if body:
                 self.wfile.write(content)
@@ -93,6 +106,7 @@ def hub() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+    newest[0] = COMMIT
 
 
 def build(root: Path, endpoint: str, *options: str, kind: str = "sudoku") -> subprocess.CompletedProcess[str]:
@@ -141,3 +155,42 @@ def test_a_hub_that_is_away_is_said_with_a_way_out(tmp_path: Path) -> None:
     assert failed.returncode == 2
     assert "--source csv:train.csv" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's newest commit is asked for once; whoever insists on another gets no rows under this name unnoticed."""
+    for name, value in (("HF_ENDPOINT", hub), ("HF_HOME", str(tmp_path / "hf")), ("HF_HUB_DISABLE_XET", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub)
+    options: dict[str, object] = {"source": "hf", "size": 4, "aug": 1, "val_size": 0, "test_size": 2}
+    named = NamedDataset(name="few", kind="sudoku", about="A few.", digest="", options=options)
+    layout = resolve_root(tmp_path)
+
+    def build_again() -> str:
+        remove(layout, "few")
+        return build_named(named, {"quiet": True}, layout).manifest.content_digest
+
+    first = build_named(named, {"quiet": True}, layout).manifest
+    newest[0] = LATER
+    assert build_again() == first.content_digest
+    assert read_manifest(layout, "few").spec == first.spec  # its commit too
+
+    (tmp_path / "named" / "few.json").unlink()
+    other = build_again()
+    assert other != first.content_digest
+    assert LATER in (tmp_path / "named" / "few.json").read_text()
+
+    record = json.loads((tmp_path / "named" / "few.json").read_text())
+    changed = with_digest({**record, "content_digest": first.content_digest})
+    (tmp_path / "named" / "few.json").write_text(json.dumps(changed))
+    with pytest.raises(
+        BuildError, match=rf"few: the content digest is {other}, the first build under this root gave"
+    ):
+        build_again()
+    (tmp_path / "named" / "few.json").write_text(json.dumps({**record, "source": "x"}))
+    with pytest.raises(
+        CorruptDatasetError, match=r"few\.json: is not what was written \(its digest differs\)"
+    ):
+        build_again()

@@ -102,15 +102,24 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def build_named(named: NamedDataset, changes: dict[str, object], layout: Layout) -> BuildResult:
-    """Build a named dataset, and compare its rows with the recorded digest.
+    """Build a named dataset, and compare its rows with the recorded digest: of the package, else of the root.
 
     Raises:
-        BuildError: They are not those of the research.
+        BuildError: They are not those of the research, or not those that the first build under this root gave.
+        CorruptDatasetError: What the root remembers of that build cannot be read.
     """
+    from trm_data.build.recorded import read_recorded, record
+
+    other = not {"source", "test_source"}.isdisjoint(changes)
+    stored = changes.get("augment") != "virtual"  # the digest of a virtual one is of base puzzles
+    remembers = not named.digest and not other
+    if remembers and (known := read_recorded(layout, named.name)) and known.hub_source:
+        changes = {**changes, "source": known.hub_source}  # the hub is asked for its newest commit once
     result = build_fields(named_fields(named, changes), layout)
-    if changes.get("augment") != "virtual":  # whose digest is of base puzzles
-        other = not {"source", "test_source"}.isdisjoint(changes)
+    if stored:
         named.check_digest(result.manifest.content_digest, other_source=other)
+        if remembers:
+            record(layout, named, result.manifest)
     return result
 
 

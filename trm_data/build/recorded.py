@@ -1,0 +1,77 @@
+"""What a root remembers of a named dataset whose digest the package does not know: the rows of whoever built it first.
+
+The published files are not ours to read before somebody builds from them. The first build of such a dataset writes its
+content digest and the revisions of its sources under the root; a later build reads the same revision, and other rows
+are an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from trm_data.errors import BuildError, CorruptDatasetError
+from trm_data.manifest import Manifest
+from trm_data.named import NamedDataset
+from trm_data.storage.atomic import json_bytes, parse_json, with_digest
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+
+FOLDER = "named"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the first build of a named dataset under a root gave."""
+
+    name: str
+    content_digest: str
+    source: str
+    """As the specification names it: a file, or REPOSITORY/FILE@COMMIT."""
+
+    @property
+    def hub_source(self) -> str | None:
+        """The source as `--source` takes it, where it is at a commit of the hub."""
+        file, at, commit = self.source.rpartition("@")
+        return f"hf:{file.rpartition('/')[0]}@{commit}" if at and "/" in file else None
+
+
+def read_recorded(layout: Layout, name: str) -> Recorded | None:
+    """What is remembered of a named dataset; None where nobody built it yet.
+
+    Raises:
+        CorruptDatasetError: It is not what was written.
+    """
+    folder, file = Folder(layout.store, FOLDER), f"{name}.json"
+    content = folder.read(file)
+    if content is None:
+        return None
+    try:
+        value = parse_json(content)
+        if with_digest(value) != value:
+            raise ValueError("its digest differs")
+        return Recorded(**{field: str(value[field]) for field in ("name", "content_digest", "source")})
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CorruptDatasetError(
+            f"{folder.where(file)}: is not what was written ({error}); put it back, or remove it so that the next "
+            "build records what it gives"
+        ) from error
+
+
+def record(layout: Layout, named: NamedDataset, manifest: Manifest) -> None:
+    """Remember what was built, or compare it with what is remembered.
+
+    Raises:
+        BuildError: Other rows were built before.
+        CorruptDatasetError: What is remembered cannot be read.
+    """
+    before = read_recorded(layout, named.name)
+    now = Recorded(named.name, manifest.content_digest, manifest.spec.source.name)
+    folder, file = Folder(layout.store, FOLDER), f"{named.name}.json"
+    if before is None:
+        folder.write(file, json_bytes(with_digest(asdict(now))))
+    elif before.content_digest != now.content_digest:
+        raise BuildError(
+            f"{named.name}: the content digest is {now.content_digest}, the first build under this root gave "
+            f"{before.content_digest} from {before.source}, this one read {now.source}: the source has changed; what "
+            f"was built stays under this name until you remove it (and {folder.where(file)}, if these rows are right)"
+        )
