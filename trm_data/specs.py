@@ -53,6 +53,8 @@ class SourceSpec:
     """Name of the file or folder, or `repository/file@revision`; empty for `generated`."""
     sha256: str = ""
     """Digest of the file's bytes as stored, of a folder's files and their names; empty for `generated`."""
+    columns: str = ""
+    """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
 
 
 class Origin(Protocol):
@@ -113,6 +115,8 @@ class Options:
         arguments = ["--source " + shlex.quote(f"{source.kind}:{source.name}")]
         if test_source is not None:
             arguments.append("--test-source " + shlex.quote(f"{test_source.kind}:{test_source.name}"))
+        if source.columns:
+            arguments.append("--columns " + shlex.quote(source.columns))
         return arguments
 
     def arguments(self, spec: DatasetSpec) -> list[str]:

@@ -1,4 +1,5 @@
-"""Sudoku grids as text: one character a cell, `.` for a blank, digits above 9 as letters from `a`.
+"""Sudoku grids as text: one character a cell, `.` for a blank (`0`, `*` and `_` are read too), digits above 9 as
+letters from `a`.
 
 `decode_grid` and `encode_grid` are inverses. Neighbours: `sources` reads text with them, `describe` draws.
 """
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIGITS = "123456789abcdefg"
-BLANKS = ".0"
+BLANKS = ".0*_"
 MAX_SIDE = len(DIGITS)
 
 
@@ -35,7 +36,7 @@ def decode_grid(text: str, side: int) -> NDArray[np.uint8]:
     values = np.frombuffer(translated.encode("latin-1", "replace"), dtype=np.uint8)
     if values.max() > side:
         position = int(np.argmax(values > side))
-        allowed = f"{digit_alphabet(side)[0]} to {digit_alphabet(side)[-1]}, or '.' or '0' for a blank"
+        allowed = f"{digit_alphabet(side)[0]} to {digit_alphabet(side)[-1]}, or one of {' '.join(BLANKS)} for a blank"
         raise ValueError(f"character {text[position]!r} at position {position + 1}: allowed are {allowed}")
     return values
 

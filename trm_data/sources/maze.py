@@ -17,7 +17,7 @@ from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START
 from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
-from trm_data.sources.rows import SourceRows, TextRow, read_csv, read_rows
+from trm_data.sources.rows import SourceRows, TextRow, csv_reader, read_rows
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, 
             raise ValueError(f"question: path cell 'o' at position {position}: only an answer has them")
         return maze, _decode_answer(row.answer, rows, columns) if row.answer else None
 
-    found, rejects = read_rows(source, read_csv, decode, rows * columns, "maze")
+    found, rejects = read_rows(source, csv_reader(source), decode, rows * columns, "maze")
     return MazeRows(found.questions, found.answers, found.ratings, found.lines), rejects
 
 

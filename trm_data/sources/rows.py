@@ -9,20 +9,29 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.errors import SourceError
+from trm_data.errors import SourceError, SpecError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
 
 CSV_COLUMNS = ("source", "question", "answer", "rating")
-REQUIRED_COLUMNS = ("question",)
+COLUMN_NAMES = {
+    "question": ("question", "puzzle", "quizzes", "quiz", "maze"),
+    "answer": ("answer", "solution", "solutions"),
+    "rating": ("rating",),
+}
+"""What columns are called, by what they are; of several that are there the first of these counts."""
+SEPARATORS = (",", ";", "\t", "|")
+"""What may stand between columns."""
 
 
 @dataclass(frozen=True)
@@ -128,32 +137,78 @@ def read_rows(
     return rows, rejects
 
 
-def read_csv(text: Iterator[str], shown: str) -> Iterator[TextRow]:
+def csv_reader(source: LocalSource) -> Callable[[Iterator[str], str], Iterator[TextRow]]:
+    """What reads the rows of a CSV source, with the columns that its specification names."""
+    return partial(read_csv, named=parse_columns(source.spec.columns))
+
+
+def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = None) -> Iterator[TextRow]:
     """Rows of a CSV file with a header; columns may stand in any order, others are passed over.
+
+    Names are those of `COLUMN_NAMES`, in any case, or as `named`; what separates columns is what makes them so.
 
     Raises:
         SourceError: No header, a required column is missing, or one stands there twice.
     """
-    reader = csv.reader(text)
-    header = next(reader, None)
-    if header is None:
+    first = next(text, None)
+    if first is None:
         raise SourceError(f"{shown}: the file is empty")
-    columns = [name.strip() for name in header]
-    missing = [name for name in REQUIRED_COLUMNS if name not in columns]
-    if missing:
+    header = {separator: next(csv.reader([first], delimiter=separator), []) for separator in SEPARATORS}
+    chosen = next(
+        (mark for mark in SEPARATORS if "question" in find_columns(header[mark], named, shown)), SEPARATORS[0]
+    )
+    columns, at = [name.strip() for name in header[chosen]], find_columns(header[chosen], named, shown)
+    for column, name in (named or {}).items():
+        if column not in at:
+            raise SourceError(f"{shown}:1: has no column {name!r}; found {', '.join(columns)}")
+    if "question" not in at:
         raise SourceError(
-            f"{shown}:1: has no column {missing[0]!r}; found {', '.join(columns)}; expected {', '.join(CSV_COLUMNS)}"
+            f"{shown}:1: has no column 'question'; found {', '.join(columns)}; expected {', '.join(CSV_COLUMNS)} "
+            "(--columns question=NAME,answer=NAME names others)"
         )
-    twice = [name for name in CSV_COLUMNS if columns.count(name) > 1]
-    if twice:
-        raise SourceError(f"{shown}:1: has the column {twice[0]!r} twice")
-    at = {name: columns.index(name) for name in CSV_COLUMNS if name in columns}
+    reader = csv.reader(itertools.chain([first], text), delimiter=chosen)
+    next(reader)
     for fields in reader:
         if not fields:
             continue
         padded = [*fields, *[""] * (len(columns) - len(fields))]
         values = {name: padded[position] for name, position in at.items()}
         yield TextRow(reader.line_num, values["question"], values.get("answer", ""), values.get("rating", ""))
+
+
+def find_columns(header: Sequence[str], named: Mapping[str, str] | None, shown: str) -> dict[str, int]:
+    """Where the columns stand that are read, by what they are.
+
+    Raises:
+        SourceError: A name stands there twice.
+    """
+    found = [name.strip().lower() for name in header]
+    at: dict[str, int] = {}
+    for column, names in COLUMN_NAMES.items():
+        wanted = (named[column].strip().lower(),) if named and column in named else names
+        for name in wanted:
+            if found.count(name) > 1:
+                raise SourceError(f"{shown}:1: has the column {name!r} twice")
+            if name in found:
+                at[column] = found.index(name)
+                break
+    return at
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Names of columns in a file, by what they are, of `question=NAME,answer=NAME,rating=NAME`.
+
+    Raises:
+        SpecError: Another form.
+    """
+    named: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        column, equal, name = part.partition("=")
+        if not equal or not name.strip() or column.strip() not in COLUMN_NAMES or column.strip() in named:
+            known = ", ".join(f"{each}=NAME" for each in COLUMN_NAMES)
+            raise SpecError(f"--columns {text}: one or several of {known}, each once")
+        named[column.strip()] = name.strip()
+    return named
 
 
 def _decode_rating(text: str) -> float:

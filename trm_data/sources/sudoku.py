@@ -7,8 +7,10 @@ only at the rows a dataset needs. Neighbours: `sources.rows` reads the columns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from trm_data.encode.grid import BLANKS, decode_grid
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
-from trm_data.sources.rows import SourceRows, TextRow, read_csv, read_rows
+from trm_data.sources.rows import SourceRows, TextRow, csv_reader, read_rows
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,24 @@ def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Rejec
         answer = row.answer.strip()
         return decode_grid(row.question.strip(), side), _decode_answer(answer, side) if answer else None
 
-    read = read_csv if source.spec.kind == "csv" else _read_txt
+    read = csv_reader(source) if source.spec.kind == "csv" else partial(_read_txt, cells=side * side)
     rows, rejects = read_rows(source, read, decode, side * side, "puzzle")
     return PuzzleRows(rows.questions, rows.answers, rows.ratings, rows.lines), rejects
 
 
-def _read_txt(text: Iterator[str], shown: str) -> Iterator[TextRow]:
+def _read_txt(text: Iterator[str], shown: str, cells: int) -> Iterator[TextRow]:
+    """Rows of lines that hold a puzzle, `PUZZLE`, `PUZZLE RATING`, `ID PUZZLE RATING`, or with a comment behind it."""
     for number, line in enumerate(text, start=1):
-        content = line.split("#", 1)[0].strip()
-        if content:
-            yield TextRow(number, content)
+        words = line.split("#", 1)[0].split()
+        if words:
+            at = next((place for place, word in enumerate(words[:2]) if len(word) == cells), 0)
+            rating = words[-1] if len(words) == at + 2 and _is_rating(words[-1]) else ""
+            yield TextRow(number, words[at], rating=rating)
+
+
+def _is_rating(word: str) -> bool:
+    """Whether a word behind a puzzle is a number; other words there are comments."""
+    return re.fullmatch(r"\d+(\.\d*)?", word) is not None
 
 
 def _decode_answer(text: str, side: int) -> NDArray[np.uint8]:
@@ -76,6 +86,6 @@ def _decode_answer(text: str, side: int) -> NDArray[np.uint8]:
         raise ValueError(f"answer: {error}") from error
     if not answer.all():
         raise ValueError(
-            f"answer: blank ({BLANKS[0]!r} or {BLANKS[1]!r}) at position {int(np.argmin(answer)) + 1}"
+            f"answer: a blank (one of {' '.join(BLANKS)}) at position {int(np.argmin(answer)) + 1}"
         )
     return answer

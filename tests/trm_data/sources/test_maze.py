@@ -89,8 +89,8 @@ def test_an_exact_duplicate_names_the_first(csv_file) -> None:
 
 
 def test_files_that_are_no_source(tmp_path: Path, csv_file) -> None:
-    with pytest.raises(SourceError, match=r"mazes.csv:1: has no column 'question'; found source, maze"):
-        read(csv_file(f"a,{MAZE}", header="source,maze"))
+    with pytest.raises(SourceError, match=r"mazes.csv:1: has no column 'question'; found source, labyrinth"):
+        read(csv_file(f"a,{MAZE}", header="source,labyrinth"))
     with pytest.raises(SourceError, match="has no rows"):
         read(csv_file())
     with pytest.raises(SourceError, match="mazes are read from CSV files"):

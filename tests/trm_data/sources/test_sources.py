@@ -1,13 +1,19 @@
 """Files: what is read, and what every kind of bad input says."""
 
+import dataclasses
 import gzip
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.conftest import run_here
+from trm_data.cli import main
+from trm_data.encode.grid import encode_grid
 from trm_data.errors import SourceError, SpecError
+from trm_data.generate.sudoku import generate
 from trm_data.sources.base import fetch_source, parse_source
+from trm_data.sources.rows import parse_columns
 from trm_data.sources.sudoku import PuzzleRows, read_puzzles
 
 # From ../shared/data/sudoku/exchange_diabolical_28_publicdomain.txt (public domain).
@@ -68,7 +74,7 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
         (f"a,{PUZZLE[:-1]},,", "expected 81 characters, got 80"),
         (f"a,{PUZZLE[:-1]}x,,", "character 'x' at position 81"),
         (f"a,{PUZZLE},{'1' * 80},", "answer: expected 81 characters, got 80"),
-        (f"a,{PUZZLE},{'1' * 80}.,", "answer: blank"),
+        (f"a,{PUZZLE},{'1' * 80}.,", "answer: a blank"),
         (f"a,{PUZZLE},,hard", "rating 'hard': expected a number"),
         (f"a,{PUZZLE},,-1", "rating '-1': expected a number of 0 or more"),
         (f"a,{PUZZLE},,nan", "rating 'nan'"),
@@ -88,8 +94,8 @@ def test_an_exact_duplicate_names_the_first(csv_file) -> None:
 
 
 def test_a_missing_column_names_what_was_found(csv_file) -> None:
-    with pytest.raises(SourceError, match=r"puzzles.csv:1: has no column 'question'; found source, puzzle"):
-        read(csv_file(f"a,{PUZZLE}", header="source,puzzle"))
+    with pytest.raises(SourceError, match=r"puzzles.csv:1: has no column 'question'; found source, clues"):
+        read(csv_file(f"a,{PUZZLE}", header="source,clues"))
 
 
 def test_an_empty_file_and_one_without_rows(tmp_path: Path, csv_file) -> None:
@@ -147,3 +153,117 @@ def test_urls_are_read_through_fsspec(tmp_path: Path) -> None:
 def test_other_forms_of_sources_are_refused(text: str) -> None:
     with pytest.raises(SpecError, match="allowed are"):
         parse_source(text, "--test-source")
+
+
+# Files as people have them.
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"id;Puzzle;Solution\n1;{PUZZLE};\n",
+        f"id\tQUIZZES\tsolutions\n1\t{PUZZLE}\t\n",
+        f"question | rating\n{PUZZLE} | 3\n",
+        f"question\n{PUZZLE.replace('0', '*')}\n",
+        f"question\n{PUZZLE.replace('0', '_')}\n",
+        f"question\n{PUZZLE.replace('0', '.')}\n",
+    ],
+)
+def test_other_separators_names_and_blanks_are_the_same_puzzle(tmp_path: Path, content: str) -> None:
+    (tmp_path / "plain.csv").write_text(f"question\n{PUZZLE}\n")
+    (tmp_path / "other.csv").write_text(content)
+    plain, other = (read(tmp_path / name) for name in ("plain.csv", "other.csv"))
+    assert other[1] == plain[1] == []
+    assert (other[0].puzzles == plain[0].puzzles).all()
+
+
+def test_the_name_of_the_published_files_counts_before_others(csv_file) -> None:
+    rows, rejects = read(csv_file(f"nonsense,{PUZZLE}", header="puzzle,question"))
+    assert (len(rows), rejects) == (1, [])
+
+
+def test_columns_are_named_by_the_user_and_stand_in_the_specification(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(f"question,Clues,level\nnot this,{PUZZLE},4.5\n")
+    ref = dataclasses.replace(parse_source(f"csv:{path}"), columns="question=clues,rating=level")
+    with fetch_source(ref) as source:
+        rows, rejects = read_puzzles(source, 9)
+    assert (len(rows), rejects, rows.ratings.tolist()) == (1, [], [4.5])
+    assert source.spec.columns == "question=clues,rating=level"
+    with (
+        fetch_source(dataclasses.replace(ref, columns="answer=end")) as source,
+        pytest.raises(SourceError, match=r"mine.csv:1: has no column 'end'; found question, Clues, level"),
+    ):
+        read_puzzles(source, 9)
+
+
+@pytest.mark.parametrize("text", ["question", "question=", "clues=question", "question=a,question=b"])
+def test_columns_that_are_none(text: str) -> None:
+    with pytest.raises(
+        SpecError, match=r"--columns .*: one or several of question=NAME, answer=NAME, rating=NAME"
+    ):
+        parse_columns(text)
+
+
+def test_lines_with_an_id_a_rating_or_a_comment(tmp_path: Path) -> None:
+    path = tmp_path / "puzzles.txt"
+    path.write_text(f"{PUZZLE} 7\nid-2 {OTHER} 2.5\n{PUZZLE[::-1]} found by somebody 3  # 9\n")
+    with fetch_source(parse_source(f"txt:{path}")) as source:
+        rows, rejects = read_puzzles(source, 9)
+    assert rejects == []
+    assert rows.ratings[:2].tolist() == [7, 2.5]
+    assert np.isnan(rows.ratings[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.csv", "x", "csv"),
+        ("a.tsv", "x", "csv"),
+        ("a.TXT", "x", "txt"),
+        ("a.parquet", "x", "table"),
+        ("a", f"id;puzzle\n1;{PUZZLE}\n", "csv"),
+        ("a.data", f"{PUZZLE}\n", "txt"),
+    ],
+)
+def test_a_path_alone_is_guessed_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, content: str, kind: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert parse_source(str(path)).kind == kind
+    assert f"--source {path}: is read as {kind}:{path}" in caplog.text
+    with pytest.raises(SpecError, match="allowed are"):
+        parse_source(str(path), allowed=("generated",))
+
+
+def test_a_build_of_a_file_says_that_nothing_is_held_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "mine.csv"
+    puzzles, _ = generate(5, 0, 0, 4, 2, 3)
+    path.write_text("clues\n" + "".join(f"{encode_grid(puzzle)}\n" for puzzle in puzzles))
+    words = [
+        "build",
+        "sudoku",
+        "--box",
+        "2x3",
+        "--source",
+        str(path),
+        "--columns",
+        "question=clues",
+        "--size",
+        "3",
+    ]
+    done = run_here(main, *words, "--name", "mine", "--quiet", "--root", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert f"--source {path}: is read as csv:{path}" in caplog.text
+    assert "nothing is held out; --val-size N and --test-size N" in caplog.text
+    card = (tmp_path / "datasets" / "mine" / "README.md").read_text()
+    assert "--source csv:mine.csv --columns question=clues" in card
+    caplog.clear()
+    held = run_here(main, *words, "--test-size", "1", "--name", "held", "--quiet", "--root", str(tmp_path))
+    assert held.returncode == 0
+    assert "held out" not in caplog.text
+    wrong = run_here(main, "build", "sudoku", "--columns", "question=x", "--root", str(tmp_path))
+    assert (wrong.returncode, "only a csv source has columns" in wrong.stderr) == (2, True)

@@ -22,8 +22,9 @@ class BuildSudoku(PuzzleFields):
     Every puzzle has one solution; validation and test puzzles are equivalent to no training puzzle under the
     Sudoku symmetries. A killed build goes on where it stopped by the same command.
 
-    Sources: generated, csv:PATH (columns question[,answer,rating,source]), txt:PATH (a puzzle a line, # comments),
-    hf or hf:REPOSITORY@REVISION. PATH is local or a URL; .gz is decompressed.
+    Sources: generated, csv:PATH (columns question[,answer,rating,source]), txt:PATH (a puzzle a line, also between its
+    id and its rating, # comments), hf or hf:REPOSITORY@REVISION. PATH is local or a URL; .gz is decompressed; a local
+    file's kind may be left out. A blank is one of . 0 * _; columns are separated by , ; | or tabs.
 
     For example:
 
@@ -33,6 +34,7 @@ class BuildSudoku(PuzzleFields):
       trm-data build sudoku --size 200 --test-size 40 --difficulty extreme --rating-bins 0,1,10,50
       trm-data build sudoku --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 1000
       trm-data build sudoku --source txt:puzzles.txt.gz --size 300 --on-bad-row skip
+      trm-data build sudoku --source mine.csv --columns question=start,answer=end --size 300 --test-size 50
     """
 
     kind_name = "sudoku"
