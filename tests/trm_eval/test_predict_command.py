@@ -111,7 +111,7 @@ def test_what_cannot_be_answered(evaluated: Evaluated, options: list[str], messa
     [
         ("a.txt", f"{PUZZLE}\nabc\n", "a.txt: puzzle 2: expected 36 characters, got 3"),
         ("a.txt", "\n\n", "a.txt: holds no puzzle"),
-        ("a.csv", "puzzle\n1\n", "a.csv:1: has no column 'question'"),
+        ("a.csv", "clues\n1\n", "a.csv:1: has no column 'question'"),
         ("a.json", "{", "a.json: is not JSON"),
         ("a.json", "[]", "a.json: expected 36 characters, got 2"),
         ("a.txt", f"{PUZZLE}\n" * 1001, "1,001 puzzles, at most 1,000 are answered so"),
