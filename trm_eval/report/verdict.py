@@ -7,14 +7,14 @@ over seeds. Intervals are 95%, and are not corrected for the number of claims.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import polars as pl
 
 from trm_eval.errors import StatisticsError
 from trm_eval.report.group import Group, Member
-from trm_eval.statistics import across_seeds, difference_across_seeds
+from trm_eval.statistics import AcrossSeeds, across_seeds, difference_across_seeds
 from trm_train.experiments.claim import Alike, Better, Claim, NoWorse, Reaches
 
 Outcome = Literal["as expected", "not as expected", "cannot be told"]
@@ -116,9 +116,19 @@ def over_seeds(group: Group) -> list[str]:
     return lines
 
 
+def _percent_over_seeds(members: Sequence[Member]) -> AcrossSeeds:
+    """The mean accuracy over seeds; its interval, of a t distribution, ends where accuracies do.
+
+    Raises:
+        StatisticsError: It has no interval.
+    """
+    found = across_seeds(_frame(members), "exact")
+    return replace(found, low=max(0.0, found.low), high=min(100.0, found.high))
+
+
 def _mean_of(members: Sequence[Member]) -> str:
     try:
-        found = across_seeds(_frame(members), "exact")
+        found = _percent_over_seeds(members)
     except StatisticsError as error:
         return str(error)
     return (
@@ -150,7 +160,7 @@ def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
         over = "puzzles"
     else:
         try:
-            mean = across_seeds(_frame(members), "exact")
+            mean = _percent_over_seeds(members)
         except StatisticsError as error:
             return Judged(claim, "cannot be told", str(error))
         exact, low, high, over = mean.mean, mean.low, mean.high, f"{mean.count} seeds"

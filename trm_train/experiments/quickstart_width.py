@@ -24,7 +24,7 @@ STUDY = Study(
         ),
         judge_by="exact accuracy of three seeds a width: `trm-train batch quickstart_width --seeds 0,1,2`, then "
         "`trm-eval report quickstart_width`",
-        cost="104 minutes of training for three seeds, two runs at a time on two CPU cores that did other work too",
+        cost="26 minutes of training for three seeds on two CPU cores, 30 with the data and the tests",
     ),
     base=lambda _: quickstart(),
     settings=(Setting("tiny", "generated"),),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from trm_eval.report.group import Group, Member
@@ -126,3 +128,9 @@ def test_one_claim_that_does_not_hold_decides() -> None:
     ]
     seeds[0] = a_member("a", 490)
     assert verdict(judge(a_group(Better("b", "a"), *seeds))) == "as expected: the one claim holds."
+
+
+def test_an_interval_over_seeds_ends_where_accuracies_do() -> None:
+    members = [a_member("a", exact, seed) for seed, exact in enumerate((913, 928, 990))]
+    (line,) = over_seeds(a_group(Reaches("a", 90), *members))
+    assert re.search(r"94\.4% \(\d+\.\d to 100\.0 over seeds", line), line
