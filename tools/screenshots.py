@@ -39,12 +39,13 @@ def main() -> int:
     folder = arguments.docs / "results" / arguments.study / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, a_tab(Path(place) / "profile") as tab:
-        page = Path(place) / "report.html"
-        command = [BIN / "trm-eval", "report", arguments.study, "--out", page, "--root", arguments.root]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        page = Path(place) / "report"
+        command = [BIN / "trm-eval", "report", arguments.study, "--out", page.name]
+        command += ["--root", Path(arguments.root).absolute()]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=place)
         for scheme, ending in SCHEMES.items():
             for width in WIDTHS:
-                take(tab, page.as_uri(), folder / f"page-{width}{ending}.png", width, scheme)
+                take(tab, (page / "index.html").as_uri(), folder / f"page-{width}{ending}.png", width, scheme)
         take_dashboard(tab, arguments.root, arguments.docs / "serve.png")
     return 0
 

@@ -23,8 +23,8 @@ class Report:
     SQL behind every number.
 
     DIR gets index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV; a name that
-    ends in .md gets Markdown alone, its figures beside it. Experiments without a tested run are named; what cannot be
-    drawn for want of a dataset or a checkpoint is said.
+    ends in .md or .html gets that page alone, its figures in a folder beside it. Experiments without a tested run are
+    named; what cannot be drawn for want of a dataset or a checkpoint is said.
 
     For example:
 
@@ -35,7 +35,7 @@ class Report:
 
     patterns: Patterns = ()
     out: Annotated[str, arg(metavar="DIR")] = "report"
-    """Folder to write, or a file that ends in .md."""
+    """Folder to write, or a file that ends in .md or .html."""
     scale: ScaleOption = None
     data: DataOption = None
     skip_damaged: SkipDamaged = False

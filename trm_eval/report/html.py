@@ -32,8 +32,17 @@ SHORT = 28
 """Characters of a cell whose words stay on one line: an interval, the name of a run."""
 
 
-def to_html(page: Page) -> str:
-    """A page as one HTML document."""
+BESIDE = "\0beside/"
+"""Stands in links for the folder of the files."""
+
+
+def to_html(page: Page, files: str = "") -> str:
+    """A page as one HTML document.
+
+    Args:
+        page: What to write.
+        files: Folder of its figures and tables, as links name it; empty for the page's own.
+    """
     headings = [block for block in page.blocks if isinstance(block, Heading) and block.level == 2]
     links = "".join(f'<a href="#{_anchor(head.text)}">{_words(head.text)}</a>' for head in headings)
     parts = groupby(page.blocks, lambda block: isinstance(block, Picture))
@@ -47,7 +56,7 @@ def to_html(page: Page) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(page.title)}</title><style>{STYLE}</style></head>\n"
         f'<body><h1>{_words(page.title)}</h1>\n<nav aria-label="Contents">{links}</nav>\n'
-        f"{body}\n<script>{SCRIPT}</script></body></html>\n"
+        f"{_linked(body, files)}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 
@@ -110,9 +119,14 @@ def _both(name: str) -> str:
     return _files(f"{name}.svg", f"{name}.png")
 
 
+def _linked(body: str, files: str) -> str:
+    """A body whose links to files lead into their folder."""
+    return body.replace(f'<a href="{BESIDE}', f'<a href="{escape(f"{files}/")}' if files else '<a href="')
+
+
 def _files(*names: str) -> str:
     """Links to the files that lie beside the page."""
-    links = " ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in names if name)
+    links = " ".join(f'<a href="{BESIDE}{escape(name)}">{escape(name)}</a>' for name in names if name)
     return f'<p class="files">{links}</p>'
 
 

@@ -1,6 +1,6 @@
-"""Writes a report: a folder with `index.html`, `report.md` and files for each figure and table, or one Markdown file.
+"""Writes a report: a folder with `index.html`, `report.md` and files for each figure and table, or one of both pages.
 
-A Markdown file has its figures and tables in a folder of its own name beside it.
+A page that is written alone has its figures and tables in a folder of its own name beside it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ def write_report(page: Page, out: Path) -> list[Path]:
 
     Args:
         page: What to write.
-        out: A folder, or a file that ends in .md.
+        out: A folder, or a file that ends in .md or .html.
 
     Raises:
         EvalError: `out` is a file of another kind.
         OSError: It cannot be written.
     """
-    alone = out.suffix == ".md"
+    alone = out.suffix in (".md", ".html")
     if out.is_file() and not alone:
-        raise EvalError(f"--out {out}: is a file; name a folder, or a file that ends in .md")
+        raise EvalError(f"--out {out}: is a file; name a folder, or a file that ends in .md or .html")
+    if alone and out.is_dir():
+        raise EvalError(f"--out {out}: is a folder; name another file")
     beside = out.with_suffix("") if alone else out
     beside.mkdir(parents=True, exist_ok=True)
     contents: dict[Path, bytes] = {}
     if alone:
-        contents[out] = to_markdown(page, beside.name).encode()
+        written = to_markdown if out.suffix == ".md" else to_html
+        contents[out] = written(page, beside.name).encode()
     else:
-        contents[out / "index.html"] = to_html(page).encode()
+        contents[out / "index.html"] = to_html(page, "").encode()
         contents[out / "report.md"] = to_markdown(page, "").encode()
     for block in page.blocks:
         contents |= {beside / name: content for name, content in _files_of(block).items()}

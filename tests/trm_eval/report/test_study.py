@@ -209,6 +209,22 @@ def test_one_markdown_file_has_the_rest_beside_it(
         write_report(Page("x", [Bullets([]), Table("t.csv", [], [], [])]), tmp_path / "mini" / "named.csv")
 
 
+def test_one_page_has_the_rest_beside_it_and_needs_nothing_of_it(
+    layout: Layout, groups: list[Group], tmp_path: Path
+) -> None:
+    paths = write_report(study_page(groups, SETTING, "x", "y"), tmp_path / "mini.html")
+    assert paths[0] == tmp_path / "mini.html"
+    text = paths[0].read_text()
+    links = [link for link in re.findall(r'href="([^"#]+)"', text) if link.startswith("mini/")]
+    assert links
+    assert all((tmp_path / link).is_file() for link in links)
+    assert "\0" not in text
+    assert not re.search(r'<(img|script|link)[^>]+(src|href)="(?!data:)', text)
+    (tmp_path / "taken.html").mkdir()
+    with pytest.raises(EvalError, match=r"taken.html: is a folder"):
+        write_report(Page("x", [Bullets([])]), tmp_path / "taken.html")
+
+
 def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(tmp_path / "r")]
     with pytest.raises(SystemExit, match="0"):
