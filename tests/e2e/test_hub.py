@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,14 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.build.fields import build_named
 from trm_data.encode.grid import encode_grid
 from trm_data.encode.maze import encode_maze
-from trm_data.errors import BuildError, CorruptDatasetError
 from trm_data.generate.maze import generate_mazes
 from trm_data.generate.sudoku import generate
 from trm_data.manifest import read_manifest
-from trm_data.named import NamedDataset
 from trm_data.removal import remove
 from trm_data.solve.maze import label_mazes
 from trm_data.storage.atomic import with_digest
@@ -157,40 +155,59 @@ def test_a_hub_that_is_away_is_said_with_a_way_out(tmp_path: Path) -> None:
     assert "Traceback" not in failed.stderr
 
 
+BUILD_NAMED = """
+import sys
+from trm_data.errors import DataError
+from trm_data.storage.root import resolve_root
+options = {"source": "hf", "size": 4, "aug": 1, "val_size": 0, "test_size": 2}
+named = NamedDataset(name="few", kind="sudoku", about="A few.", digest="", options=options)
+try:
+    print(build_named(named, {"quiet": True}, resolve_root(sys.argv[1])).manifest.content_digest)
+except DataError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
 def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
-    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: str, tmp_path: Path
 ) -> None:
     """The hub's newest commit is asked for once; whoever insists on another gets no rows under this name unnoticed."""
-    for name, value in (("HF_ENDPOINT", hub), ("HF_HOME", str(tmp_path / "hf")), ("HF_HUB_DISABLE_XET", "1")):
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub)
-    options: dict[str, object] = {"source": "hf", "size": 4, "aug": 1, "val_size": 0, "test_size": 2}
-    named = NamedDataset(name="few", kind="sudoku", about="A few.", digest="", options=options)
-    layout = resolve_root(tmp_path)
+    layout, record = resolve_root(tmp_path), tmp_path / "named" / "few.json"
+    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+
+    def build_it() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", BUILD_NAMED, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **settings},
+            timeout=120,
+        )
+        return done.stdout.strip() or done.stderr
 
     def build_again() -> str:
         remove(layout, "few")
-        return build_named(named, {"quiet": True}, layout).manifest.content_digest
+        return build_it()
 
-    first = build_named(named, {"quiet": True}, layout).manifest
+    first = build_it()
+    spec = read_manifest(layout, "few").spec
+    assert first == read_manifest(layout, "few").content_digest
     newest[0] = LATER
-    assert build_again() == first.content_digest
-    assert read_manifest(layout, "few").spec == first.spec  # its commit too
+    assert build_again() == first
+    assert read_manifest(layout, "few").spec == spec  # its commit too
 
-    (tmp_path / "named" / "few.json").unlink()
+    record.unlink()
     other = build_again()
-    assert other != first.content_digest
-    assert LATER in (tmp_path / "named" / "few.json").read_text()
+    assert other != first
+    assert LATER in record.read_text()
 
-    record = json.loads((tmp_path / "named" / "few.json").read_text())
-    changed = with_digest({**record, "content_digest": first.content_digest})
-    (tmp_path / "named" / "few.json").write_text(json.dumps(changed))
-    with pytest.raises(
-        BuildError, match=rf"few: the content digest is {other}, the first build under this root gave"
-    ):
-        build_again()
-    (tmp_path / "named" / "few.json").write_text(json.dumps({**record, "source": "x"}))
-    with pytest.raises(
-        CorruptDatasetError, match=r"few\.json: is not what was written \(its digest differs\)"
-    ):
-        build_again()
+    recorded = json.loads(record.read_text())
+    record.write_text(json.dumps(with_digest({**recorded, "content_digest": first})))
+    assert (
+        f"BuildError: few: the content digest is {other}, the first build under this root gave"
+        in build_again()
+    )
+    record.write_text(json.dumps({**recorded, "source": "x"}))
+    assert re.search(
+        r"CorruptDatasetError: .*few\.json: is not what was written \(its digest differs\)", build_again()
+    )

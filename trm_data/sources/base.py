@@ -100,8 +100,11 @@ def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = t
 
 def guess_kind(path: str) -> str:
     """What a file on this machine holds, by its ending, else by its first line; empty where there is no such file."""
-    file = Path(path).expanduser()
-    if not file.is_file():
+    try:
+        file = Path(path).expanduser()
+        if not file.is_file():
+            return ""
+    except (OSError, ValueError, RuntimeError):  # a text that can be no path
         return ""
     ending = Path(file.name.removesuffix(".gz")).suffix.lower()
     if ending in ENDINGS:

@@ -16,7 +16,10 @@ from trm_data.verify.flow import Verification
 
 def is_exported(folder: Path) -> bool:
     """Whether a folder was written by `trm-data export`."""
-    return (folder / FACTS).is_file()
+    try:
+        return (folder / FACTS).is_file()
+    except (OSError, ValueError):  # a text that can be no path
+        return False
 
 
 def verify_exported(folder: Path) -> Verification:

@@ -149,7 +149,9 @@ def test_urls_are_read_through_fsspec(tmp_path: Path) -> None:
     assert source.spec.name == "remote.csv"
 
 
-@pytest.mark.parametrize("text", ["csv", "csv:", "generated:x", "xml:a", "", "hf:"])
+@pytest.mark.parametrize(
+    "text", ["csv", "csv:", "generated:x", "xml:a", "", "hf:", "x" * 5000, "a\0b", "~nobody-of-this-name/a"]
+)
 def test_other_forms_of_sources_are_refused(text: str) -> None:
     with pytest.raises(SpecError, match="allowed are"):
         parse_source(text, "--test-source")
