@@ -157,7 +157,9 @@ def test_a_hub_that_is_away_is_said_with_a_way_out(tmp_path: Path) -> None:
 
 BUILD_NAMED = """
 import sys
+from trm_data.build.fields import build_named
 from trm_data.errors import DataError
+from trm_data.named import NamedDataset
 from trm_data.storage.root import resolve_root
 options = {"source": "hf", "size": 4, "aug": 1, "val_size": 0, "test_size": 2}
 named = NamedDataset(name="few", kind="sudoku", about="A few.", digest="", options=options)
@@ -183,7 +185,7 @@ def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
             env={**os.environ, **settings},
             timeout=120,
         )
-        return done.stdout.strip() or done.stderr
+        return f"{done.stdout.strip()}{done.stderr}"
 
     def build_again() -> str:
         remove(layout, "few")
