@@ -48,8 +48,9 @@ reliability: setup
 pages: setup
 	$(BIN)/python -m trm_train.experiments.pages docs/experiments
 
+# Not --quiet: what it does not say it does not count either.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "site/index.html"
 
 wheel: setup

@@ -22,7 +22,7 @@ MKDOCS = Path(sys.executable).with_name("mkdocs")
 
 def build(project: Path, site: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [MKDOCS, "build", "--quiet", "--config-file", project / "mkdocs.yml", "--site-dir", site],
+        [MKDOCS, "build", "--config-file", project / "mkdocs.yml", "--site-dir", site],
         cwd=project,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
