@@ -94,6 +94,20 @@ class Answered:
     solution: Drawing
     _draw: Callable[[NDArray[np.uint8]], Drawing]
 
+    def as_text(self) -> Predicted:
+        """The same, as text."""
+        return Predicted(
+            row=self.row,
+            split=self.split,
+            rating=self.rating,
+            exact=self.exact,
+            wrong_cells=self.wrong_cells,
+            halt_step=self.halt_step,
+            puzzle=self.puzzle.text(),
+            prediction=self.prediction.text(),
+            solution=self.solution.text(),
+        )
+
     def draw(self, tokens: NDArray[np.uint8]) -> Drawing:
         """Another answer to this puzzle, drawn, with the wrong cells marked."""
         return self.mark_wrong(self._draw(tokens), tokens)
@@ -140,11 +154,12 @@ def find_answered(
             raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {chosen}")
         return found
     found = _answered(layout, chosen, ROWS_SQL, index, count)
-    if not found:
-        ((rows,),) = query_results(
-            layout, "SELECT max(row) FROM predictions WHERE evaluation = ?", [chosen]
-        ).rows
-        raise ResultError(f"--index {index}: evaluation {chosen} of {run} has rows 0 to {rows}")
+    if not found or found[0].row != index:
+        bounds = "SELECT count(*), min(row), max(row) FROM predictions WHERE evaluation = ?"
+        ((rows, first, last),) = query_results(layout, bounds, [chosen]).rows
+        raise ResultError(
+            f"--index {index}: not among the {rows:,} rows, {first} to {last}, of evaluation {chosen} of {run}"
+        )
     return found
 
 
@@ -164,37 +179,6 @@ def _evaluation_of(layout: Layout, run: str, wanted: str | None) -> str:
         )
         raise ResultError(f"--evaluation {wanted}: {several}; trm-eval sql @evals shows them")
     return found[0][0]
-
-
-def show_predictions(
-    layout: Layout,
-    run: str,
-    *,
-    count: int,
-    which: Which = "any",
-    evaluation: str | None = None,
-    index: int | None = None,
-) -> list[Predicted]:
-    """What `find_answered` finds, as text.
-
-    Raises:
-        ResultError: The run was not evaluated yet, there is no such evaluation or row, or no puzzle is so.
-    """
-    found = find_answered(layout, run, count=count, which=which, evaluation=evaluation, index=index)
-    return [
-        Predicted(
-            row=answered.row,
-            split=answered.split,
-            rating=answered.rating,
-            exact=answered.exact,
-            wrong_cells=answered.wrong_cells,
-            halt_step=answered.halt_step,
-            puzzle=answered.puzzle.text(),
-            prediction=answered.prediction.text(),
-            solution=answered.solution.text(),
-        )
-        for answered in found
-    ]
 
 
 def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Which) -> list[Answered]:

@@ -102,25 +102,18 @@ def test_another_python_is_refused_before_anything_is_installed(bundle: Path, tm
     assert other != settings
     (tmp_path / "arc-agi_test_challenges.json").write_text("{}")
     environment = {**os.environ, "TRM_BUNDLE": str(bundle), "TRM_COMPETITION": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", other],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+
+    def run_cell(code: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    done = run_cell(other)
     assert done.returncode == 1
     assert "the wheels are for Python 3.99, this is 3." in done.stderr
     environment.pop("TRM_COMPETITION")
     (tmp_path / "arc-agi_test_challenges.json").unlink()
-    done = subprocess.run(
-        [sys.executable, "-c", settings],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_cell(settings)
     assert done.returncode == 1
     assert "found no arc-agi_test_challenges.json here nor in /kaggle/input: attach it" in done.stderr

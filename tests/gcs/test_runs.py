@@ -27,7 +27,7 @@ from trm_data.sync import sync_datasets
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.predictions import PredictionWriter
-from trm_eval.show import show_predictions
+from trm_eval.show import find_answered
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import weights_steps
@@ -105,7 +105,7 @@ def test_a_run_on_a_bucket_ends_as_a_local_one_and_is_read_from_there(
     assert predictions.select(pl.col("exact").sum()).collect().item() == evaluated.row["exact_count"]
     metrics = trm_eval.read_train_metrics("tiny", third)
     assert metrics.filter(pl.col("split") == "train").collect().height == 12
-    assert len(show_predictions(third, folder.name, count=2, which="any")) == 2
+    assert len(find_answered(third, folder.name, count=2, which="any")) == 2
 
 
 def test_a_killed_run_goes_on_at_another_machine(

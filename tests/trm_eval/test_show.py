@@ -15,13 +15,14 @@ from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
 from trm_eval.report.evaluation import print_predicted
-from trm_eval.show import Predicted, show_predictions
+from trm_eval.show import Predicted, find_answered
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 
 
 def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
-    shown = show_predictions(evaluated.layout, evaluated.record.run, count=3, which="any")
+    found = find_answered(evaluated.layout, evaluated.record.run, count=3)
+    shown = [puzzle.as_text() for puzzle in found]
     assert [(puzzle.split, puzzle.row) for puzzle in shown] == [("test", 0), ("test", 1), ("test", 2)]
     kind, spec = load_kind("sudoku"), evaluated.test.manifest.spec
     rows = evaluated.test.read(np.arange(3))
@@ -36,15 +37,15 @@ def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
 def test_wrong_ones_are_wrong_and_right_ones_are_named_as_missing(evaluated: Evaluated) -> None:
     run = evaluated.record.run
     assert evaluated.row["exact_count"] == 0  # twelve steps teach nothing
-    assert len(show_predictions(evaluated.layout, run, count=99, which="wrong")) == 12
+    assert len(find_answered(evaluated.layout, run, count=99, which="wrong")) == 12
     for which in ("right", "guessing", "longest"):
         with pytest.raises(ResultError, match=f"has no puzzles that are {which} in evaluation"):
-            show_predictions(evaluated.layout, run, count=1, which=which)
+            find_answered(evaluated.layout, run, count=1, which=which)
 
 
 def test_a_run_that_nobody_evaluated(evaluated: Evaluated) -> None:
     with pytest.raises(ResultError, match=r"other-00000000-s0: was not evaluated yet: trm-eval run other"):
-        show_predictions(evaluated.layout, "other-00000000-s0", count=1, which="any")
+        find_answered(evaluated.layout, "other-00000000-s0", count=1, which="any")
 
 
 def test_other_rows_under_the_name_of_the_dataset(
@@ -54,19 +55,21 @@ def test_other_rows_under_the_name_of_the_dataset(
     sync_results(evaluated.layout, layout)
     build_dataset(request_small(seed=4), layout, shard_examples=200)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ResultError, match="dataset small has other test rows than"):
-        show_predictions(layout, evaluated.record.run, count=1, which="any")
+        find_answered(layout, evaluated.record.run, count=1, which="any")
 
 
 def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None:
     layout, run, evaluation = evaluated.layout, evaluated.record.run, evaluated.row["evaluation"]
-    shown = show_predictions(layout, run, count=2, evaluation=evaluation[:6], index=4)
+    shown = find_answered(layout, run, count=2, evaluation=evaluation[:6], index=4)
     assert [puzzle.row for puzzle in shown] == [4, 5]
-    with pytest.raises(ResultError, match=r"--index 12: evaluation \w+ of \S+ has rows 0 to 11"):
-        show_predictions(layout, run, count=1, index=12)
+    with pytest.raises(
+        ResultError, match=r"--index 12: not among the 12 rows, 0 to 11, of evaluation \w+ of"
+    ):
+        find_answered(layout, run, count=1, index=12)
     with pytest.raises(
         ResultError, match=r"--evaluation zz: \S+ has no such evaluation; trm-eval sql @evals"
     ):
-        show_predictions(layout, run, count=1, evaluation="zz")
+        find_answered(layout, run, count=1, evaluation="zz")
     out = tmp_path / "new" / "puzzles.svg"
     words = ["show", run, "--index", "4", "--count", "2", "--root", str(layout.place)]
     done = run_here(main, *words, "--out", str(out))

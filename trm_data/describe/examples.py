@@ -81,7 +81,8 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
         lowest, highest = (float(bound) if bound else None for bound in (low, high if dots else low))
     except ValueError:
         lowest = highest = None
-    if not any(bound is not None and math.isfinite(bound) for bound in (lowest, highest)):
+    given = [bound for bound in (lowest, highest) if bound is not None]
+    if not given or not all(map(math.isfinite, given)):
         raise SpecError(f"--rating {ratings}: a number, or LOW..HIGH where one may be left out, as 3.5..")
     bounds = [
         f"rating >= {lowest}" if lowest is not None else "",

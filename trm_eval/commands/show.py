@@ -47,7 +47,7 @@ class Show:
     def command(self) -> int:
         """Draw them."""
         from trm_eval.report.evaluation import print_predicted, write_predicted
-        from trm_eval.show import find_answered, show_predictions
+        from trm_eval.show import find_answered
         from trm_train.run.record import find_run
 
         count = self.count if self.count is not None else 3 if self.index is None else 1
@@ -57,19 +57,15 @@ class Show:
             raise EvalError(f"--index and --which {self.which}: one of them says which puzzles to show")
         layout = resolve_root(self.root)
         run = find_run(layout, self.run, parse_setting(self.scale, self.data)).name
-        if self.out is not None:
-            found = find_answered(
-                layout, run, count=count, which=self.which, evaluation=self.evaluation, index=self.index
-            )
-            write_predicted(found, Path(self.out))
-            print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
-            return 0
-        shown = show_predictions(
+        found = find_answered(
             layout, run, count=count, which=self.which, evaluation=self.evaluation, index=self.index
         )
-        if self.json:
-            print(json.dumps([asdict(puzzle) for puzzle in shown], indent=1))
+        if self.out is not None:
+            write_predicted(found, Path(self.out))
+            print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
+        elif self.json:
+            print(json.dumps([asdict(puzzle.as_text()) for puzzle in found], indent=1))
         else:
-            for puzzle in shown:
-                print_predicted(puzzle)
+            for puzzle in found:
+                print_predicted(puzzle.as_text())
         return 0

@@ -73,7 +73,7 @@ def test_a_task_is_all_its_pairs_and_no_augmentation(arc: Layout) -> None:
         assert {one.augmentation for one in shown} == {0}
 
 
-@pytest.mark.parametrize("words", ["x", "..", "1..x", "", "nan", "..inf"])
+@pytest.mark.parametrize("words", ["x", "..", "1..x", "", "nan", "..inf", "1..inf", "nan..3"])
 def test_ratings_that_are_none(small_layout: Layout, words: str) -> None:
     with pytest.raises(SpecError, match=r"a number, or LOW\.\.HIGH"):
         rated_rows(small_layout, "small", "train", words, 1)
