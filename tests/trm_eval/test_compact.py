@@ -27,6 +27,7 @@ from trm_eval.errors import ResultError
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
+from trm_eval.tables import query
 from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
 from trm_eval.tables.writer import MERGED, adding, table_folder, write_table
@@ -401,6 +402,23 @@ def test_others_read_meanwhile(layout: Layout, many: Layout) -> None:
     ended.set()
     reader.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("moment", ["allow", "run_locked"])
+def test_replaced_between_opening_and_reading(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    expected, there, compacted = answers(layout, EVERYTHING[3:4]), getattr(query, moment), []
+
+    def replaced(*arguments: Any, **named: Any) -> Any:
+        if not compacted:
+            compacted.append(True)
+            compact_results(layout)
+        return there(*arguments, **named)
+
+    monkeypatch.setattr(query, moment, replaced)
+    assert answers(layout, EVERYTHING[3:4]) == expected
+    assert compacted
 
 
 def test_metric_parts_become_one_as_far_as_training_goes_back(layout: Layout) -> None:

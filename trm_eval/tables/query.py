@@ -7,11 +7,11 @@ that the connection has no access to files or the network, and its settings are 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -48,8 +48,10 @@ if TYPE_CHECKING:
 
     from trm_train.run.record import RunRecord
 
+Found = TypeVar("Found")
+
 ATTEMPTS = 3
-"""Times that the files of results are listed."""
+"""Times that the files of results are listed, and that a query is asked of them."""
 
 TableFile = tuple[str, str, str]
 """Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
@@ -116,13 +118,12 @@ def query_results(
         QueryError: The SQL cannot be run, or there is no query of that name.
         CorruptFileError: A file has other bytes than were written.
     """
+
+    def read(connection: duckdb.DuckDBPyConnection) -> QueryResult:
+        return run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
+
     text = query_text(sql)
-    try:
-        with open_results(layout, text, again=verify) as (connection, problems):
-            found = run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
-    except QueryError:  # once more beside all views, so that the message knows of them
-        with open_results(layout, text, again=verify, everything=True) as (connection, problems):
-            found = run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
+    found, problems = _read(layout, text, read, again=verify)
     return replace(found, problems=tuple(problems))
 
 
@@ -139,17 +140,34 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
         CorruptFileError: A file of results or metrics has other bytes than were written.
     """
     text, layout = query_text(query), resolve_root(root)
-    try:
-        return _frame(layout, text, skip_damaged=skip_damaged)
-    except QueryError:  # once more: a file that was opened may have been replaced meanwhile
-        return _frame(layout, text, skip_damaged=skip_damaged)
+    found, problems = _read(layout, text, lambda connection: frame_locked(connection, text))
+    if problems and not skip_damaged:
+        raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
+    return found
 
 
-def _frame(layout: Layout, text: str, *, skip_damaged: bool) -> polars.DataFrame:
-    with open_results(layout, text) as (connection, problems):
-        if problems and not skip_damaged:
-            raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
-        return frame_locked(connection, text)
+def _read(
+    layout: Layout, sql: str, read: Callable[[duckdb.DuckDBPyConnection], Found], *, again: bool = False
+) -> tuple[Found, list[str]]:
+    """What is read from the results, opened again where files were replaced meanwhile; and what is left out.
+
+    Where the query fails it is read beside all views, so that the message knows of them.
+
+    Raises:
+        QueryError: The SQL cannot be run, or files are replaced faster than they can be read.
+        CorruptFileError: A file has other bytes than were written.
+    """
+    everything, left = False, ATTEMPTS
+    while True:
+        left -= 1
+        try:
+            with open_results(layout, sql, again=again, everything=everything) as (connection, problems):
+                return read(connection), problems
+        except QueryError as error:
+            gone = isinstance(error.__cause__, duckdb.IOException)
+            if not left or (everything and not gone):
+                raise
+            everything = everything or not gone
 
 
 def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
@@ -171,6 +189,38 @@ def open_results(
 
     Raises:
         CorruptFileError: A file has other bytes than were written; `again` checks those that were found whole before.
+        QueryError: Files are replaced faster than they can be opened.
+    """
+    left = ATTEMPTS
+    while True:
+        left -= 1
+        with closing(duckdb.connect()) as connection, ExitStack() as stack:
+            try:
+                problems = _make_views(connection, stack, layout, sql, again=again, everything=everything)
+            except duckdb.IOException as error:  # a file was replaced since it was listed
+                if left:
+                    continue
+                raise QueryError(
+                    f"{layout.results.where('')}: a file is gone while it is opened: {error}"
+                ) from error
+            yield connection, problems
+            return
+
+
+def _make_views(
+    connection: duckdb.DuckDBPyConnection,
+    stack: ExitStack,
+    layout: Layout,
+    sql: str,
+    *,
+    again: bool,
+    everything: bool,
+) -> list[str]:
+    """What `open_results` gives; the catalog stays attached as long as the stack.
+
+    Raises:
+        CorruptFileError: A file has other bytes than were written.
+        IOException: A file was replaced since it was listed; also views read the columns of theirs.
     """
     text = files("catalogs").joinpath("results.sql").read_text("utf-8")
     named = _named_by(sql, text)
@@ -178,63 +228,31 @@ def open_results(
     wanted = {table for table in TABLES if f"{table}_files" in named or (shows and table in SMALL)}
     if not wanted.isdisjoint(NAMED_BY_EVALS) or "tokens_live" in named:
         wanted.add("evals")  # whose rows say which files count
-    with closing(duckdb.connect()) as connection, ExitStack() as stack:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(
-            "SET enable_progress_bar = false"
-        )  # it would stand among what a `python -c` prints
-        problems: list[str] = []
-        if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
-            problems += stack.enter_context(_catalog(connection, layout))
-        runs, folders, unread = live_runs(layout)
-        problems += unread
-        connection.register("runs_live", runs)
-        experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
-        connection.register("experiments_live", experiments)
-        opened, missing = _registered(connection, layout, wanted, folders, again=again)
-        tokens, unread = _tokens(layout, opened["evals_files"]) if "tokens_live" in named else (None, [])
-        missing += unread
-        connection.register("tokens_live", PUZZLE_TOKENS.empty_table() if tokens is None else tokens)
-        for statement in VIEW.finditer(COMMENT.sub("", text)):
-            if shows or statement[1] in named:
-                connection.execute(statement[0])
-        if shows:
-            _comment(connection)
-        yield connection, problems + missing
-
-
-def _registered(
-    connection: duckdb.DuckDBPyConnection,
-    layout: Layout,
-    wanted: set[str],
-    runs: list[tuple[Folder, RunRecord]],
-    *,
-    again: bool,
-) -> tuple[dict[str, pads.Dataset | pa.Table | Parts], list[str]]:
-    """What `_open_tables` gives, and the connection has it by name.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
-        QueryError: Files are replaced faster than they can be opened.
-    """
-    left = ATTEMPTS
-    while True:
-        left -= 1
-        opened, missing = _open_tables(layout, wanted, runs, again=again)
-        try:
-            for table, found in opened.items():
-                if isinstance(found, Parts):
-                    found.register(connection, table)
-                else:
-                    connection.register(table, found)
-        except duckdb.IOException as error:  # a file was replaced since it was listed
-            if not left:
-                raise QueryError(
-                    f"{layout.results.where('')}: a file is gone while it is opened: {error}"
-                ) from error
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # it would stand among what a `python -c` prints
+    problems: list[str] = []
+    if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
+        problems += stack.enter_context(_catalog(connection, layout))
+    runs, folders, unread = live_runs(layout)
+    problems += unread
+    connection.register("runs_live", runs)
+    experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
+    connection.register("experiments_live", experiments)
+    opened, missing = _open_tables(layout, wanted, folders, again=again)
+    for table, found in opened.items():
+        if isinstance(found, Parts):
+            found.register(connection, table)
         else:
-            allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
-            return opened, missing
+            connection.register(table, found)
+    allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
+    tokens, unread = _tokens(layout, opened["evals_files"]) if "tokens_live" in named else (None, [])
+    connection.register("tokens_live", PUZZLE_TOKENS.empty_table() if tokens is None else tokens)
+    for statement in VIEW.finditer(COMMENT.sub("", text)):
+        if shows or statement[1] in named:
+            connection.execute(statement[0])
+    if shows:
+        _comment(connection)
+    return problems + missing + unread
 
 
 def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:
