@@ -22,6 +22,7 @@ from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.records import SourceFile
 from trm_data.show.progress import NoProgress, Progress
+from trm_data.sources.published import FACTS
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 Form = Literal["npy", "parquet", "hf"]
 CHUNK_ROWS = 8_192
 FILE_ROWS = 1 << 20
-FACTS = "export.json"
-"""File of an exported folder that says what it is, with the digests of the others."""
 HUB_LICENCES = ("apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "bsd-3-clause")
 """Licences that the Hugging Face hub knows, of those that sources state."""
 SIZES = (

@@ -17,6 +17,7 @@ from trm_data.cli import main
 from trm_data.errors import SourceError, SpecError
 from trm_data.export import export_dataset
 from trm_data.kinds.imported.options import imported_options
+from trm_data.kinds.registry import load_kind, make_fields
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.request import BuildRequest
@@ -197,6 +198,81 @@ def test_imported_rows_cannot_be_augmented(published: Path, layout: Layout) -> N
     with pytest.raises(SpecError, match="cannot be augmented"):
         build_dataset(request, layout)
     shutil.rmtree(published)
+
+
+FACTS = "SELECT dataset, split, group_index, rating, clues, path_length, walls FROM puzzles ORDER BY ALL"
+
+
+def maze_request() -> BuildRequest:
+    fields = make_fields(
+        "maze",
+        {"grid": "7x9", "min_path": 4, "size": 6, "aug": 3, "val_size": 0, "test_size": 4, "name": "made"},
+    )
+    return fields.request()
+
+
+@pytest.mark.parametrize("form", ["npy", "parquet"])
+@pytest.mark.parametrize("kind", ["sudoku", "maze", "arc"])
+def test_an_import_has_the_rules_of_its_kind(
+    tmp_path: Path, layout: Layout, request_small, kind: str, form: str
+) -> None:
+    request = {
+        "sudoku": lambda: request_small(name="made"),
+        "maze": maze_request,
+        "arc": lambda: arc_request(tmp_path, name="made"),
+    }[kind]()
+    build_dataset(request, layout)
+    export_dataset(layout, "made", tmp_path / "out", form)
+    given: list[str] = []
+    for name in ("stated", "asked"):  # by export.json, or on the command line
+        done = run_here(
+            main, "import", str(tmp_path / "out"), "--name", name, *given, "--root", str(layout.place)
+        )
+        assert done.returncode == 0, done.stderr
+        given = ["--kind", kind]
+        if form == "npy" and kind != "maze":  # whose grid is no square
+            (tmp_path / "out" / "export.json").unlink(missing_ok=True)
+    made = open_dataset("made", layout.machine, "train")
+    for name in ("stated", "asked"):
+        assert verify_dataset(layout, name).problems == []
+        back = open_dataset(name, layout.machine, "train")
+        assert str(back.puzzle(0)) == str(made.puzzle(0))
+        found = {
+            of: query_catalog(layout, f"SELECT * FROM ({FACTS}) WHERE dataset = '{of}'").rows
+            for of in ("made", name)
+        }
+        assert [row[1:] for row in found["made"]] == [row[1:] for row in found[name]]
+    kind_of = load_kind("finished")
+    spec, rows = read_manifest(layout, "asked").spec, made.read(np.arange(len(made)))
+    expected = load_kind(kind).score(
+        read_manifest(layout, "made").spec, rows["inputs"], rows["labels"], rows["labels"]
+    )
+    assert str(kind_of.score(spec, rows["inputs"], rows["labels"], rows["labels"])) == str(expected)
+
+
+def test_an_import_that_breaks_the_rules_of_its_kind(
+    tmp_path: Path, layout: Layout, request_small, published: Path
+) -> None:
+    build_dataset(request_small(name="made"), layout)
+    out = tmp_path / "out"
+    export_dataset(layout, "made", out, "npy")
+    labels = out / "test" / "all__labels.npy"
+    np.save(labels, set_at(np.load(labels), (0, 0), np.load(labels)[0, 1]))
+    root = ("--root", str(layout.place))
+    refused = run_here(main, "import", str(out), *root)
+    assert refused.returncode == 2
+    assert "test group 0: its label is not the puzzle's only solution (--kind rows imports" in refused.stderr
+    assert run_here(main, "import", str(out), "--kind", "rows", *root).returncode == 0
+    for kind, message in (
+        ("sudoko", "no kind 'sudoko'; did you mean 'sudoku'?"),
+        ("table", "its options do not follow from the rows' shape; allowed are arc, maze, sudoku"),
+        ("finished", "name the kind whose rules hold, or 'rows'"),
+        ("sudoku", "rows are squares of side 4, 6, 8, 9, 10, 12, 15, 16, these are 30x30"),
+        ("maze", "its rows are 30x30 with 6 tokens, these are 30x30 with 12 tokens"),
+    ):
+        refused = run_here(main, "import", str(published), "--kind", kind, "--name", "x", *root)
+        assert refused.returncode == 2
+        assert message in refused.stderr
 
 
 def test_an_import_says_how_many_rows_it_read(published: Path, layout: Layout) -> None:

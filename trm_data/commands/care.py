@@ -91,12 +91,15 @@ class Import:
 
       trm-data import data/arc1concept-aug-1000 --name arc1concept-published
       trm-data import exported/
+      trm-data import data/sudoku-extreme-1k-aug-1000 --kind sudoku
     """
 
     folder: Annotated[Positional[str], arg(metavar="DIR")]
     """A folder that `trm-data export` wrote, or of the published code."""
     name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Name of the dataset (default: that of the folder)."""
+    kind: Annotated[str | None, arg(metavar="sudoku|maze|arc|rows", help_behavior_hint="")] = None
+    """Whose rules the rows follow: checked by them, rated and drawn (default: as export.json says, else rows alone)."""
     root: Root = None
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Processes (default: one for each core)."""
@@ -112,7 +115,7 @@ class Import:
         from trm_data.kinds.registry import import_request
         from trm_data.show.progress import terminal_progress
 
-        request = import_request(self.folder, self.name)
+        request = import_request(self.folder, self.name, self.kind)
         with (
             closing(LocalEngine(self.workers)) as engine,
             terminal_progress(quiet=self.quiet or self.json) as progress,

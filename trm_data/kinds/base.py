@@ -225,6 +225,21 @@ class Kind(Protocol):
         """The base examples from stored rows of originals (k = 0); undoes their translation, where there is one."""
         ...
 
+    def settle(
+        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """The base examples from originals that were made elsewhere: undoes a translation that nobody wrote down."""
+        ...
+
+    def facts(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
+        """Columns of the catalog's table `puzzles` for base puzzles of one example each, tokens uint8 [G, S].
+
+        The rows may be no puzzles at all: `check_puzzles` says so afterwards.
+        """
+        ...
+
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Check base puzzles by the rules of the kind, without trusting the build."""
         ...
@@ -381,6 +396,18 @@ class KindDefaults:
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """An original is its base puzzle."""
         return inputs, labels
+
+    def settle(
+        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Nothing is translated."""
+        return inputs, labels
+
+    def facts(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
+        """Nothing is known of a puzzle beside its cells."""
+        return {}
 
     def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
         """No class is anywhere twice."""

@@ -32,8 +32,10 @@ class KindParts:
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
         spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
             there is one only, or the name is none of its own.
-        import_request: Where its rows are imported: the request for a folder, under a name or its
-            own; None for kinds that are built.
+        shape_options: Gives the options of rows with a grid of R x C cells and so many tokens, for rows made
+            elsewhere; None where the shape does not say them. Whether they fit is checked afterwards.
+        import_request: Where its rows are imported: the request for a folder, under a name or its own, by the rules of
+            a kind; None for kinds that are built.
     """
 
     name: str
@@ -42,4 +44,5 @@ class KindParts:
     fields: type[BuildFields] | str | None = None
     warm: str = ""
     spellings: Callable[[str], Sequence[str]] = one_spelling
-    import_request: Callable[[str, str | None], BuildRequest] | None = None
+    shape_options: Callable[[int, int, int], Options] | None = None
+    import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

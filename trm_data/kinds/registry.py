@@ -127,14 +127,49 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
     return fields(**given)
 
 
-def import_request(folder: str, name: str | None = None) -> BuildRequest:
-    """What to build of a folder of rows to import; without a name, under that of the folder.
+def import_request(folder: str, name: str | None = None, kind: str | None = None) -> BuildRequest:
+    """What to build of a folder of rows to import.
+
+    Args:
+        folder: With the files.
+        name: Of the dataset; without one, that of the folder.
+        kind: Whose rules hold for the rows; none for `rows`, without one what the folder says.
 
     Raises:
         SourceError: No layout that is known, or files that do not fit each other.
+        SpecError: There is no such kind, or it has no rows of this shape.
     """
     (make,) = (parts.import_request for parts in built_in().values() if parts.import_request is not None)
-    return make(folder, name)
+    return make(folder, name, kind)
+
+
+def options_of_shape(kind: str, rows: int, columns: int, vocabulary_size: int) -> Options:
+    """Options of a kind for rows that were made elsewhere, of a grid and a vocabulary.
+
+    Raises:
+        SpecError: There is no such kind, its options do not follow from the shape, or it has no rows of it.
+    """
+    parts = find_kind(kind)
+    if parts is None:
+        raise SpecError(_no_kind(kind))
+    if parts.shape_options is None:
+        shaped = ", ".join(name for name, parts in built_in().items() if parts.shape_options is not None)
+        raise SpecError(
+            f"--kind {kind}: its options do not follow from the rows' shape; allowed are {shaped}"
+        )
+    return parts.shape_options(rows, columns, vocabulary_size)
+
+
+def options_from_json(kind: str, value: dict[str, Any]) -> Options:
+    """Options of a kind as a specification has them.
+
+    Raises:
+        SpecError: They are not those of the kind.
+    """
+    try:
+        return _options_type(kind).from_json(value)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise SpecError(f"not options of the kind {kind}: {error}") from error
 
 
 def spec_from_json(value: dict[str, Any]) -> DatasetSpec:

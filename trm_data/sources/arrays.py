@@ -35,24 +35,25 @@ _BROKEN = (
 )
 
 
-def load_npy(path: Path) -> NDArray[Any]:
-    """An array of integers, mapped from its file.
+def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
+    """An array of integers, mapped from its file, which messages call `shown`.
 
     Raises:
         SourceError: No such file, or no array of integers.
     """
+    shown = shown or str(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             array = np.load(path, allow_pickle=False, mmap_mode="r")
     except FileNotFoundError:
-        raise SourceError(f"{path}: no such file") from None
+        raise SourceError(f"{shown}: no such file") from None
     except _BROKEN as error:
-        raise SourceError(f"{path}: is no npy file that can be read without pickle ({error})") from error
+        raise SourceError(f"{shown}: is no npy file that can be read without pickle ({error})") from error
     if not isinstance(array, np.ndarray):
         array.close()
-        raise SourceError(f"{path}: is an npz file, expected npy")
-    return _integers(str(path), array)
+        raise SourceError(f"{shown}: is an npz file, expected npy")
+    return _integers(shown, array)
 
 
 def load_npz(path: Path, names: tuple[str, ...], shown: str) -> dict[str, NDArray[Any]]:

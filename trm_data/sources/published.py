@@ -15,9 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ from trm_data.storage.atomic import file_sha256
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 TEST_PUZZLES = "test_puzzles.json"
 IDENTIFIERS = "identifiers.json"
+FACTS = "export.json"
+"""File of an exported folder that says what it is, with the digests of the others."""
 _PARQUET = re.compile(r"(train|validation|test)-\d{5}-of-\d{5}\.parquet")
 MOST_TOKENS = 256
 
@@ -48,6 +50,7 @@ class ImportedRows:
         test_puzzles: Bytes of test_puzzles.json; empty if there is none.
         files: Every file that was read.
         shape: Rows and columns of the grid where the folder says them.
+        kind: Kind of the puzzles and its options as JSON values, where the folder says them.
     """
 
     splits: dict[Split, Rows]
@@ -58,6 +61,7 @@ class ImportedRows:
     test_puzzles: bytes = b""
     files: list[SourceFile] = field(default_factory=list[SourceFile])
     shape: tuple[int, int] | None = None
+    kind: tuple[str, dict[str, Any]] | None = None
 
     @property
     def sha256(self) -> str:
@@ -76,7 +80,11 @@ def read_imported(folder: Path) -> ImportedRows:
         raise SourceError(f"{folder}: no such folder")
     found: list[Split] = [split for split in SPLITS if (folder / split / "dataset.json").is_file()]
     if found:
-        return _read_published(folder, found)
+        rows = _read_published(folder, found)
+        stated = _stated(folder) if (folder / FACTS).is_file() else {}
+        shape, cells = (stated.get("grid_rows"), stated.get("grid_columns")), rows.sequence_length
+        fits = isinstance(shape[0], int) and isinstance(shape[1], int) and shape[0] * shape[1] == cells
+        return replace(rows, shape=shape if fits else None, kind=_kind(stated))
     data = folder / "data" if (folder / "data").is_dir() else folder
     parquet = sorted(path for path in data.iterdir() if _PARQUET.fullmatch(path.name))
     if parquet:
@@ -228,7 +236,7 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    stated = _read_json(folder / "export.json")
+    stated = _stated(folder)
     try:
         facts = {
             "seq_len": int(stated["sequence_length"]),
@@ -237,9 +245,9 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
         }
         shape = int(stated["grid_rows"]), int(stated["grid_columns"])
     except (KeyError, TypeError, ValueError) as error:
-        raise SourceError(f"{folder}/export.json: lacks {error}") from error
+        raise SourceError(f"{folder / FACTS}: lacks {error}") from error
     splits: dict[Split, Rows] = {}
-    files = [SourceFile("export.json", file_sha256(folder / "export.json"), 0)]
+    files = [SourceFile(FACTS, file_sha256(folder / FACTS), 0)]
     for split in SPLITS:
         parts: list[Rows] = []
         for path in (path for path in paths if path.name.startswith(f"{split}-")):
@@ -260,6 +268,23 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
         extra,
         files,
         shape,
+        _kind(stated),
+    )
+
+
+def _stated(folder: Path) -> dict[str, Any]:
+    return _read_json(folder / FACTS)
+
+
+def _kind(stated: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Kind and options of the specification in an export's facts; None where they are not of that form."""
+    spec = stated.get("spec")
+    if not isinstance(spec, dict):
+        return None
+    found = cast(dict[str, Any], spec)
+    kind, options = found.get("kind"), found.get("options")
+    return (
+        (kind, cast(dict[str, Any], options)) if isinstance(kind, str) and isinstance(options, dict) else None
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from trm_data.encode.grid import BLANKS, decode_grid
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
+from trm_data.sources.cells import flat_cells, is_json
 from trm_data.sources.rows import SourceRows, TextRow, csv_reader, read_rows
 
 
@@ -57,7 +58,7 @@ def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Rejec
 
     def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
         answer = row.answer.strip()
-        return decode_grid(row.question.strip(), side), _decode_answer(answer, side) if answer else None
+        return _decode(row.question.strip(), side), _decode_answer(answer, side) if answer else None
 
     read = csv_reader(source) if source.spec.kind == "csv" else partial(_read_txt, cells=side * side)
     rows, rejects = read_rows(source, read, decode, side * side, "puzzle")
@@ -79,9 +80,24 @@ def _is_rating(word: str) -> bool:
     return re.fullmatch(r"\d+(\.\d*)?", word) is not None
 
 
+def _decode(text: str, side: int) -> NDArray[np.uint8]:
+    """A grid as text, or as a JSON list of numbers with 0 for a blank."""
+    if not is_json(text):
+        return decode_grid(text, side)
+    cells = flat_cells(text)
+    if len(cells) != side * side:
+        raise ValueError(f"expected {side * side} numbers, got {len(cells)}")
+    for position, cell in enumerate(cells, start=1):
+        if not 0 <= cell <= side:
+            raise ValueError(
+                f"number {cell} at position {position}: allowed are 1 to {side}, or 0 for a blank"
+            )
+    return np.array(cells, np.uint8)
+
+
 def _decode_answer(text: str, side: int) -> NDArray[np.uint8]:
     try:
-        answer = decode_grid(text, side)
+        answer = _decode(text, side)
     except ValueError as error:
         raise ValueError(f"answer: {error}") from error
     if not answer.all():

@@ -1,11 +1,12 @@
-"""A user's own puzzles from a table: Parquet, CSV or npz with `inputs` and `labels`.
+"""A user's own puzzles from a table: Parquet, CSV, npz or npy with `inputs` and `labels`.
 
 Input: a file of N puzzles. Output: `TableRows`, tokens uint8 [N, S], and a `Reject` for each row of a wrong form.
 Tokens: 0 is PAD and is ignored as a label; all others up to 255 are the user's own.
 
 - npz: arrays `inputs` and `labels` of integers, [N, R, C] or [N, S].
+- npy: one array of both, [N, 2, R, C] or [N, 2, S].
 - Parquet: columns `inputs` and `labels`, lists of integers, or lists of lists (the rows of a grid).
-- CSV: columns `inputs` and `labels`, numbers separated by spaces.
+- CSV: columns `inputs` and `labels`, numbers separated by spaces, or JSON lists as in Parquet.
 
 Nothing is unpickled: arrays of objects are refused.
 """
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 
 from trm_data.errors import SourceError
 from trm_data.records import Reject
-from trm_data.sources.arrays import load_npz
+from trm_data.sources.arrays import load_npy, load_npz
 from trm_data.sources.base import LocalSource
+from trm_data.sources.cells import is_json, json_cells
 from trm_data.sources.rows import SourceRows
 
 COLUMNS = ("inputs", "labels")
@@ -60,26 +62,42 @@ def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     name = source.spec.name.lower().removesuffix(".gz")
     if name.endswith(".npz"):
         return _read_npz(source)
+    if name.endswith(".npy"):
+        return _read_npy(source)
     if name.endswith((".parquet", ".pq")):
         return _read_parquet(source)
     if name.endswith(".csv"):
         return _read_csv(source)
-    raise SourceError(f"{source.shown}: a table is a .parquet, .csv or .npz file")
+    raise SourceError(f"{source.shown}: a table is a .parquet, .csv, .npz or .npy file")
 
 
 def _read_npz(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     assert source.path is not None
-    arrays = load_npz(source.path, COLUMNS, source.shown)
+    return _from_arrays(source.shown, load_npz(source.path, COLUMNS, source.shown))
+
+
+def _read_npy(source: LocalSource) -> tuple[TableRows, list[Reject]]:
+    assert source.path is not None
+    array = load_npy(source.path, source.shown)
+    if array.ndim not in (3, 4) or array.shape[1] != len(COLUMNS):
+        raise SourceError(
+            f"{source.shown}: has shape {array.shape}; allowed is [N, 2, R, C] or [N, 2, S], inputs and then labels: "
+            "np.stack([inputs, labels], axis=1)"
+        )
+    return _from_arrays(source.shown, {name: array[:, place] for place, name in enumerate(COLUMNS)})
+
+
+def _from_arrays(shown: str, arrays: dict[str, NDArray[Any]]) -> tuple[TableRows, list[Reject]]:
     for name, array in arrays.items():
         if array.ndim not in (2, 3) or array.shape != arrays["inputs"].shape or not array.size:
             raise SourceError(
-                f"{source.shown}: {name} has shape {array.shape}; allowed is [N, R, C] or [N, S], the same for both"
+                f"{shown}: {name} has shape {array.shape}; allowed is [N, R, C] or [N, S], the same for both"
             )
     shape = arrays["inputs"].shape[1:]
     grid = (int(shape[0]), int(shape[1])) if len(shape) == 2 else None
     count = len(arrays["inputs"])
     flat = [arrays[name].reshape(count, -1) for name in COLUMNS]
-    return _checked(source.shown, flat[0], flat[1], np.arange(1, count + 1), grid)
+    return _checked(shown, flat[0], flat[1], np.arange(1, count + 1), grid)
 
 
 def _read_parquet(source: LocalSource) -> tuple[TableRows, list[Reject]]:
@@ -112,9 +130,9 @@ def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
                 raise SourceError(f"{source.shown}:1: has no column {missing[0]!r}; found {found}")
             for row in reader:
                 try:
-                    cells = [[int(cell) for cell in (row[name] or "").split()] for name in COLUMNS]
+                    cells = [_cells(name, (row[name] or "").strip()) for name in COLUMNS]
                 except ValueError as error:
-                    rejects.append(Reject(source.shown, reader.line_num, f"a cell is no number ({error})"))
+                    rejects.append(Reject(source.shown, reader.line_num, str(error)))
                     continue
                 inputs.append(cells[0])
                 labels.append(cells[1])
@@ -125,6 +143,18 @@ def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
         raise SourceError(f"{source.shown}:{rejects[0].line}: {rejects[0].reason}")
     rows, others = _from_lists(source.shown, inputs, labels, lines)
     return rows, [*rejects, *others]
+
+
+def _cells(column: str, text: str) -> list[Any]:
+    """Cells of a column of text.
+
+    Raises:
+        ValueError: A cell is no number; says of which column.
+    """
+    try:
+        return json_cells(text) if is_json(text) else [int(cell) for cell in text.split()]
+    except ValueError as error:
+        raise ValueError(f"{column}: a cell is no number ({error})") from error
 
 
 def _from_lists(

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.errors import SourceError
-from trm_data.export import FACTS
 from trm_data.shards.digest import content_digest, group_digests, split_digest
-from trm_data.sources.published import read_imported
+from trm_data.sources.published import FACTS, read_imported
 from trm_data.storage.atomic import file_sha256, parse_json
 from trm_data.verify.flow import Verification
 

@@ -1,5 +1,6 @@
 """A user's own tables: three formats give the same dataset; wrong rows and files are named; nothing is unpickled."""
 
+import csv
 import json
 
 import numpy as np
@@ -26,6 +27,12 @@ def write(path, inputs, labels) -> str:
     """The same table in the format that the file's name says."""
     if path.suffix == ".npz":
         np.savez(path, inputs=inputs, labels=labels)
+    elif path.suffix == ".npy":
+        np.save(path, np.stack([inputs, labels], axis=1))
+    elif path.name.endswith("json.csv"):
+        with path.open("w", newline="") as file:
+            lines = zip(inputs.tolist(), labels.tolist(), strict=True)
+            csv.writer(file).writerows([["inputs", "labels"], *lines])  # a list as Python writes it is JSON
     elif path.suffix == ".parquet":
         pq.write_table(pa.table({"inputs": inputs.tolist(), "labels": labels.tolist()}), path)
     else:
@@ -37,7 +44,7 @@ def write(path, inputs, labels) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".parquet", ".csv", "-json.csv"])
 def test_every_format_gives_the_same_dataset(tmp_path, layout: Layout, suffix: str) -> None:
     train = write(tmp_path / f"train{suffix}", GRIDS[:20], GRIDS[:20, ::-1])
     test = write(tmp_path / f"test{suffix}", GRIDS[20:], GRIDS[20:, ::-1])
@@ -52,6 +59,32 @@ def test_every_format_gives_the_same_dataset(tmp_path, layout: Layout, suffix: s
     test_rows = open_dataset("own", layout.machine, "test").read(np.arange(10))
     found = {row.tobytes() for row in test_rows["inputs"]}
     assert found == {grid.astype(np.uint8).tobytes() for grid in GRIDS[20:]}
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (3, 4), (3, 3, 2, 2)])
+def test_an_npy_file_of_another_shape(tmp_path, shape: tuple[int, ...]) -> None:
+    np.save(tmp_path / "t.npy", np.ones(shape, int))
+    with pytest.raises(SourceError, match=r"t\.npy: has shape .*; allowed is \[N, 2, R, C\]"):
+        BuildTable(train=str(tmp_path / "t.npy")).request()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("[1, 2.5]", "inputs: a cell is no number"),
+        ('["1"]', "allowed is a list of integers"),
+        ("[[1], 2]", "allowed is a list of integers"),
+        ("[true]", "allowed is a list of integers"),
+        ("[]", "allowed is a list of integers"),
+        ("[1", "is no JSON"),
+        ("[" * 20_000, "is no JSON"),
+    ],
+)
+def test_cells_that_are_no_list_of_numbers(tmp_path, cell: str, message: str) -> None:
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["inputs", "labels"], [cell, "[1, 2]"]])
+    with pytest.raises(SourceError, match=message):
+        BuildTable(train=str(tmp_path / "t.csv")).request()
 
 
 def test_symmetric_images_are_augmentations_and_stay_in_one_split(tmp_path, layout: Layout) -> None:
@@ -102,7 +135,7 @@ def test_arrays_that_are_no_table(tmp_path, arrays: dict, message: str) -> None:
         ("t.csv", "inputs,labels\n1 x,1 2\n", "has no rows|no number"),
         ("t.parquet", "no parquet", "is no Parquet file"),
         ("t.npz", "no zip", "is no npz file"),
-        ("t.json", json.dumps({}), "a table is a .parquet, .csv or .npz file"),
+        ("t.json", json.dumps({}), "a table is a .parquet, .csv, .npz or .npy file"),
     ],
 )
 def test_files_that_are_no_table(tmp_path, layout: Layout, name: str, content: str, message: str) -> None:

@@ -68,6 +68,15 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
     assert len(rows) == 1
 
 
+def test_cells_as_a_list_of_json(csv_file) -> None:
+    cells = [0 if cell == "." else int(cell) for cell in PUZZLE]
+    grid = [cells[start : start + 9] for start in range(0, 81, 9)]
+    for stated in (cells, grid):
+        rows, rejects = read(csv_file(f'a,"{stated}",,', f"b,{OTHER},,"))
+        assert not rejects
+        np.testing.assert_array_equal(rows.puzzles[0], cells)
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
@@ -79,6 +88,10 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
         (f"a,{PUZZLE},,-1", "rating '-1': expected a number of 0 or more"),
         (f"a,{PUZZLE},,nan", "rating 'nan'"),
         ("a", "expected 81 characters, got 0"),
+        (f'a,"{[0] * 80}",,', "expected 81 numbers, got 80"),
+        (f'a,"{[0] * 80 + [10]}",,', "number 10 at position 81: allowed are 1 to 9, or 0 for a blank"),
+        ('a,"[1, x]",,', "is no JSON"),
+        (f'a,{PUZZLE},"{[1] * 80 + [0]}",', "answer: a blank"),
     ],
 )
 def test_bad_rows_are_named_by_line_and_reason(csv_file, row: str, reason: str) -> None:

@@ -220,13 +220,15 @@ class ArcKind(KindDefaults):
         offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Move grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
-        if offsets is None:
-            return inputs, labels
-        try:
-            inputs, labels = np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
-            return untranslate(inputs, labels, np.ascontiguousarray(offsets))
-        except ValueError:
-            return inputs, labels
+        return (inputs, labels) if offsets is None else _moved_back(inputs, labels, offsets)
+
+    def settle(
+        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Both grids of a pair were moved alike: back, until one row and one column begin at the first cell."""
+        cells = np.maximum(inputs, labels).reshape(-1, ARC_SIDE, ARC_SIDE) != PAD
+        offsets = np.stack([cells.any(axis=2).argmax(axis=1), cells.any(axis=1).argmax(axis=1)], axis=1)
+        return _moved_back(inputs, labels, offsets.astype(np.uint8))
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Every row is an encoded grid; the pair hashes are what splits must not share."""
@@ -307,6 +309,17 @@ def grid_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Rows and columns of the grid at offset (0, 0) of each row, uint8 [E, 2]; 0 where there is none."""
     cells = tokens.reshape(-1, ARC_SIDE, ARC_SIDE) >= FIRST_COLOUR
     return np.stack([cells[:, :, 0].sum(axis=1), cells[:, 0, :].sum(axis=1)], axis=1).astype(np.uint8)
+
+
+def _moved_back(
+    inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Rows with their grids at the first cell; as they are where one is no encoded grid at its offset."""
+    try:
+        inputs, labels = np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
+        return untranslate(inputs, labels, np.ascontiguousarray(offsets))
+    except ValueError:
+        return inputs, labels
 
 
 def _pairs(inputs: NDArray[np.uint8], labels: NDArray[np.uint8]) -> list[Pair]:

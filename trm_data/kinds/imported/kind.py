@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Generator
+import json
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +18,21 @@ from trm_data.augment.base import Augmenter, Unchanged
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.base import (
+    PROBLEMS_SHOWN,
+    Answer,
     BasePuzzles,
     CheckedPuzzles,
     Comparison,
     Geometry,
+    Kind,
     KindDefaults,
+    Scores,
     named_problems,
 )
 from trm_data.kinds.imported.options import NAME, ImportedOptions
+from trm_data.kinds.registry import load_kind, options_from_json
 from trm_data.kinds.table.kind import PALETTE, SYMBOLS
-from trm_data.records import Augmentations, Groups, Rows, Selection
+from trm_data.records import Augmentations, Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
@@ -37,8 +45,17 @@ def _options(spec: DatasetSpec) -> ImportedOptions:
     return spec.options
 
 
+def _rules(spec: DatasetSpec) -> tuple[Kind, DatasetSpec] | None:
+    """The kind whose rules hold for the rows, and the specification that it understands; None where there is none."""
+    options = _options(spec)
+    if not options.of:
+        return None
+    inner = options_from_json(options.of, json.loads(options.of_options))
+    return load_kind(options.of), replace(spec, kind=options.of, options=inner)
+
+
 class ImportedKind(KindDefaults):
-    """Imported rows."""
+    """Imported rows; where a kind is known, judged and drawn by its rules."""
 
     name = NAME
     about = "Rows that were made elsewhere and imported as they are."
@@ -48,6 +65,15 @@ class ImportedKind(KindDefaults):
         """Imported rows are stored as they are."""
         if spec.augment == "virtual" or spec.aug:
             raise SpecError("imported rows cannot be augmented: build the dataset instead")
+        if (rules := _rules(spec)) is not None:
+            kind, inner = rules
+            expected, found = kind.geometry(inner), self.geometry(spec)
+            if replace(expected, identifier_each=False) != found:
+                raise SpecError(
+                    f"--kind {kind.name}: its rows are {_said(expected)}, these are {_said(found)} "
+                    "(--kind rows imports them without its rules)"
+                )
+            kind.check_spec(inner)
 
     def geometry(self, spec: DatasetSpec) -> Geometry:
         """As the folder says."""
@@ -71,8 +97,9 @@ class ImportedKind(KindDefaults):
         found = read_imported(sources.main.path)
         progress.advance(sum(len(rows.inputs) for rows in found.splits.values()))
         names = list(found.names) or [str(identifier) for identifier in range(found.num_identifiers)]
+        rules = _rules(spec)
         splits: dict[Split, Groups] = {
-            split: _groups(found, found.splits[split], sources.main.spec.name)
+            split: _groups(found, split, sources.main.spec.name, rules)
             for split in SPLITS
             if split in found.splits
         }
@@ -91,7 +118,11 @@ class ImportedKind(KindDefaults):
         return Unchanged(groups.inputs, groups.labels, groups.first_examples)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """Tokens of the vocabulary: what the rows mean is not known here."""
+        """By the rules of their kind; without one tokens of the vocabulary."""
+        if (rules := _rules(spec)) is not None:
+            kind, inner = rules
+            inputs, labels = kind.settle(puzzles.inputs, puzzles.labels)
+            return kind.check_puzzles(inner, split, replace(puzzles, inputs=inputs, labels=labels))
         tokens = _options(spec).vocabulary_size
         beyond = (puzzles.inputs >= tokens).any(axis=1) | (puzzles.labels >= tokens).any(axis=1)
         groups = np.searchsorted(puzzles.first_examples, np.flatnonzero(beyond), side="right") - 1
@@ -99,18 +130,50 @@ class ImportedKind(KindDefaults):
         problems = named_problems(split, "group", wrong, "has a token beyond the vocabulary")
         return CheckedPuzzles(problems, _hashes(puzzles.inputs, puzzles.first_examples))
 
-    def compare_splits(self, spec: DatasetSpec, classes: object) -> Comparison:
-        """Which symmetries the rows have is not known, so nothing can be compared."""
-        return Comparison(notes=["imported rows: checked as files and rows, not as puzzles"])
+    def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
+        """What splits share is noted: nobody here chose the rows. Without a kind nothing can be compared."""
+        if (rules := _rules(spec)) is None:
+            return Comparison(notes=["imported rows: checked as files and rows, not as puzzles"])
+        found = rules[0].compare_splits(rules[1], classes)
+        more = len(found.problems) - PROBLEMS_SHOWN
+        shown = [*found.problems[:PROBLEMS_SHOWN], *([f"{more:,} more of them"] if more > 0 else [])]
+        return Comparison(notes=[*shown, *found.notes])
+
+    def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
+        """As a puzzle of its kind is typed."""
+        rules = _rules(spec)
+        return super().parse(text, spec) if rules is None else rules[0].parse(text, rules[1])
+
+    def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
+        """What the solver of its kind finds out."""
+        rules = _rules(spec)
+        return Answer() if rules is None else rules[0].answer(tokens, rules[1])
+
+    def score(
+        self,
+        spec: DatasetSpec,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+    ) -> Scores:
+        """What its kind says."""
+        rules = _rules(spec)
+        return Scores() if rules is None else rules[0].score(rules[1], inputs, labels, predictions)
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """Tokens as digits and letters, in colours."""
+        """As its kind is drawn; else tokens as digits and letters, in colours."""
+        if (rules := _rules(spec)) is not None:
+            return rules[0].draw(tokens, rules[1])
         options = _options(spec)
         grid = tokens.reshape(options.rows, options.columns)
         symbols = tuple(
             "".join(SYMBOLS[token] if token < len(SYMBOLS) else "?" for token in row) for row in grid.tolist()
         )
         return Drawing(symbols, (grid % len(PALETTE)).astype(np.uint8), PALETTE)
+
+
+def _said(geometry: Geometry) -> str:
+    return f"{geometry.grid_rows}x{geometry.grid_columns} with {geometry.vocabulary_size} tokens"
 
 
 @contextmanager
@@ -121,7 +184,13 @@ def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
     yield Sources(LocalSource(spec, shown=source.path, path=folder))
 
 
-def _groups(found: ImportedRows, rows: Rows, source: str) -> Groups:
+def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, DatasetSpec] | None) -> Groups:
+    """The groups of a split, with the facts that its kind knows.
+
+    Raises:
+        SpecError: They are no puzzles of that kind.
+    """
+    rows = found.splits[split]
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rows.groups) != 0]))
     sizes = np.diff(np.append(starts, len(rows)))
     counts = rows.augmentations[starts + sizes - 1].astype(np.int64) + 1
@@ -129,9 +198,22 @@ def _groups(found: ImportedRows, rows: Rows, source: str) -> Groups:
     first_examples = np.concatenate([[0], np.cumsum(sizes // counts)]).astype(np.int64)
     inputs, labels = rows.inputs[originals], rows.labels[originals]
     first = rows.puzzle_identifiers[starts]
-    facts: dict[str, list[str]] = {}
+    facts: dict[str, Any] = {}
     if found.names and found.num_identifiers > 1:
         facts["task"] = [found.names[identifier].split("|||")[0] for identifier in first.tolist()]
+    hashes = _hashes(inputs, first_examples)
+    if rules is not None:
+        kind, inner = rules
+        settled = kind.settle(inputs, labels)
+        if kind.geometry(inner).identifier_each:
+            facts.setdefault("task", [str(identifier) for identifier in first.tolist()])
+        facts |= kind.facts(inner, *settled)
+        checked = kind.check_puzzles(inner, split, BasePuzzles(*settled, first_examples, 0, facts))
+        if checked.problems:
+            raise SpecError(
+                f"{source}: {'; '.join(checked.problems)} (--kind rows imports them without the rules of {inner.kind})"
+            )
+        hashes = checked.canonical_hashes or hashes
     return Groups(
         inputs=inputs,
         labels=labels,
@@ -141,7 +223,7 @@ def _groups(found: ImportedRows, rows: Rows, source: str) -> Groups:
         ),
         keys=np.arange(len(counts), dtype=np.int64),
         first_identifiers=first,
-        canonical_hashes=_hashes(inputs, first_examples),
+        canonical_hashes=hashes,
         source_files=[source] * len(counts),
         source_rows=starts.astype(np.int64),
         facts=facts,

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trm_data.errors import SpecError
 from trm_data.kinds.parts import KindParts
-from trm_data.specs import DatasetSpec, Options
+from trm_data.specs import DatasetSpec, Options, canonical_json
 
 if TYPE_CHECKING:
     from trm_data.request import BuildRequest
+    from trm_data.sources.published import ImportedRows
 
+LOG = logging.getLogger(__name__)
 NAME = "finished"
 """What manifests call this kind since the first one; everywhere else its rows are imported ones."""
+NO_RULES = "rows"
+"""Asked for as a kind: rows of which nothing is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,17 +31,23 @@ class ImportedOptions(Options):
     rows: int
     columns: int
     vocabulary_size: int
+    of: str = ""
+    """Kind whose rules hold for the rows; empty where nothing is known of them."""
+    of_options: str = ""
+    """Options of that kind, as canonical JSON."""
 
     def build_command(self, name: str, spec: DatasetSpec) -> str:
         """Rows are imported, not built."""
-        return f"trm-data import {shlex.quote(spec.source.name)} --name {name}"
+        kind = f" --kind {self.of}" if self.of else ""
+        return f"trm-data import {shlex.quote(spec.source.name)}{kind} --name {name}"
 
 
-def import_request(folder: str, name: str | None) -> BuildRequest:
-    """What to build of the rows in a folder; without a name, under that of the folder.
+def import_request(folder: str, name: str | None, kind: str | None) -> BuildRequest:
+    """What to build of the rows in a folder; see `kinds.registry.import_request`.
 
     Raises:
         SourceError: No layout that is known, or files that do not fit each other.
+        SpecError: There is no such kind, or it has no rows of this shape.
     """
     from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
@@ -44,16 +57,17 @@ def import_request(folder: str, name: str | None) -> BuildRequest:
         kind=NAME,
         source=SourceRef("published", folder),
         test_size=None,
-        options=imported_options(path),
+        options=imported_options(path, kind),
         name=name or path.resolve().name,
     )
 
 
-def imported_options(folder: Path) -> ImportedOptions:
-    """The shape of the rows in a folder: the grid that it states, else a square, else one row.
+def imported_options(folder: Path, kind: str | None = None) -> ImportedOptions:
+    """The shape of the rows in a folder: the grid that it states, else a square, else one row; and their kind.
 
     Raises:
         SourceError: No such layout, or files that do not fit each other.
+        SpecError: There is no such kind, or it has no rows of this shape.
     """
     from trm_data.sources.published import read_imported
 
@@ -61,7 +75,32 @@ def imported_options(folder: Path) -> ImportedOptions:
     side = round(found.sequence_length**0.5)
     square = (side, side) if side * side == found.sequence_length else (1, found.sequence_length)
     rows, columns = found.shape or square
-    return ImportedOptions(rows=rows, columns=columns, vocabulary_size=found.vocabulary_size)
+    of, of_options = _rules(found, kind, rows, columns)
+    return ImportedOptions(
+        rows=rows, columns=columns, vocabulary_size=found.vocabulary_size, of=of, of_options=of_options
+    )
+
+
+def _rules(found: ImportedRows, kind: str | None, rows: int, columns: int) -> tuple[str, str]:
+    """The kind whose rules hold, as it was asked for or as the folder says, and its options as JSON; empty for none."""
+    from trm_data.kinds.registry import find_kind, options_from_json, options_of_shape
+
+    stated = found.kind
+    if stated is not None and stated[0] == NAME:  # an export of imported rows
+        of, text = stated[1].get("of"), stated[1].get("of_options")
+        stated = (of, json.loads(text)) if of and isinstance(of, str) and isinstance(text, str) else None
+    if kind == NO_RULES or (kind is None and stated is None):
+        return "", ""
+    if stated is not None and kind in (None, stated[0]):
+        if find_kind(stated[0]) is None:
+            LOG.warning("the kind %s, whose rows these are, is not installed: imported as rows", stated[0])
+            return "", ""
+        options = options_from_json(*stated)
+        return stated[0], canonical_json(asdict(options)).decode()
+    assert kind is not None
+    if kind == NAME:
+        raise SpecError(f"--kind {kind}: name the kind whose rules hold, or {NO_RULES!r}")
+    return kind, canonical_json(asdict(options_of_shape(kind, rows, columns, found.vocabulary_size))).decode()
 
 
 PARTS = KindParts(

@@ -5,9 +5,11 @@ Mazes are told apart by their layout, whatever S and G: no two of a dataset are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +95,12 @@ class MazeKind(GridKind):
     ) -> Stream:
         """Candidates of a source; a file is read whole."""
         return _open(spec, source, chooser, engine, cache)
+
+    def facts(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
+        """Length of the marked path, and walls."""
+        return _facts(inputs, labels)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Every label marks a shortest path; generated ones follow the published rule."""
@@ -225,8 +233,12 @@ def _candidates(
     options: MazeOptions, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: NDArray[np.int64]
 ) -> Candidates:
     hashes = np.array(layout_hashes(inputs, options.rows, options.columns), np.str_)
-    facts = {
+    facts = _facts(inputs, labels)
+    return Candidates(inputs, labels, rows, hashes, np.ones(len(inputs), np.int64), facts)
+
+
+def _facts(inputs: NDArray[np.uint8], labels: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+    return {
         "path_length": ((labels == MAZE_PATH).sum(axis=1) + 1).astype(np.int32),
         "walls": (inputs == MAZE_WALL).sum(axis=1).astype(np.int32),
     }
-    return Candidates(inputs, labels, rows, hashes, np.ones(len(inputs), np.int64), facts)

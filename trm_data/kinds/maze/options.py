@@ -50,6 +50,11 @@ def spellings(name: str) -> Sequence[str]:
     return [f"{stem}{count}{rest}" for count in (every - 1, every)] if every - int(aug) in (0, 1) else ()
 
 
+def shape_options(rows: int, columns: int, vocabulary_size: int) -> MazeOptions:
+    """A grid of that size."""
+    return MazeOptions(rows=rows, columns=columns)
+
+
 PARTS = KindParts(
     name="maze",
     implementation="trm_data.kinds.maze.kind:MazeKind",
@@ -57,4 +62,5 @@ PARTS = KindParts(
     fields="trm_data.kinds.maze.fields:BuildMaze",
     warm="trm_data.kinds.maze.warm",
     spellings=spellings,
+    shape_options=shape_options,
 )

@@ -6,8 +6,10 @@ Neighbours: `choose` picks the puzzles of each split, `draw` shows one.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +113,17 @@ class SudokuKind(KindDefaults):
     ) -> NDArray[np.int64]:
         """Keyed by the puzzle."""
         return keyed_elements(spec.seed, groups.keys, rows, ks, num_elements(*_options(spec).box))
+
+    def facts(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
+        """Ratings by the solver, and clues."""
+        options = _options(spec)
+        digits = ((inputs >= SUDOKU_BLANK) & (inputs <= SUDOKU_BLANK + options.side)).all(axis=1)
+        ratings = np.full(len(inputs), np.nan, np.float32)
+        ratings[digits] = rate(inputs[digits] - SUDOKU_BLANK, *options.box)
+        clues = np.count_nonzero(inputs > SUDOKU_BLANK, axis=1).astype(np.int32)
+        return {"rating": ratings, "rating_source": ["solver"] * len(inputs), "clues": clues}
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Solve every original again: one solution, which is its label."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from trm_data.errors import SpecError
 from trm_data.kinds.parts import KindParts
 from trm_data.specs import DatasetSpec, Options, Origin
 
@@ -64,10 +65,29 @@ class SudokuOptions(Options):
         return arguments
 
 
+BOXES_OF_SIDES = {4: (2, 2), 6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 15: (3, 5), 16: (4, 4)}
+"""The usual box of a grid, by its side."""
+
+
+def shape_options(rows: int, columns: int, vocabulary_size: int) -> SudokuOptions:
+    """The usual box of a grid's side.
+
+    Raises:
+        SpecError: No Sudoku has that side.
+    """
+    if rows not in BOXES_OF_SIDES:
+        raise SpecError(
+            f"--kind sudoku: rows are squares of side {', '.join(map(str, BOXES_OF_SIDES))}, these are {rows}x{columns}"
+        )
+    box_rows, box_columns = BOXES_OF_SIDES[rows]
+    return SudokuOptions(box_rows=box_rows, box_columns=box_columns)
+
+
 PARTS = KindParts(
     name="sudoku",
     implementation="trm_data.kinds.sudoku.kind:SudokuKind",
     options=SudokuOptions,
     fields="trm_data.kinds.sudoku.fields:BuildSudoku",
     warm="trm_data.kinds.sudoku.warm",
+    shape_options=shape_options,
 )

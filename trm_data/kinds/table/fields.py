@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class BuildTable(BuildFields):
     """Build a dataset from your own puzzles (docs/own-puzzles.md).
 
-    A table is a Parquet, CSV or npz file with `inputs` and `labels`: grids of one size, tokens 0 to 255, of which 0
-    is PAD and ignored as a label. Grid and vocabulary are read from the training table where they are not given.
+    A table is a Parquet, CSV, npz or npy file with `inputs` and `labels`: grids of one size, tokens 0 to 255, of which
+    0 is PAD and ignored as a label. Grid and vocabulary are read from the training table where they are not given.
 
     For example:
 
@@ -32,7 +32,7 @@ class BuildTable(BuildFields):
     kind_name = "table"
 
     train: Annotated[str, arg(metavar="FILE")]
-    """Table of the training puzzles: .parquet, .csv or .npz, local or a URL."""
+    """Table of the training puzzles: .parquet, .csv, .npz or .npy, local or a URL."""
     test: Annotated[str | None, arg(metavar="FILE", **NO_DEFAULT_SHOWN)] = None
     """Table of the test puzzles (default: taken from the training table)."""
     size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None

@@ -1,0 +1,49 @@
+"""Cells that a column of text states as a JSON list of numbers, or a list of such lists: the rows of a grid."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+MOST_CHARACTERS = 1 << 20
+
+
+def is_json(text: str) -> bool:
+    """Whether cells are stated so."""
+    return text.startswith("[")
+
+
+def json_cells(text: str) -> list[Any]:
+    """The numbers, as the list or the lists that they stand in.
+
+    Raises:
+        ValueError: Another form; says what is allowed.
+    """
+    allowed = "a list of integers, or a list of such lists"
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"{len(text):,} characters: allowed are {MOST_CHARACTERS:,}")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON ({error}); allowed is {allowed}") from error
+    found = cast(list[Any], value) if isinstance(value, list) else []
+    if not _numbers(found) and not (found and all(_numbers(row) for row in found)):
+        raise ValueError(f"allowed is {allowed}")
+    return found
+
+
+def flat_cells(text: str) -> list[int]:
+    """The numbers one after the other.
+
+    Raises:
+        ValueError: Another form; says what is allowed.
+    """
+    found = json_cells(text)
+    return [cell for row in found for cell in row] if isinstance(found[0], list) else found
+
+
+def _numbers(value: object) -> bool:
+    """Whether it is a list of integers, and not empty."""
+    return (
+        isinstance(value, list) and bool(value) and all(type(cell) is int for cell in cast(list[Any], value))
+    )
