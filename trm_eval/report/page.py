@@ -11,7 +11,15 @@ from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query
 from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure
 from trm_eval.report.group import Comparison, Group, Member, shown_before
 from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL
-from trm_eval.report.verdict import judge, outcome_of, over_seeds, verdict
+from trm_eval.report.verdict import (
+    accuracy_of,
+    ends_over_seeds,
+    in_order,
+    judge,
+    outcome_of,
+    over_seeds,
+    verdict,
+)
 from trm_train.experiments.setting import Setting
 
 SURE = 0.05
@@ -73,7 +81,7 @@ def _about(groups: Sequence[Group], setting: Setting) -> Text:
         f"{len(runs)} run{'s' * (len(runs) != 1)}, each tested with its averaged weights at its last step on "
         f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
         "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
-        "(Holm); their intervals (Clopper and Pearson) are not corrected. "
+        "(Holm); their intervals (Tango) are not corrected. "
         "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands are of curves that "
         "are fitted to drawn runs. "
         f"Verdicts hold what the guides claim against these runs{smaller}. "
@@ -85,17 +93,22 @@ def _overview(groups: Sequence[Group]) -> Table:
     rows: list[list[str]] = []
     data: list[dict[str, Any]] = []
     for group in groups:
-        best = max(group.members, key=lambda member: member.exact_accuracy)
+        best, *_ = in_order(group)
         ends = "" if group.ends is None else f"{_points(group.ends)}, {_apart(group.ends)}"
+        if (found := ends_over_seeds(group)) is not None:
+            ends = found[2]
         outcome = outcome_of(judge(group))
-        rows.append([group.name, group.guide.question, outcome, f"{_name(best)}: {_percent(best)}", ends])
+        rows.append(
+            [group.name, group.guide.question, outcome, f"{_name_of(best)}: {accuracy_of(best)}", ends]
+        )
         facts = {
             "group": group.name,
             "question": group.guide.question,
             "verdict": outcome,
-            "best": best.experiment,
+            "best": best[0].experiment,
         }
-        data.append({**facts, "exact_accuracy": best.exact_accuracy, "ends": ends})
+        mean = sum(member.exact_accuracy for member in best) / len(best)
+        data.append({**facts, "exact_accuracy": mean, "ends": ends})
     return Table(
         "overview.csv", ["group", "question", "verdict", "best", "largest against smallest"], rows, data
     )
@@ -196,17 +209,21 @@ def _figures(group: Group, setting: Setting) -> list[Block]:
 
 def findings(group: Group) -> list[str]:
     """What the numbers of a group say, a sentence each."""
-    best = max(group.members, key=lambda member: member.exact_accuracy)
-    lines = [f"best is {_name(best)} with {_percent(best)}."]
-    if group.ends is not None:
+    order = in_order(group)
+    lines = [f"best is {_name_of(order[0])} with {accuracy_of(order[0])}."]
+    if (found := ends_over_seeds(group)) is not None:
+        first, last, said = found
+        lines.append(
+            f"{_name_of(first)} reaches {accuracy_of(first)}, {_name_of(last)} {accuracy_of(last)}: {said}."
+        )
+    elif group.ends is not None:
         a, b = group.ends.a, group.ends.b
         lines.append(
             f"{_name(a)} reaches {_percent(a)}, {_name(b)} {_percent(b)}: {_points(group.ends)}; the ends are "
             f"{_apart(group.ends)}."
         )
-    if len(group.members) > 2:
-        order = sorted(group.members, key=lambda member: -member.exact_accuracy)
-        lines.append(f"in order of accuracy: {', '.join(map(_name, order))}.")
+    if len(order) > 2:
+        lines.append(f"in order of accuracy: {', '.join(map(_name_of, order))}.")
     if group.trend is not None:
         lines.append(group.trend.says(group.quantity))
     sure = [each for each in group.against_baseline if each.p_value < SURE]
@@ -217,6 +234,11 @@ def findings(group: Group) -> list[str]:
         rest = [_name(each.b) for each in group.against_baseline if each.p_value >= SURE]
         lines.append(f"{same} {', '.join(rest)}.")
     return lines
+
+
+def _name_of(members: Sequence[Member]) -> str:
+    """An experiment, with the seed where it is of one other than the first."""
+    return _name(members[0]) if len(members) == 1 else members[0].varies or members[0].experiment
 
 
 def _name(member: Member) -> str:

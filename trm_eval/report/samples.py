@@ -18,6 +18,10 @@ WHERE list_contains(?, run) AND split = 'test' AND count > 0
 ORDER BY run, noise, selection, evaluation, samples"""
 
 
+TOLD_APART = ("step", "weights", "row_limit", "sample_seed")
+"""Columns that tell evaluations of one run apart, beside noise and selection."""
+
+
 def sample_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
     """The figure of a group, where runs of it were evaluated with more than one sample."""
     runs = list(dict.fromkeys(member.run for member in group.members))
@@ -41,10 +45,12 @@ def _paint(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
     tests: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         tests.setdefault(row["evaluation"], []).append(row)
+    differ = [column for column in TOLD_APART if len({row[column] for row in rows}) > 1]
     for number, own in enumerate(tests.values()):
         first, style = own[0], look(number)
         samples = [row["samples"] for row in own]
-        how = f"noise {first['noise']:g}, {first['selection']}"
+        apart = [f"{column.replace('_', ' ')} {first[column]}" for column in differ]
+        how = ", ".join([f"noise {first['noise']:g}, {first['selection']}", *apart])
         name = how if len(names) == 1 else f"{names[first['run']]}, {how}"
         axis.plot(samples, [100 * row["exact_accuracy"] for row in own], label=short(name, 60), **style)
         low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))

@@ -43,7 +43,7 @@ FLIPS_SQL = """\
 SELECT a.evaluation AS a, b.evaluation AS b, count(*) AS puzzles,
        count_if(a.exact AND NOT b.exact) AS only_a, count_if(b.exact AND NOT a.exact) AS only_b
 FROM predictions AS a JOIN predictions AS b USING (row)
-WHERE list_contains(?, a.evaluation || ' ' || b.evaluation)
+WHERE list_contains(?, a.evaluation || ' ' || b.evaluation) AND a.exact IS NOT NULL
 GROUP BY a.evaluation, b.evaluation"""
 
 

@@ -93,11 +93,42 @@ _ALONE: dict[Outcome, str] = {
 }
 
 
+def in_order(group: Group) -> list[list[Member]]:
+    """The runs of each experiment, the best experiment first: by the mean over its seeds."""
+    return sorted(_by_experiment(group).values(), key=lambda members: -_mean(members))
+
+
+def accuracy_of(members: Sequence[Member]) -> str:
+    """The accuracy of an experiment with its interval: over seeds where there are several, else over puzzles."""
+    exact, low, high, over = _accuracy(members)
+    return f"{exact:.1f}% ({low:.1f} to {high:.1f}{'' if len(members) == 1 else f' over {over}'})"
+
+
+def ends_over_seeds(group: Group) -> tuple[list[Member], list[Member], str] | None:
+    """The runs of the smallest and the largest value, and how they differ over seeds; None where one has one seed."""
+    known = {name: members for name, members in _by_experiment(group).items() if members[0].value is not None}
+    if len(known) < 2:
+        return None
+    first, last = (find(known.values(), key=lambda members: members[0].value or 0.0) for find in (min, max))
+    if min(len(first), len(last)) == 1 or first[0].value == last[0].value:
+        return None
+    return first, last, str(_difference(first, last, group))
+
+
+def _by_experiment(group: Group) -> dict[str, list[Member]]:
+    found: dict[str, list[Member]] = {}
+    for member in group.members:
+        found.setdefault(member.experiment, []).append(member)
+    return found
+
+
+def _mean(members: Sequence[Member]) -> float:
+    return sum(member.exact_accuracy for member in members) / len(members)
+
+
 def over_seeds(group: Group) -> list[str]:
     """What is known of other seeds, a sentence each."""
-    by_experiment: dict[str, list[Member]] = {}
-    for member in group.members:
-        by_experiment.setdefault(member.experiment, []).append(member)
+    by_experiment = _by_experiment(group)
     lines: list[str] = []
     for members in by_experiment.values():
         if len(members) > 1:
@@ -154,16 +185,7 @@ def _judge(claim: Claim, group: Group) -> Judged:
 
 
 def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
-    if len(members) == 1:
-        (one,) = members
-        exact, low, high = (100 * share for share in (one.exact_accuracy, one.exact_low, one.exact_high))
-        over = "puzzles"
-    else:
-        try:
-            mean = _percent_over_seeds(members)
-        except StatisticsError as error:
-            return Judged(claim, "cannot be told", str(error))
-        exact, low, high, over = mean.mean, mean.low, mean.high, f"{mean.count} seeds"
+    exact, low, high, over = _accuracy(members)
     found = f"{exact:.1f}% ({low:.1f} to {high:.1f} over {over})"
     single = len(members) == 1
     if low >= claim.percent:
@@ -171,6 +193,18 @@ def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
     if high < claim.percent:
         return Judged(claim, "not as expected", found, single)
     return Judged(claim, "cannot be told", f"{found}: {claim.percent:g}% is within the interval", single)
+
+
+def _accuracy(members: Sequence[Member]) -> tuple[float, float, float, str]:
+    """Accuracy and its interval in percent, and over what that is: over puzzles of one seed, and of several that are
+    all the same, which have no spread; else over seeds."""
+    if len({member.exact_accuracy for member in members}) == 1:
+        exact = 100 * members[0].exact_accuracy
+        low, high = min(m.exact_low for m in members), max(m.exact_high for m in members)
+        over = "puzzles" if len(members) == 1 else f"puzzles, the same for {len(members)} seeds"
+        return exact, 100 * low, 100 * high, over
+    mean = _percent_over_seeds(members)
+    return mean.mean, mean.low, mean.high, f"{mean.count} seeds"
 
 
 def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Known | str:
@@ -182,6 +216,9 @@ def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Know
     if ours.run == theirs.run:
         return f"both are the run {ours.run}"
     if len(seeds) > 1:
+        asked = [{m.split_digest for m in (*a, *b) if m.seed == seed} for seed in seeds]
+        if any(len(digests) > 1 for digests in asked):
+            return "they were not asked the same puzzles"
         try:
             found = difference_across_seeds(
                 _frame([*a, *b]), "exact", of="experiment", a=ours.experiment, b=theirs.experiment

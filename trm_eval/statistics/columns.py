@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from trm_eval.errors import StatisticsError
 
+ROUNDING = 1e-12
+"""Of the largest number: differences up to it are what rounding leaves between equal ones."""
+
 
 def check_columns(frame: pl.DataFrame, *names: str) -> None:
     """Refuse a frame that lacks a column, or has no value in a row of one.

@@ -18,7 +18,7 @@ import polars as pl
 from scipy import stats
 
 from trm_eval.errors import StatisticsError
-from trm_eval.statistics.columns import check_columns, numbers
+from trm_eval.statistics.columns import ROUNDING, check_columns, numbers
 
 RESIDUAL = "residual"
 """What replicates differ by."""
@@ -86,7 +86,9 @@ def anova(frame: pl.DataFrame, value: str, factors: Sequence[str]) -> list[Effec
     total = float(((values - values.mean()) ** 2).sum())
     explained = sum(squares for _, _, squares in found)
     left_df = len(values) - len(values) // replicates
-    left = max(total - explained, 0.0) if left_df else 0.0
+    within = values - frame.select(pl.col(value).cast(pl.Float64).mean().over(names))[value].to_numpy()
+    differ = np.abs(within).max() > ROUNDING * np.abs(values).max()
+    left = float((within**2).sum()) if left_df and differ else 0.0
     effects = [
         Effect(
             chosen,

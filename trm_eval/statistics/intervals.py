@@ -39,7 +39,7 @@ def wilson(right: int, count: int, *, level: float = LEVEL) -> Interval:
     """
     if not 0 <= right <= count or count == 0:
         raise StatisticsError(f"{right} right of {count}: no share")
-    found = stats.binomtest(right, count).proportion_ci(_checked(level), method="wilson")
+    found = stats.binomtest(right, count).proportion_ci(check_level(level), method="wilson")
     return Interval(right / count, float(found.low), float(found.high))
 
 
@@ -108,19 +108,25 @@ def bootstrap_mean(
         raise StatisticsError(f"{column}: {len(sums)} groups of rows; at least 2 are needed to draw from")
     if np.ptp(sums / counts) == 0:
         raise StatisticsError(
-            f"{column}: is {values[0]:g} in every row, so that no draw differs; of a share, Wilson's interval says more"
+            f"{column}: has the mean {sums[0] / counts[0]:g} in every group of rows, so that no draw differs; "
+            "of a share, Wilson's interval says more"
         )
     generator, at_a_time = np.random.default_rng(seed), max(BATCH_VALUES // len(sums), 1)
     means: list[np.ndarray] = []
     for begin in range(0, resamples, at_a_time):
         drawn = generator.integers(len(sums), size=(min(at_a_time, resamples - begin), len(sums)))
         means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
-    tail = (1 - _checked(level)) / 2
+    tail = (1 - check_level(level)) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
     return Interval(float(sums.sum() / counts.sum()), float(low), float(high))
 
 
-def _checked(level: float) -> float:
+def check_level(level: float) -> float:
+    """The level of an interval.
+
+    Raises:
+        StatisticsError: It is no share between 0 and 1.
+    """
     if not 0 < level < 1:
         raise StatisticsError(f"level {level:g}: between 0 and 1")
     return level

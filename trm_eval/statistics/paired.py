@@ -1,19 +1,25 @@
 """Two runs on the same puzzles, and what many such comparisons make of each.
 
-Source: McNemar 1947 (paired shares; here its exact form), Clopper and Pearson 1934 (interval of a
-share), Holm 1979 (many tests).
+Source: McNemar 1947 (paired shares; here its exact form), Tango 1998 (score interval of their difference), Holm 1979
+(many tests).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import polars as pl
-from scipy import stats
+from scipy import optimize, stats
 
 from trm_eval.errors import StatisticsError
 from trm_eval.statistics.columns import booleans, numbers
+
+Z = float(stats.norm.ppf(0.975))
+"""Standard deviations to either side that hold 95%."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +45,32 @@ class Paired:
         """Exact accuracy of the second less that of the first."""
         return (self.only_b - self.only_a) / self.count
 
-    @property
+    @cached_property
     def interval(self) -> tuple[float, float]:
-        """95% interval of the difference, given how many puzzles flip: it has no 0 just where the p-value is below 5%.
+        """95% interval of the difference (Tango): the differences that a score test does not reject.
 
-        Of the share of flips that the second wins (Clopper and Pearson); where none flips, of how many might.
+        Near 5% the exact p-value, which is never too small, may say less than it: 0 is outside and p is above 5%.
         """
-        flips = self.only_a + self.only_b
-        if not flips:
-            most = 1 - 0.025 ** (1 / self.count)
-            return -most, most
-        share = stats.binomtest(self.only_b, flips).proportion_ci(0.95, method="exact")
-        return (2 * float(share.low) - 1) * flips / self.count, (
-            2 * float(share.high) - 1
-        ) * flips / self.count
+        return -self.turned()._high(), self._high()
+
+    def _high(self) -> float:
+        """The largest difference that the score test does not reject."""
+        if self.only_b == self.count:
+            return 1.0
+        nearly = 1 - 1e-12
+        if self._score(nearly) > -Z:
+            return 1.0
+        return cast(float, optimize.brentq(lambda d: self._score(d) + Z, self.difference, nearly, xtol=1e-12))
+
+    def _score(self, difference: float) -> float:
+        """How many standard deviations the counts are above those of a difference."""
+        n, b, c = self.count, self.only_b, self.only_a
+        linear = (2 * n - b + c) * difference - b - c
+        constant = -c * difference * (1 - difference)
+        # The likeliest share that the first alone solves, if this is the difference.
+        share = (math.sqrt(max(linear * linear - 8 * n * constant, 0.0)) - linear) / (4 * n)
+        variance = n * (2 * share + difference * (1 - difference))
+        return (b - c - n * difference) / math.sqrt(variance) if variance > 0 else 0.0
 
     @property
     def p_value(self) -> float:

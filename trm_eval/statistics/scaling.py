@@ -23,7 +23,7 @@ from scipy import optimize
 
 from trm_eval.errors import StatisticsError
 from trm_eval.statistics.columns import numbers
-from trm_eval.statistics.intervals import LEVEL
+from trm_eval.statistics.intervals import LEVEL, check_level
 
 Array = NDArray[np.float64]
 
@@ -35,6 +35,8 @@ LEAST_TO_CHOOSE = 5
 
 EXPONENTS = np.geomspace(0.01, 20, 200)
 """Grid of exponents. At its ends a power law is a straight line over log x, or a step behind the first value."""
+MOST_EXPONENT = 600.0
+"""Natural logarithm of a power that is surely a number of double precision."""
 POINT = 0.01
 """A point of accuracy, as a share."""
 
@@ -54,6 +56,7 @@ class Fit:
         distinct: Values of x among them.
         rss: Sum of the squares of what is left.
         aicc: Akaike's criterion for small samples; infinite where there are too few runs for it.
+        unit: What x of a power law is a multiple of: 1, but where a would be no number that a computer has.
     """
 
     form: Form
@@ -65,20 +68,22 @@ class Fit:
     distinct: int
     rss: float
     aicc: float
+    unit: float = 1.0
 
     def at(self, x: Sequence[float] | Array) -> Array:
         """The curve at values of x."""
         values = np.asarray(x, np.float64)
         if self.offset is None:
             return self.a + self.b * np.log10(values)
-        return self.offset - self.a * values**-self.b
+        return self.offset - self.a * (values / self.unit) ** -self.b
 
     @property
     def text(self) -> str:
         """The curve for people."""
         if self.offset is None:
             return f"y = {self.a:.4g} {'-' if self.b < 0 else '+'} {abs(self.b):.4g} log10(x)"
-        return f"y = {self.offset:.4g} {'+' if self.a < 0 else '-'} {abs(self.a):.4g} x^-{self.b:.4g}"
+        x = "x" if self.unit == 1 else f"(x / {self.unit:.4g})"
+        return f"y = {self.offset:.4g} {'+' if self.a < 0 else '-'} {abs(self.a):.4g} {x}^-{self.b:.4g}"
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,7 @@ def band(
         StatisticsError: As `fit`, or half of the draws and more have too few values of x.
     """
     best = fit(frame, x, y, form)
+    tail = (1 - check_level(level)) / 2
     where = np.asarray(at, np.float64)
     if not len(where) or not (np.isfinite(where) & (where > 0)).all():
         raise StatisticsError(f"at {list(at)}: values above 0 are needed")
@@ -187,7 +193,6 @@ def band(
             f"{y} over {x}: more than half of the draws from {len(xs)} runs at {best.distinct} values have fewer than "
             f"{LEAST[form]} values; draw from the curve (how='parametric')"
         )
-    tail = (1 - level) / 2
     low, high = np.quantile(np.stack(curves), [tail, 1 - tail], axis=0)
     return Band(where, low, high, len(curves))
 
@@ -230,18 +235,21 @@ def _parameters(form: Form) -> int:
 
 def _fit(xs: Array, ys: Array, form: Form) -> Fit:
     ceiling = offset = None
+    unit = 1.0
     if form == "log-linear":
         a, b, rss = _line(np.log10(xs), ys)
     else:
-        # Over the geometric mean, powers neither overflow nor vanish.
-        unit = float(np.exp(np.log(xs).mean()))
-        b, at_an_end = _exponent(xs / unit, ys)
-        offset, slope, rss = _line((xs / unit) ** -b, ys)
-        a = -slope * unit**b
+        # Over the geometric mean, powers neither overflow nor vanish; in the unit of x they may.
+        mean = float(np.exp(np.log(xs).mean()))
+        b, at_an_end = _exponent(xs / mean, ys)
+        offset, slope, rss = _line((xs / mean) ** -b, ys)
+        in_x = abs(b * math.log(mean)) < MOST_EXPONENT
+        a, unit = (-slope * mean**b, 1.0) if in_x else (-slope, mean)
         ceiling = None if at_an_end else offset
     rss = max(rss, 0.0)
     count = len(xs)
-    return Fit(form, a, b, ceiling, offset, count, len(np.unique(xs)), rss, _aicc(rss, ys, _parameters(form)))
+    aicc = _aicc(rss, ys, _parameters(form))
+    return Fit(form, a, b, ceiling, offset, count, len(np.unique(xs)), rss, aicc, unit)
 
 
 def _exponent(xs: Array, ys: Array) -> tuple[float, bool]:

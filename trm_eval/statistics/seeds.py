@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from trm_eval.errors import StatisticsError
-from trm_eval.statistics.columns import check_columns, numbers
-from trm_eval.statistics.intervals import LEVEL
+from trm_eval.statistics.columns import ROUNDING, check_columns, numbers
+from trm_eval.statistics.intervals import LEVEL, check_level
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def across_seeds(frame: pl.DataFrame, value: str, *, seed: str = "seed", level: 
         StatisticsError: There is one seed, one stands twice, or all gave the same number.
     """
     _check_seeds(frame, seed)
-    return _of(numbers(frame, value), value, level)
+    values = numbers(frame, value)
+    return _of(values, value, level, float(np.abs(values).max()))
 
 
 def difference_across_seeds(
@@ -91,12 +92,16 @@ def difference_across_seeds(
             f"{a} and {b} share {both.height} seed{'s' * (both.height != 1)}: the spread over seeds cannot be known; "
             "train both with further seeds (--seed)"
         )
-    return _of(numbers(both, f"{value}_b") - numbers(both, value), f"{value} of {b} less {a}", level)
+    of_a, of_b = numbers(both, value), numbers(both, f"{value}_b")
+    largest = float(max(np.abs(of_a).max(), np.abs(of_b).max()))
+    return _of(of_b - of_a, f"{value} of {b} less {a}", level, largest)
 
 
-def _of(values: NDArray[np.float64], what: str, level: float) -> AcrossSeeds:
+def _of(values: NDArray[np.float64], what: str, level: float, largest: float) -> AcrossSeeds:
+    """Of values that were worked out from numbers up to `largest`: what rounding makes of equal ones is no spread."""
+    check_level(level)
     count, mean, std = len(values), float(values.mean()), float(values.std(ddof=1))
-    if np.ptp(values) == 0:
+    if np.ptp(values) <= ROUNDING * largest:
         raise StatisticsError(
             f"{what}: is {mean:g} for each of {count} seeds; from no spread no interval follows (are they one run?)"
         )

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
 from trm_eval.report.group import Group, Member
-from trm_eval.report.verdict import judge, outcome_of, over_seeds, verdict
+from trm_eval.report.page import findings
+from trm_eval.report.verdict import (
+    accuracy_of,
+    ends_over_seeds,
+    in_order,
+    judge,
+    outcome_of,
+    over_seeds,
+    verdict,
+)
 from trm_eval.statistics import Paired, wilson
 from trm_train.experiments.claim import Alike, Better, Claim, NoWorse, Reaches
 from trm_train.experiments.guide import Guide
@@ -97,6 +107,38 @@ def test_several_seeds_have_an_interval_of_their_own() -> None:
     assert lines[1].startswith("b: one seed: no interval over seeds can be given")
     same = [a_member("a", 500, seed) for seed in (0, 1)]
     assert "no interval follows" in over_seeds(a_group(Better("b", "a"), *same))[0]
+
+
+def test_seeds_that_are_all_the_same_reach_what_their_puzzles_say() -> None:
+    members = [a_member("a", 1000, seed) for seed in range(3)]
+    (judged,) = judge(a_group(Reaches("a", 95.0), *members))
+    assert judged.outcome == "as expected"
+    assert judged.found == "100.0% (99.6 to 100.0 over puzzles, the same for 3 seeds)"
+
+
+def test_seeds_on_other_puzzles_are_not_compared() -> None:
+    ours = [a_member("a", exact, seed) for seed, exact in enumerate((500, 510, 490))]
+    theirs = [a_member("b", exact, seed) for seed, exact in enumerate((600, 615, 594))]
+    theirs[1] = dataclasses.replace(theirs[1], split_digest="other")
+    (judged,) = judge(a_group(Better("b", "a"), *ours, *theirs))
+    assert (judged.outcome, judged.found) == ("cannot be told", "they were not asked the same puzzles")
+
+
+def test_experiments_of_several_seeds_stand_by_their_means() -> None:
+    """The best run is of the experiment with the lower mean: luck does not head the report."""
+    a = [dataclasses.replace(a_member("a", n, seed), value=1.0) for seed, n in enumerate((500, 900, 460))]
+    b = [dataclasses.replace(a_member("b", n, seed), value=2.0) for seed, n in enumerate((700, 710, 690))]
+    group = a_group(Better("b", "a"), *a, *b)
+    assert [members[0].experiment for members in in_order(group)] == ["b", "a"]
+    assert accuracy_of(b) == "70.0% (67.5 to 72.5 over 3 seeds)"
+    ends = ends_over_seeds(group)
+    assert ends is not None
+    assert ends[2].startswith("+8.0 points (")
+    assert ends[2].endswith("over 3 seeds)")
+    lines = findings(group)
+    assert lines[0] == "best is b with 70.0% (67.5 to 72.5 over 3 seeds)."
+    assert lines[1].startswith("a reaches 62.0% (")
+    assert ends_over_seeds(a_group(Better("b", "a"), A, B)) is None
 
 
 def test_one_seed_of_each_says_that_no_interval_can_be_given() -> None:

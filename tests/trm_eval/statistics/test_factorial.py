@@ -66,6 +66,14 @@ def test_two_factors_as_worked_out_by_hand() -> None:
     assert found[0].p_value == pytest.approx(stats.f.sf(36, 1, 4))
 
 
+@given(st.lists(st.integers(0, 1000), min_size=4, max_size=4).filter(lambda values: len(set(values)) > 1))
+def test_replicates_that_do_not_differ_give_no_test_however_they_are_rounded(thousandths: list[int]) -> None:
+    values = [value / 1000 for value in thousandths for _ in range(3)]
+    effects = anova(runs(values, 2, 2, replicates=3), "exact", ["a", "b"])
+    assert [(effect.f, effect.p_value) for effect in effects] == [(None, None)] * 4
+    assert (effects[-1].name, effects[-1].sum_squares) == ("residual", 0)
+
+
 def test_without_replicates_there_are_shares_and_no_tests() -> None:
     found = anova(runs([1, 3, 5, 11], 2, 2), "exact", ["a", "b"])
     assert [effect.name for effect in found] == ["a", "b", "a x b"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from trm_eval.errors import StatisticsError
 from trm_eval.statistics import Paired, holm, pair, with_tests
@@ -18,19 +20,66 @@ def test_mcnemar_is_exact() -> None:
     assert Paired(100, 3, 9).p_value == pytest.approx(2 * sum(stats.binom.pmf(k, 12, 0.5) for k in range(4)))
 
 
-def test_a_difference_of_pairs_and_its_interval() -> None:
-    """40 of 50 flips among 200; the exact interval of 40 of 50 is 0.6628 to 0.8997 (published tables)."""
-    paired = Paired(200, 10, 40)
-    assert paired.difference == 0.15
-    assert paired.interval == pytest.approx(((2 * 0.6628 - 1) / 4, (2 * 0.8997 - 1) / 4), abs=1e-4)
-    assert Paired(100, 0, 0).interval == pytest.approx((-0.0362, 0.0362), abs=1e-4)
+def score(paired: Paired, difference: float) -> float:
+    """The score statistic with the likeliest nuisance parameter found by search, not by the formula."""
+    n, b, c = paired.count, paired.only_b, paired.only_a
+
+    def unlikely(share: float) -> float:
+        flips = [(b, share + difference), (c, share), (n - b - c, 1 - 2 * share - difference)]
+        return -sum(times * math.log(max(chance, 1e-300)) for times, chance in flips if times)
+
+    low, high = max(0.0, -difference), (1 - difference) / 2
+    share = optimize.minimize_scalar(
+        unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-13}
+    ).x
+    return (b - c - n * difference) / math.sqrt(n * (2 * share + difference * (1 - difference)))
+
+
+@pytest.mark.parametrize(
+    ("count", "only_a", "only_b"), [(200, 10, 40), (50, 2, 12), (1000, 9, 54), (30, 7, 3)]
+)
+def test_an_interval_ends_where_the_score_test_rejects(count: int, only_a: int, only_b: int) -> None:
+    paired = Paired(count, only_a, only_b)
+    assert paired.difference == (only_b - only_a) / count
+    low, high = paired.interval
+    assert score(paired, low) == pytest.approx(1.959964, abs=1e-4)
+    assert score(paired, high) == pytest.approx(-1.959964, abs=1e-4)
+
+
+def test_an_interval_without_flips_is_that_of_a_share_of_none() -> None:
+    z = 1.959964
+    for count in (1, 10, 1000):
+        most = z**2 / (count + z**2)
+        assert Paired(count, 0, 0).interval == pytest.approx((-most, most), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("count", "only_a", "only_b"),
+    [(1000, 0.002, 0.05), (1000, 0.001, 0.01), (49, 0.02, 0.16), (200, 0.05, 0.05)],
+)
+def test_an_interval_holds_the_difference_as_often_as_it_says(
+    count: int, only_a: float, only_b: float
+) -> None:
+    """Over all outcomes there are, each with its chance; rare ones are left out, which only makes it less."""
+    held = 0.0
+    for b in range(count + 1):
+        of_b = stats.binom.pmf(b, count, only_b)
+        for a in range(count - b + 1) if of_b > 1e-5 else ():
+            chance = of_b * stats.binom.pmf(a, count - b, only_a / (1 - only_b))
+            if chance > 1e-7:
+                low, high = Paired(count, a, b).interval
+                held += chance * (low <= only_b - only_a <= high)
+    assert held == pytest.approx(0.95, abs=0.01)
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
-def test_an_interval_and_its_test_agree(only_a: int, only_b: int) -> None:
+def test_an_interval_agrees_with_its_test_and_the_exact_one_is_never_bolder(only_a: int, only_b: int) -> None:
     paired = Paired(200, only_a, only_b)
     low, high = paired.interval
-    assert (low > 0 or high < 0) == (paired.p_value < 0.05)
+    flips = only_a + only_b
+    far = flips > 0 and abs(only_b - only_a) / math.sqrt(flips) > 1.959964
+    assert (low > 0 or high < 0) == far
+    assert paired.p_value >= 0.05 or far
 
 
 @given(st.integers(1, 500), st.data())
@@ -40,8 +89,8 @@ def test_turning_a_pair_around_turns_its_sign(count: int, data: st.DataObject) -
     one, other = Paired(count, only_a, only_b), Paired(count, only_b, only_a)
     assert one.difference == -other.difference
     assert one.p_value == pytest.approx(other.p_value)
-    assert one.interval == pytest.approx(tuple(-end for end in reversed(other.interval)))
-    assert one.interval[0] <= one.difference <= one.interval[1]
+    assert one.interval == pytest.approx(tuple(-end for end in reversed(other.interval)), abs=1e-9)
+    assert -1 <= one.interval[0] <= one.difference <= one.interval[1] <= 1
 
 
 def test_holm_as_worked_out_by_hand() -> None:

@@ -53,6 +53,19 @@ def test_a_line_over_the_logarithm_recovers_what_it_was_made_from(a: float, b: f
     assert (found.a, found.b, found.ceiling) == (pytest.approx(a, abs=1e-9), pytest.approx(b), None)
 
 
+@pytest.mark.parametrize("first", [1e-17, 1e15, 1e16, 1e17])
+def test_a_step_over_quantities_of_any_size_is_fitted(first: float) -> None:
+    """Training operations are such numbers; a parameter in their unit would be none that a computer has."""
+    xs = [first * 2**i for i in range(6)]
+    ys = [0.1, 0.9, 0.9, 0.9, 0.9, 0.9]
+    found = fit(points(xs, ys), "width", "exact", "power law")
+    assert found.at(xs) == pytest.approx(ys, abs=1e-3)
+    assert f"(x / {found.unit:.4g})^-" in found.text
+    assert found.unit > 1 or first < 1
+    with pytest.raises(StatisticsError, match="between 0 and 1"):
+        band(points(xs, ys), "width", "exact", "log-linear", xs, seed=0, level=95)
+
+
 def test_the_curve_that_the_points_follow_is_chosen() -> None:
     xs = np.array(WIDTHS)
     bent = choose_fit(points(WIDTHS, 0.9 - 3 * xs**-0.8), "width", "exact")

@@ -46,6 +46,28 @@ def test_a_difference_is_the_paired_test_of_the_shared_seeds(pairs: list[tuple[i
     assert found.p_value == pytest.approx(expected.pvalue)
 
 
+@given(st.lists(st.integers(0, 500), min_size=2, max_size=4), st.integers(0, 500))
+def test_equal_differences_of_shares_are_no_spread_however_they_are_rounded(
+    thousandths: list[int], more: int
+) -> None:
+    frame = pl.DataFrame(
+        {
+            "experiment": ["a"] * len(thousandths) + ["b"] * len(thousandths),
+            "seed": 2 * list(range(len(thousandths))),
+            "exact": [value / 1000 for value in thousandths]
+            + [(value + more) / 1000 for value in thousandths],
+        }
+    )
+    with pytest.raises(StatisticsError, match="are they one run"):
+        difference_across_seeds(frame, "exact", of="experiment", a="a", b="b")
+
+
+@pytest.mark.parametrize("level", [95.0, 0.0, 1.0, -0.5])
+def test_a_level_is_between_0_and_1(level: float) -> None:
+    with pytest.raises(StatisticsError, match="between 0 and 1"):
+        across_seeds(pl.DataFrame({"seed": [0, 1], "exact": [0.1, 0.2]}), "exact", level=level)
+
+
 @pytest.mark.parametrize(
     ("seeds", "values", "message"),
     [
