@@ -573,14 +573,16 @@ JOIN study AS b
     AND b.split_digest = a.split_digest
 WHERE a.run <> b.run AND (coalesce(a.value, 0), a.experiment) < (coalesce(b.value, 0), b.experiment);
 
--- Every puzzle that one of two runs solved and the other did not, for any two newest tests of the same rows; each pair
--- both ways around, so that WHERE run_a = '...' AND run_b = '...' finds it.
+-- Every puzzle that one of two runs solved and the other did not, for any two newest tests of the same rows with as many
+-- supervision steps; each pair both ways around, so that WHERE run_a = '...' AND run_b = '...' finds it.
 CREATE VIEW disagreements AS
 WITH tests AS (
-    SELECT evaluation, run, dataset, split, split_digest
+    SELECT evaluation, run, dataset, split, split_digest, supervision_steps
     FROM evals
     WHERE weights = 'ema' AND row_limit = 0 AND how = 'max_steps'
-    QUALIFY row_number() OVER (PARTITION BY run, dataset, split ORDER BY step DESC, created_at DESC, evaluation) = 1
+    QUALIFY row_number() OVER (
+        PARTITION BY run, dataset, split, supervision_steps ORDER BY step DESC, created_at DESC, evaluation
+    ) = 1
 ),
 answers AS (
     SELECT t.*, p.row, p.group_index, p.augmentation, p.exact, p.wrong_cells, p.halt_step
@@ -594,6 +596,7 @@ SELECT
     b.evaluation AS evaluation_b,
     a.dataset,
     a.split,
+    a.supervision_steps,
     a.row,
     a.group_index,
     a.augmentation,
@@ -608,7 +611,8 @@ SELECT
     q.path_length
 FROM answers AS a
 JOIN answers AS b
-    ON b.row = a.row AND b.split = a.split AND b.split_digest = a.split_digest AND b.run <> a.run AND b.exact <> a.exact
+    ON b.row = a.row AND b.split = a.split AND b.split_digest = a.split_digest
+    AND b.supervision_steps = a.supervision_steps AND b.run <> a.run AND b.exact <> a.exact
 LEFT JOIN catalog.splits AS s ON s.dataset = a.dataset AND s.split = a.split AND s.digest = a.split_digest
 LEFT JOIN catalog.puzzles AS q
     ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = a.group_index;

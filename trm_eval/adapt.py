@@ -70,25 +70,36 @@ def adapt(restored: Restored, train: Dataset, wanted: Adaptation, progress: Prog
     step: Any = jit_train_step(
         make_train_step(config, spec, model, data_devices=restored.mesh.shape["data"]), restored.mesh, state
     )
-    placed, taken, loss = batch_sharding(restored.mesh), 0, 0.0
-    seconds, longest, told = time.perf_counter() - begun, 0.0, 0
+    placed, taken, loss, longest, told = batch_sharding(restored.mesh), 0, 0.0, 0.0, 0
     progress.start(
         "adapt", wanted.steps or round(60 * (wanted.minutes or 0)), "steps" if wanted.steps else "s"
     )
     with make_loader(train, global_batch_size=config.data.global_batch_size, seed=config.seed) as batches:
+        batch = put_batch(next(batches), placed)
+        step = step.lower(state, batch).compile()  # so that every step takes about as long as the one before
+        seconds = time.perf_counter() - begun
         while not _is_over(wanted, taken, seconds + longest):
-            state, metrics = step(state, put_batch(next(batches), placed))
+            state, metrics = step(state, batch)
             loss = float(jax.device_get(metrics["lm_loss"]))
             if not np.isfinite(loss):
-                raise EvalError(f"--adapt: the loss is {loss} at step {taken + 1}; leave out --adapt-weights")
+                way_on = (
+                    "leave out --adapt-weights"
+                    if wanted.weights
+                    else "the run's rates do not fit these tasks"
+                )
+                raise EvalError(f"--adapt: the loss is {loss} at step {taken + 1}; {way_on}")
             before, seconds = seconds, time.perf_counter() - begun
             taken += 1
-            longest = seconds - before if taken > 1 else 0.0  # the first one compiles
+            longest = max(longest, seconds - before)
+            batch = put_batch(next(batches), placed)
             done = taken if wanted.steps else int(seconds)
             progress.advance(done - told)
             told = done
     if not taken:
-        raise EvalError(f"--adapt {wanted.minutes:g}: no step fits into it; give it more minutes")
+        raise EvalError(
+            f"--adapt {wanted.minutes:g}: no step fits into it, to compile one took {seconds / 60:.2g} minutes; "
+            "give it more"
+        )
     weights = Weights(params=state.params, fixed=state.fixed, puzzle_table=state.puzzle_table)
     record = replace(restored.record, input_spec=spec)
     return Adapted(Restored(record, restored.mesh, model, weights), taken, seconds)

@@ -24,12 +24,16 @@ FROM all_evals AS e LEFT JOIN runs AS r ON r.run = e.run
 WHERE {} ORDER BY e.split = 'test' DESC, e.how = 'max_steps' DESC, e.row_limit = 0 DESC, e.created_at DESC
 """
 FLIPS_SQL = """
-SELECT a.row, a.exact AS exact_a, b.exact AS exact_b, a.wrong_cells, b.wrong_cells, a.rating, a.clues, a.path_length,
-       a.group_index
-FROM (SELECT * FROM predicted_puzzles WHERE evaluation = ?) AS a
+SELECT a.row, a.exact AS exact_a, b.exact AS exact_b, a.wrong_cells, b.wrong_cells,
+       coalesce(a.rating, q.rating) AS rating, q.clues, q.path_length, a.group_index
+FROM (SELECT * FROM all_predictions WHERE evaluation = ?) AS a
 JOIN (SELECT * FROM all_predictions WHERE evaluation = ?) AS b USING (row)
+JOIN all_evals AS e ON e.evaluation = a.evaluation
+LEFT JOIN catalog.splits AS s ON s.dataset = e.dataset AND s.split = e.split AND s.digest = e.split_digest
+LEFT JOIN catalog.puzzles AS q
+    ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = a.group_index
 WHERE a.exact IS NOT NULL AND b.exact IS NOT NULL
-ORDER BY a.rating DESC NULLS LAST, a.row
+ORDER BY rating DESC NULLS LAST, a.row
 """
 EXTRA_LEVELS = (0.0, 1.0, 10.0, 50.0)
 """Ratings (guesses a solver needs) at which strata end."""
@@ -162,13 +166,19 @@ def _evaluations(layout: Layout, reference: str, setting: Setting | None) -> lis
 def _same_rows(
     ours: Sequence[Evaluation], theirs: Sequence[Evaluation]
 ) -> tuple[Evaluation, Evaluation] | None:
-    """The first two that were asked the same rows with weights of one kind; or else of the same rows."""
+    """The first two of the same rows; of these rather two that answered in one way, and with weights of one kind."""
 
     def rows(one: Evaluation) -> tuple[Any, ...]:
         return one.split_digest, one.row_limit, one.subset_seed
 
     pairs = [(a, b) for a in ours for b in theirs if rows(a) == rows(b) and a.evaluation != b.evaluation]
-    return next((pair for pair in pairs if pair[0].weights == pair[1].weights), pairs[0] if pairs else None)
+    return min(pairs, key=_unlike, default=None)
+
+
+def _unlike(pair: tuple[Evaluation, Evaluation]) -> int:
+    """In how many ways two evaluations answered otherwise; weights count for more than the others together."""
+    a, b = pair
+    return 4 * (a.weights != b.weights) + 2 * (a.supervision_steps != b.supervision_steps) + (a.how != b.how)
 
 
 def _rows_of(evaluations: Sequence[Evaluation]) -> str:

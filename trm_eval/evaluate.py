@@ -176,7 +176,8 @@ def choose_step(run: Folder, checkpoint: str) -> int:
     if checkpoint == "best":
         metrics = read_metrics(run, written_steps(run)).to_pylist()
         metrics = [row for row in metrics if row["split"] == "validation"]
-        scored = [(row["exact_count"] / row["count"], row["step"]) for row in metrics if row["step"] in steps]
+        metrics = [row for row in metrics if row["step"] in steps and row["count"]]
+        scored = [(row["exact_count"] / row["count"], row["step"]) for row in metrics]
         if not scored:
             raise EvalError(
                 f"{run.name}: has no validated checkpoint to call the best; use --checkpoint last"

@@ -111,7 +111,7 @@ class PredictionWriter:
                 "prediction": token_lists(predictions),
                 "rating": pa.array(ratings, mask=np.isnan(ratings)),
                 **_sampled(batches, count),
-                **self._score(inputs, labels, predictions),
+                **self._score(inputs, labels, predictions, labelled),
             }
         )
         record = self._record
@@ -126,9 +126,13 @@ class PredictionWriter:
         self.rated += int((~np.isnan(ratings)).sum())
 
     def _score(
-        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], predictions: NDArray[np.uint8]
+        self,
+        inputs: NDArray[np.uint8],
+        labels: NDArray[np.uint8],
+        predictions: NDArray[np.uint8],
+        labelled: NDArray[np.bool_],
     ) -> dict[str, pa.Array]:
-        """What the kind says of N rows, a column for each notion; counts what is true.
+        """What the kind says of N rows, a column for each notion; counts what is true of rows that have labels.
 
         Raises:
             EvalError: The kind, which may be of another package, says something else than N truths.
@@ -144,7 +148,9 @@ class PredictionWriter:
                 )
             columns[notion] = pa.nulls(count, pa.bool_()) if found is None else pa.array(found)
             if found is not None:
-                self.scored[f"{notion}_count"] = (self.scored[f"{notion}_count"] or 0) + int(found.sum())
+                self.scored[f"{notion}_count"] = (self.scored[f"{notion}_count"] or 0) + int(
+                    (found & labelled).sum()
+                )
         return columns
 
 

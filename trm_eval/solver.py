@@ -126,11 +126,12 @@ class Solver:
             return []
         inputs = np.stack([self._tokens(puzzle) for puzzle in puzzles])
         ids = np.zeros(len(inputs), np.int32) if identifiers is None else np.array(identifiers, np.int32)
-        known = self._restored.record.input_spec.num_identifiers
-        if len(ids) != len(inputs) or ids.min() < 0 or ids.max() >= known:
-            raise EvalError(f"identifiers: one from 0 to {known - 1} for each puzzle, got {ids.tolist()}")
+        named = self._restored.record.input_spec.num_identifiers
+        if len(ids) != len(inputs) or ids.min() < 0 or ids.max() >= named:
+            raise EvalError(f"identifiers: one from 0 to {named - 1} for each puzzle, got {ids.tolist()}")
         trace = self._trace(inputs, ids)
-        scores = self._score(inputs, trace.predictions[-1, -1])
+        known = [self._kind.answer(tokens, self._spec) for tokens in inputs]
+        scores = self._score(inputs, trace.predictions[-1, -1], known)
         margins = trace.margins[:, -1] > 0
         return [
             Solution(
@@ -140,7 +141,7 @@ class Solver:
                 halt_logits=trace.q_halt_logits[:, :, i],
                 halt_step=int(margins[:, i].argmax()) + 1 if margins[:, i].any() else None,
                 scores=scores[i],
-                known=self._kind.answer(inputs[i], self._spec),
+                known=known[i],
                 _kind=self._kind,
                 _spec=self._spec,
             )
@@ -182,11 +183,13 @@ class Solver:
         trace = jax.device_get(program(restored.weights, batch))
         return jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, :count], trace)
 
-    def _score(self, inputs: NDArray[np.uint8], answers: NDArray[np.uint8]) -> list[Scores]:
+    def _score(
+        self, inputs: NDArray[np.uint8], answers: NDArray[np.uint8], known: Sequence[Answer]
+    ) -> list[Scores]:
         """What the rules say of each answer, where the puzzle has one to compare with."""
         found: list[Scores] = []
-        for tokens, given in zip(inputs, answers, strict=True):
-            label = self._kind.answer(tokens, self._spec).tokens
+        for tokens, given, answer in zip(inputs, answers, known, strict=True):
+            label = answer.tokens
             if label is None:
                 label = np.zeros_like(tokens)
             found.append(self._kind.score(self._spec, tokens[None], label[None], given[None]))

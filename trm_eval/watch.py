@@ -38,7 +38,8 @@ def watch_checkpoints(
         new = [step for step in weights_steps(run) if step not in given]  # after the state: none is missed
         for step in new:
             given.add(step)
-            yield step
+            if step in weights_steps(run):  # training keeps the last few, and may have gone on meanwhile
+                yield step
         if new:
             continue
         if now not in ("running", "new"):

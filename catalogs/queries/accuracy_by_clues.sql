@@ -15,6 +15,6 @@ SELECT
     round(100 * wilson_high(count_if(exact), count(*)), 2) AS high,
     evaluation
 FROM predicted_puzzles
-WHERE clues IS NOT NULL
+WHERE clues IS NOT NULL AND exact IS NOT NULL
 GROUP BY run, step, weights, split, row_limit, supervision_steps, clues, evaluation
 ORDER BY run, step, weights, split, evaluation, clues;

@@ -16,6 +16,6 @@ SELECT
     round(100 * wilson_high(count_if(exact), count(*)), 2) AS high,
     evaluation
 FROM predicted_puzzles
-WHERE path_length IS NOT NULL
+WHERE path_length IS NOT NULL AND exact IS NOT NULL
 GROUP BY run, step, weights, split, row_limit, supervision_steps, path_from, path_to, evaluation
 ORDER BY run, step, weights, split, evaluation, path_from;

@@ -11,6 +11,7 @@ WITH bucketed AS (
             ELSE 'above 50'
         END AS rating_bucket
     FROM rated_predictions
+    WHERE exact IS NOT NULL
 )
 SELECT
     run,
@@ -29,4 +30,4 @@ SELECT
     evaluation
 FROM bucketed
 GROUP BY run, step, weights, split, row_limit, supervision_steps, rating_bucket, evaluation
-ORDER BY run, step, weights, split, min(rating);
+ORDER BY run, step, weights, split, evaluation, min(rating);

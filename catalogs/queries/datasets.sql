@@ -1,12 +1,20 @@
--- What every dataset contributed, by scale and data: runs that learned from it, rows they took and how often they saw each, and their tests.
+-- What every dataset contributed, by scale and data: runs that learned from it, rows they took and how often they saw each, and the last test of each.
 WITH taken AS (
     SELECT run, max(rows_loaded) AS rows_loaded FROM train_metrics WHERE split = 'train' GROUP BY run
 ),
 tested AS (
-    SELECT run, dataset, max(count) AS puzzles, max(exact_accuracy) AS exact_accuracy
-    FROM evals
-    WHERE split = 'test' AND weights = 'ema' AND row_limit = 0 AND how = 'max_steps'
-    GROUP BY run, dataset
+    SELECT e.run, e.dataset, e.count AS puzzles, e.exact_accuracy
+    FROM evals AS e
+    JOIN runs AS r USING (run)
+    WHERE e.split = 'test' AND e.weights = 'ema' AND e.row_limit = 0 AND e.how = 'max_steps'
+    -- Of the last step, and with as many supervision steps as training gives where there is such a test.
+    QUALIFY row_number() OVER (
+        PARTITION BY e.run, e.dataset
+        ORDER BY
+            e.step DESC,
+            e.supervision_steps = CAST(r.config ->> '$.model.halt_max_steps' AS INTEGER) DESC NULLS LAST,
+            e.created_at DESC
+    ) = 1
 ),
 used AS (
     SELECT

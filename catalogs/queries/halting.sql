@@ -13,4 +13,4 @@ SELECT
     evaluation
 FROM tested_predictions
 GROUP BY run, step, weights, split, row_limit, supervision_steps, halt_step, evaluation
-ORDER BY run, step, weights, split, halt_step;
+ORDER BY run, step, weights, split, evaluation, halt_step;

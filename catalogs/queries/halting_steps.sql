@@ -13,8 +13,9 @@ WITH tested AS (
 ending AS (
     SELECT
         t.run,
-        sum(t.steps_sum) / sum(t.count) AS mean_steps,
-        sum(t.steps_squared_sum) / sum(t.count) - (sum(t.steps_sum) / sum(t.count)) ** 2 AS steps_variance
+        sum(t.steps_sum) / nullif(sum(t.count), 0) AS mean_steps,
+        sum(t.steps_squared_sum) / nullif(sum(t.count), 0) - (sum(t.steps_sum) / nullif(sum(t.count), 0)) ** 2
+            AS steps_variance
     FROM train_metrics AS t
     JOIN runs AS r USING (run)
     WHERE t.split = 'train' AND t.step > 0.9 * r.total_steps

@@ -16,7 +16,7 @@ SELECT
     c.run_a,
     c.run_b
 FROM compared_runs AS c
-JOIN predictions AS a ON a.evaluation = c.evaluation_a
+JOIN predictions AS a ON a.evaluation = c.evaluation_a AND a.exact IS NOT NULL
 JOIN predictions AS b ON b.evaluation = c.evaluation_b AND b.row = a.row
 GROUP BY ALL
 HAVING puzzles = any_value(c.count)

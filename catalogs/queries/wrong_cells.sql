@@ -14,4 +14,4 @@ SELECT
 FROM tested_predictions
 WHERE cells > 0
 GROUP BY run, step, weights, split, row_limit, supervision_steps, wrong_cells, evaluation
-ORDER BY run, step, weights, split, wrong_cells;
+ORDER BY run, step, weights, split, evaluation, wrong_cells;

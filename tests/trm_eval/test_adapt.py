@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -21,6 +22,7 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.show.progress import NoProgress
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
+from trm_eval import adapt as adapting
 from trm_eval.adapt import Adapted, adapt
 from trm_eval.cli import main
 from trm_eval.errors import EvalError
@@ -98,8 +100,20 @@ def test_time_ends_it(layout: Layout) -> None:
     _, after = learned(layout, "others", Adaptation(minutes=0.2))
     assert after.steps > 1
     assert after.seconds < 15
-    with pytest.raises(EvalError, match=r"--adapt 1e-09: no step fits into it"):
+    with pytest.raises(
+        EvalError, match=r"--adapt 1e-09: no step fits into it, to compile one took .* minutes"
+    ):
         learned(layout, "others", Adaptation(minutes=1e-9))
+
+
+def test_the_longest_step_must_fit_and_compiling_counts(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute: 10 s of compiling, steps of 20, 5 and 5 s; a fourth of 20 s would end at 60, a fifth at 65."""
+    times = iter([0.0, 10.0, 30.0, 35.0, 40.0, 60.0])
+    monkeypatch.setattr(adapting, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    _, after = learned(layout, "others", Adaptation(minutes=1.0))
+    assert (after.steps, after.seconds) == (4, 60.0)
 
 
 def test_the_evaluation_of_unseen_tasks_says_what_was_learned_before(layout: Layout, tmp_path: Path) -> None:

@@ -15,12 +15,14 @@ from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_data.storage.root import Layout, resolve_root
+from trm_eval import identity
 from trm_eval.cli import main
 from trm_eval.compare import compare
 from trm_eval.errors import EvalError
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
+from trm_train.run.record import list_runs
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +106,35 @@ def test_two_ways_to_answer_of_one_run(two: tuple[Layout, str, str]) -> None:
     found = compare(layout, plain, halting)
     assert found.settings == [("evaluation.how", "max_steps", "halting")]
     assert compare(layout, a, two[2]).a.evaluation == plain  # a run is its plain test
+
+
+def test_evaluations_that_were_superseded_are_compared_in_any_order(
+    two: tuple[Layout, str, str], tmp_path: Path
+) -> None:
+    layout = resolve_root(shutil.copytree(two[0].place, tmp_path / "root", symlinks=True))
+    (folder,) = [folder for folder in list_runs(layout) if folder.name == two[1]]
+    row = query_results(layout, "SELECT * FROM all_evals WHERE run = ? AND how = 'max_steps'", [two[1]])
+    old = dict(zip(row.columns, row.rows[0], strict=True))["evaluation"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(identity, "EVALUATION_VERSION", 99)
+        new = evaluate_run(layout, folder, EvalRequest()).row["evaluation"]
+    assert new != old
+    assert query_results(
+        layout, "SELECT evaluation FROM evals WHERE run = ? AND how = 'max_steps'", [two[1]]
+    ).rows == [(new,)]
+    one, other = compare(layout, old, new), compare(layout, new, old)
+    assert one.both == other.both.turned()
+    assert one.both.count == 12
+    assert [name for name, _ in one.strata] == [name for name, _ in other.strata] != []
+
+
+def test_runs_are_compared_as_they_answered_in_one_way(two: tuple[Layout, str, str], tmp_path: Path) -> None:
+    """The newest test of one, with more steps, has no like of the other."""
+    layout = resolve_root(shutil.copytree(two[0].place, tmp_path / "root", symlinks=True))
+    (folder,) = [folder for folder in list_runs(layout) if folder.name == two[1]]
+    evaluate_run(layout, folder, EvalRequest(supervision_steps=8))
+    found = compare(layout, two[1], two[2])
+    assert (found.a.supervision_steps, found.b.supervision_steps) == (3, 3)
 
 
 def test_the_command_prints_and_gives_json(two: tuple[Layout, str, str]) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
@@ -17,6 +18,7 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_data.sync import sync_datasets
+from trm_eval import evaluate
 from trm_eval.errors import EvalError
 from trm_eval.evaluate import choose_step, evaluate_run
 from trm_eval.identity import EvalRequest
@@ -74,6 +76,13 @@ def test_a_run_without_validation_has_no_best(evaluated: Evaluated, tmp_path: Pa
         EvalError, match="has no validated checkpoint to call the best; use --checkpoint last"
     ):
         choose_step(Folder(LocalStore(tmp_path.parent), tmp_path.name), "best")
+
+
+def test_a_validation_without_labels_is_no_best(saved: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"split": "validation", "step": 10, "exact_count": 0, "count": 0}
+    monkeypatch.setattr(evaluate, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
+    with pytest.raises(EvalError, match="has no validated checkpoint to call the best"):
+        choose_step(saved, "best")
 
 
 @pytest.mark.parametrize("limit", [12, 13, 10**9])

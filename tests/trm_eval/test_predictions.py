@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -76,6 +77,27 @@ def test_answers_are_scored_by_the_kind(evaluated: Evaluated, tmp_path: Path) ->
     table = pq.read_table(next(tmp_path.rglob("e-00000.*.parquet")), partitioning=None)
     assert table["valid"].to_pylist() == table["given_kept"].to_pylist() == [False] + [True] * 11
     assert table["optimal"].null_count == 12
+
+
+def test_rows_without_labels_are_scored_and_not_counted(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shares are over the rows that have labels, as `count` is."""
+    read = evaluated.test.read
+
+    def half(rows: np.ndarray) -> dict[str, np.ndarray]:
+        found = read(rows)
+        return {**found, "labels": np.where((rows < 6)[:, None], 0, found["labels"])}
+
+    tokens = batch(evaluated, 0, 12)
+    unlabelled = SimpleNamespace(manifest=evaluated.test.manifest, groups=evaluated.test.groups, read=half)
+    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", unlabelled, 3, RATINGS)
+    writer.add(tokens)
+    writer.finish()
+    assert (writer.rows, writer.labelled) == (12, 6)
+    assert writer.scored == {"given_kept_count": 6, "valid_count": 6, "optimal_count": None}
+    table = pq.read_table(next(tmp_path.rglob("e-00000.*.parquet")), partitioning=None)
+    assert table["given_kept"].to_pylist() == [True] * 12
 
 
 def test_a_score_of_another_shape_is_named(

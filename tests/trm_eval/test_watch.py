@@ -20,13 +20,34 @@ def test_checkpoints_come_as_they_are_saved(evaluated: Evaluated, monkeypatch: p
     """While it trains it is looked at again; what is saved between the last look and the end is not missed."""
     states = iter(["new", "running", "running", "running", "done", "done"])
     saved = iter([[], [4], [4], [4, 8], [4, 8, 12], [4, 8, 12]])
-    monkeypatch.setattr(watch, "condition", lambda *_: next(states))
-    monkeypatch.setattr(watch, "weights_steps", lambda _: next(saved))
+    now: list[int] = []
+
+    def looked(*_: object) -> str:
+        now[:] = next(saved)
+        return next(states)
+
+    monkeypatch.setattr(watch, "condition", looked)
+    monkeypatch.setattr(watch, "weights_steps", lambda _: list(now))
     pauses: list[float] = []
     ended: list[str] = []
     assert list(watch_checkpoints(evaluated.folder, ended.append, pause=pauses.append)) == [4, 8, 12]
     assert pauses == [watch.LOOK_S] * 2
     assert ended == ["done"]
+
+
+def test_a_checkpoint_that_training_removed_meanwhile_is_passed_over(
+    evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = iter([[4, 8], [4, 8], [8, 12], [8, 12], [8, 12], [8, 12]])
+    states = iter(["running", "done", "done"])
+    monkeypatch.setattr(watch, "condition", lambda *_: next(states))
+    monkeypatch.setattr(watch, "weights_steps", lambda _: next(saved))
+    assert list(watch_checkpoints(evaluated.folder, lambda _: None, pause=lambda _: None)) == [4, 8, 12]
+    gone = iter([[4, 8], [4, 8], [12], [12], [12], [12]])
+    states = iter(["running", "done", "done"])
+    monkeypatch.setattr(watch, "condition", lambda *_: next(states))
+    monkeypatch.setattr(watch, "weights_steps", lambda _: next(gone))
+    assert list(watch_checkpoints(evaluated.folder, lambda _: None, pause=lambda _: None)) == [4, 12]
 
 
 def test_a_run_that_has_ended_is_evaluated_once(evaluated: Evaluated, tmp_path: Path) -> None:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 class Compare:
     """Compare two runs on the same puzzles: difference with interval and p-value, strata, flips, settings.
 
-    Each run is taken by its newest test of rows that the other was asked too; the id of an evaluation (column
-    evaluation of evals) names that one, so that two ways to answer can be compared. The p-value is McNemar's,
-    exact; those of strata are not corrected for their number.
+    Each run is taken by its newest test of rows that the other was asked too, with as many supervision steps if
+    there is one; the id of an evaluation (column evaluation of evals) names that one, so that two ways to answer can
+    be compared. The interval is Tango's, the p-value McNemar's, exact; those of strata are not corrected for their
+    number.
 
     For example:
 

@@ -84,7 +84,8 @@ class Run:
     adapt_weights: bool = False
     """Then the weights move too, not the embeddings alone."""
     traces: int = 0
-    """Write the answer and the halting logit after every cycle too (table traces), of this many rows from the first."""
+    """Write the answer and the halting logit after every cycle too (table traces), of this many rows from the first.
+    Evaluating again without it removes those of before."""
     latents: bool = False
     """Write the latent states with the traces (float16): states x positions x hidden size x 2 bytes each cycle."""
     root: Root = None

@@ -34,8 +34,11 @@ SELECT
     created_at,
     as_published,
     coalesce(len(trace_parts), 0) > 0 AS traced,
+    adapt_weights IS NOT NULL AS adapted,
+    dataset IS NOT DISTINCT FROM own_dataset AS of_own_dataset,
     evaluation
 FROM evals
+LEFT JOIN (SELECT run, dataset AS own_dataset FROM runs) USING (run)
 WHERE list_contains(?, run)
 ORDER BY list_position(?, run), as_published DESC, split = 'test' DESC, step DESC, supervision_steps, created_at DESC,
          evaluation"""

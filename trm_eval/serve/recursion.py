@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import COLOURS, draw_svg
 from trm_eval.show import Answered
 from trm_eval.solver import Solution, Solver, load
+
+MOST_TRACED, LEAST_TRACED = 1000, 100
+"""Rows that a command is offered for, and that it writes at least."""
 
 TRACE_SQL = """\
 SELECT supervision_step, cycle, q_halt_logit, wrong_cells, answer
@@ -60,6 +64,32 @@ def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tu
         )
         for found in asked.rows
     ]
+
+
+def way_to_traces(evaluation: Mapping[str, Any], row: int) -> str | None:
+    """The command that writes traces of a row beside an evaluation; None where it cannot, or would write far too many.
+
+    Args:
+        evaluation: A row of `evaluations_of`.
+        row: Of its split.
+    """
+    if not evaluation["as_published"] or row >= MOST_TRACED:
+        return None
+    words = ["trm-eval", "run", evaluation["run"], "--checkpoint", evaluation["step"]]
+    words += ["--weights", evaluation["weights"], "--split", evaluation["split"]]
+    words += ["--steps", evaluation["supervision_steps"], "--traces", max(row + 1, LEAST_TRACED)]
+    if not evaluation["of_own_dataset"]:
+        words += ["--dataset", evaluation["dataset"]]
+    return shlex.join(map(str, words))
+
+
+def why_not_again(evaluation: Mapping[str, Any], puzzle: Answered) -> str | None:
+    """Why a puzzle cannot be answered as an evaluation did; None where it can."""
+    if evaluation["adapted"]:
+        return "This evaluation learned before it answered, and what it learned was not kept."
+    if puzzle.identifier and not evaluation["of_own_dataset"]:
+        return "The run has no embedding of this puzzle: it is of another dataset than the run learned."
+    return None
 
 
 def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:

@@ -1,7 +1,8 @@
 """Writes everything that SQL sees as one DuckDB file, which any client of it opens: no root, no Parquet, no Python.
 
-What is small is a table. Predictions are one table, `all_predictions`, and what follows from them row by row is a view
-over it, so that tokens are stored once and pairs of runs not at all.
+What is small is a table. Predictions, candidates and traces are one table each, `all_predictions`, `all_votes` and
+`all_traces`, and what follows from them row by row is a view, so that tokens are stored once and pairs of runs not at
+all.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from trm_eval.errors import ResultError
 from trm_eval.tables.query import open_results
 from trm_eval.tables.views import list_views
 
-OVER_PREDICTIONS = (
+OVER_ROWS = (
     "predictions",
+    "tested_predictions",
     "rated_predictions",
     "predicted_puzzles",
     "predicted_cells",
     "disagreements",
+    "votes",
+    "traces",
 )
 """Views of the file, in an order in which each is over what is there."""
 
@@ -88,7 +92,7 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
     finally:
         for name in (temporary, temporary.with_name(f"{temporary.name}.wal")):
             name.unlink(missing_ok=True)
-    return Exported(path, rows, OVER_PREDICTIONS, path.stat().st_size, left_out)
+    return Exported(path, rows, OVER_ROWS, path.stat().st_size, left_out)
 
 
 def _check_free(path: Path, *, force: bool) -> None:
@@ -101,7 +105,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict
     """Make the tables and views of the attached file `out`; returns the rows of each table."""
     rows: dict[str, int] = {}
     for name in views:
-        if name not in OVER_PREDICTIONS:
+        if name not in OVER_ROWS:
             connection.execute(f"CREATE TABLE out.{name} AS SELECT * FROM memory.main.{name}")
             found = connection.execute(f"SELECT count(*) FROM out.{name}").fetchone()
             rows[name] = found[0] if found else 0
@@ -110,7 +114,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict
         files("catalogs").joinpath("results.sql").read_text("utf-8")
     ):
         # In the file the catalog's tables lie beside the others.
-        if any(f"CREATE VIEW {name} AS" in statement.query for name in OVER_PREDICTIONS):
+        if any(f"CREATE VIEW {name} AS" in statement.query for name in OVER_ROWS):
             connection.execute(statement.query.replace("catalog.", ""))
         elif "CREATE MACRO" in statement.query:
             connection.execute(statement.query)
@@ -121,7 +125,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict
 
 def _comment(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> None:
     for view in views.values():
-        kind = "VIEW" if view.name in OVER_PREDICTIONS else "TABLE"
+        kind = "VIEW" if view.name in OVER_ROWS else "TABLE"
         connection.execute(f"COMMENT ON {kind} {view.name} IS {quote_literal(view.says)}")
         for column in view.columns:
             target = f"{view.name}.{quote_identifier(column.name)}"

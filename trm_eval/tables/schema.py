@@ -373,7 +373,7 @@ VIEW_COMMENTS = {
     "measure": "what is paid: parameters, training_flops or train_seconds",
     "cost": "how much of it, in the unit of the column that measure names",
     "on_front": "no other run is as accurate for less, or more accurate for as little",
-    "test_seconds": "wall-clock time of the test, compilation included (s)",
+    "test_seconds": "wall-clock time of inference in the test (s); of evaluations before 2 with compilation",
     "cell_accuracy": "share of labelled cells that are right (0 to 1)",
     "mean_steps": "supervision steps spent, mean over count (steps)",
     "steps_std": "standard deviation of the supervision steps spent, over count (steps)",

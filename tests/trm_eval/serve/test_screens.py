@@ -116,7 +116,8 @@ def test_a_puzzle_without_traces_is_answered_when_asked(
     root: Layout, evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = page("puzzles", root, monkeypatch, row="5")
-    assert f"trm-eval run {evaluated.record.run} --traces 100" in shown_text(app)
+    command = f"trm-eval run {evaluated.record.run} --checkpoint 12 --weights ema --split test --steps 3 --traces 100"
+    assert command in shown_text(app)
     assert not [each for each in app.slider if each.label == "Supervision step"]
     app.button[0].click().run()
     assert not app.exception

@@ -16,7 +16,7 @@ from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
 from trm_eval.tables import export
-from trm_eval.tables.export import OVER_PREDICTIONS, write_duckdb
+from trm_eval.tables.export import OVER_ROWS, write_duckdb
 from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views
 
@@ -39,7 +39,11 @@ def test_every_view_is_there_with_the_same_rows(evaluated: Evaluated, written: P
             )
             assert connection.execute(f"FROM {name} ORDER BY ALL").fetchall() == expected.rows, name
         tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-        assert tables == set(list_views()) - set(OVER_PREDICTIONS)
+        assert tables == set(list_views()) - set(OVER_ROWS)
+        tokens = connection.execute(
+            "SELECT table_name FROM duckdb_columns() WHERE column_name IN ('prediction', 'answer', 'grid')"
+        ).fetchall()
+        assert {name for (name,) in tokens} & tables == {"all_predictions", "all_traces", "all_votes"}
         assert connection.execute(
             "SELECT count(*) FROM predicted_puzzles WHERE rating IS NULL"
         ).fetchone() == (0,)
@@ -111,7 +115,7 @@ def test_the_command_and_an_empty_root(evaluated: Evaluated, tmp_path: Path) -> 
     path = tmp_path / "deep" / "results.duckdb"
     said = run_here(main, "duckdb", str(path), "--root", evaluated.layout.place)
     assert said.returncode == 0, said.stderr
-    assert f"{len(list_views()) - 5} tables, 5 views" in said.stdout
+    assert f"{len(list_views()) - 8} tables, 8 views" in said.stdout
     value = json.loads(
         run_here(main, "duckdb", str(path), "--root", evaluated.layout.place, "--force", "--json").stdout
     )

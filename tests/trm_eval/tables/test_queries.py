@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,16 +175,16 @@ def metric_row(step: int, split: str, count: int, exact: int, seconds: float, **
 
 def write_test(
     layout: Layout, run: Wrote, where: tuple[str, str], split: str, digest: str, exact: np.ndarray, step: int,
-    seconds: float, limit: int = 0,
+    seconds: float, limit: int = 0, unlabelled: int = 0, **more: Any,
 ) -> None:  # fmt: skip
-    evaluation, count = f"{run.name}-{split}-{step}", len(exact)
+    evaluation, count = f"{run.name}-{split}-{step}{''.join(map(str, more.values()))}", len(exact)
     halt = run.halt if split == "test" else [None] * count
     part = f"{evaluation}-00000"
     rows = [
         {
             "evaluation": evaluation, "part": part, "row": i, "group_index": i, "augmentation": 0,
-            "exact": bool(exact[i]), "cells": 36, "wrong_cells": 0 if exact[i] else 5 + i, "steps": 3,
-            "halt_step": halt[i], "q_halt_logit": 0.5, "prediction": [1, 2],
+            "exact": bool(exact[i]) if i >= unlabelled else None, "cells": 36, "wrong_cells": 0 if exact[i] else 5 + i,
+            "steps": 3, "halt_step": halt[i], "q_halt_logit": 0.5, "prediction": [1, 2],
         }
         for i in range(count)
     ]  # fmt: skip
@@ -196,7 +198,9 @@ def write_test(
         "part_digests": [digest_of(name)], "exact_by_depth": None, "wrong_cells_by_depth": None,
         "halting_by_depth": None, "halting_exact_by_depth": None,
     }  # fmt: skip
-    write_table(layout, "evals", *where, evaluation, [row])
+    row["count"] -= unlabelled
+    row["exact_count"] -= int(exact[:unlabelled].sum())
+    write_table(layout, "evals", *where, evaluation, [row | more])
 
 
 def ask(layout: Layout, query: str) -> pl.DataFrame:
@@ -334,6 +338,41 @@ def test_pairs_and_their_puzzles(layout: Layout, wrote: dict[str, Wrote]) -> Non
     )
     of_seeds = [wrote[name].exact for name in seeds]
     assert sorted(any_two["row"]) == np.flatnonzero(of_seeds[0] != of_seeds[1]).tolist()
+
+
+def test_a_sweep_beyond_the_steps_of_training_changes_no_pair_and_no_dataset(
+    layout: Layout, wrote: dict[str, Wrote], tmp_path: Path
+) -> None:
+    """A newer test of one run with 128 steps, in which all is right: what compares runs still takes the usual ones."""
+    queries = ("@disagreement", "@pairs", "@datasets")
+    before = [ask(layout, query) for query in queries]
+    copy = resolve_root(shutil.copytree(layout.place, tmp_path / "root", symlinks=True))
+    run = next(run for run in wrote.values() if run.finished and run.experiment == "q32")
+    digest = open_dataset("small", copy, "test").split_digest
+    later = {"supervision_steps": 128, "created_at": datetime(2026, 2, 1, tzinfo=UTC)}
+    write_test(copy, run, (run.experiment, run.name), "test", digest, run.exact | True, 12, 2.0, **later)
+    for query, frame in zip(queries, before, strict=True):
+        assert ask(copy, query).equals(frame), query
+    both = ask(copy, f"SELECT DISTINCT supervision_steps FROM disagreements WHERE run_a = '{run.name}'")
+    assert both["supervision_steps"].to_list() == [3]
+
+
+def test_rows_without_labels_are_in_no_share(layout: Layout, wrote: dict[str, Wrote], tmp_path: Path) -> None:
+    copy = resolve_root(shutil.copytree(layout.place, tmp_path / "root", symlinks=True))
+    digest = open_dataset("small", copy, "test").split_digest
+    exact = np.arange(12) >= 8
+    runs = [
+        run for run in wrote.values() if run.finished and run.experiment in ("q16", "q32") and run.seed == 0
+    ]
+    for run in runs:
+        later = {"created_at": datetime(2026, 2, 1, tzinfo=UTC)}
+        where = (run.experiment, run.name)
+        write_test(copy, run, where, "test", digest, exact, 12, 2.0, unlabelled=6, **later)
+        for query in ("accuracy_by_rating", "accuracy_by_clues"):
+            rows = ask(copy, f"@{query}").filter(run=run.name, split="test", step=12)
+            assert (rows["puzzles"].sum(), rows["exact"].sum()) == (6, 4), query
+    pairs = ask(copy, "@pairs").filter(run_a=runs[0].name, run_b=runs[1].name)
+    assert pairs.select("puzzles", "both_right").rows() == [(6, 4)]
 
 
 def test_shares_by_clues_and_by_path_length(layout: Layout, wrote: dict[str, Wrote]) -> None:

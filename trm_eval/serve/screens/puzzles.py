@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import streamlit as st
@@ -12,7 +11,15 @@ from trm_data.storage.root import Layout
 from trm_eval.report.evaluation import verdict_of
 from trm_eval.serve.evaluations import evaluations_of, labels_of
 from trm_eval.serve.puzzles import OUTCOMES, PAGE_ROWS, Wanted, count_puzzles, puzzles_of, range_of
-from trm_eval.serve.recursion import Moment, answer_again, draw_course, solver_of, traced
+from trm_eval.serve.recursion import (
+    Moment,
+    answer_again,
+    draw_course,
+    solver_of,
+    traced,
+    way_to_traces,
+    why_not_again,
+)
 from trm_eval.serve.runs import Filter, runs_now
 from trm_eval.serve.screens.parts import (
     errors_shown,
@@ -147,15 +154,21 @@ def _recursion(evaluation: dict[str, Any], puzzle: Answered) -> None:
         st.caption("From the traces of this evaluation.")
         show_sql(asked.query)
     else:
+        if (reason := why_not_again(evaluation, puzzle)) is not None:
+            st.caption(f"No traces of this puzzle are there, and it cannot be answered again here. {reason}")
+            return
         key = "answered again"
         st.session_state.setdefault(key, False)
         if st.button("Answer it again, step by step", type="primary"):
             st.session_state[key] = True
         if not st.session_state[key]:
+            command = way_to_traces(evaluation, puzzle.row)
+            by = "." if command is None else ", or traced by:"
             st.caption(
-                "No traces of this puzzle are there. It is answered here, from the run's checkpoint, or by:"
+                f"No traces of this puzzle are there. It is answered here, from the run's checkpoint{by}"
             )
-            st.code(shlex.join(["trm-eval", "run", evaluation["run"], "--traces", "100"]), language=None)
+            if command is not None:
+                st.code(command, language=None)
             return
         with st.spinner("Reading the checkpoint and compiling, up to a minute the first time ..."):
             moments = _again(layout().place, evaluation["evaluation"], puzzle.row, layout(), puzzle)
