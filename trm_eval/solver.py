@@ -32,7 +32,7 @@ from trm_train.step.compile import use_compilation_cache
 from trm_train.step.trace import Trace, make_trace_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """What a network answers to one puzzle, T supervision steps of C cycles each.
 
@@ -55,6 +55,18 @@ class Solution:
     known: Answer
     _kind: Kind
     _spec: DatasetSpec
+
+    def __repr__(self) -> str:
+        halts = "never" if self.halt_step is None else f"after step {self.halt_step}"
+        rules = {None: "", True: ", legal", False: ", not legal"}[self.legal]
+        return f"Solution({len(self.answers)} steps, halts {halts}{rules}, {self.halt_probability:.2f} sure)"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the puzzle, and the answer after every supervision step."""
+        from trm_data.show.picture import svg_row
+
+        steps = [(f"step {number}", self.draw(answers[-1])) for number, answers in enumerate(self.answers, 1)]
+        return svg_row([("puzzle", self.draw(self.puzzle)), *steps])
 
     @property
     def halt_probability(self) -> float:

@@ -7,11 +7,14 @@ from typing import Any
 
 from trm_data.build.there import would_be_found
 from trm_data.engine.local import default_workers
+from trm_data.kinds.compiling import uncompiled
 from trm_data.kinds.registry import load_kind
 from trm_data.request import BuildRequest
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
 
+COMPILE_S = 30.0
+"""Seconds that kernels take to compile, once on a machine."""
 START_S = 1.5
 """Seconds until the workers are ready."""
 
@@ -26,7 +29,8 @@ class Estimate:
         examples: Rows of each split.
         sequence_length: Cells of a row.
         size_bytes: On disk, about.
-        seconds: About, on `workers` cores.
+        seconds: About, on `workers` cores; half to twice as long.
+        at_least: How long the puzzles take that are asked for is not known; it may be much longer.
         workers: Cores of this machine.
     """
 
@@ -36,6 +40,7 @@ class Estimate:
     sequence_length: int
     size_bytes: int
     seconds: float
+    at_least: bool
     workers: int
 
     def to_json(self) -> dict[str, Any]:
@@ -60,6 +65,7 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     workers = default_workers()
     cell_bytes = 2 * cells * cost.stored_examples
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
+    seconds += COMPILE_S if uncompiled(request.kind) else 0
     there = would_be_found(layout, request)
     if there is not None:
         examples = {split: entry.num_examples for split, entry in there.splits.items()}
@@ -70,5 +76,6 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         cells,
         round(cell_bytes * cost.stored_share),
         round(seconds, 1),
+        cost.at_least,
         workers,
     )

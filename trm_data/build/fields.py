@@ -8,6 +8,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from trm_data.errors import SpecError
+from trm_data.kinds.compiling import uncompiled
 from trm_data.kinds.registry import find_kind, make_fields, warm_module
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -24,17 +25,17 @@ ONLY_TYPED = ("dry_run", "json")
 """Options that say what a command prints."""
 
 
-def build_dataset(name: str, *, root: Root | None = None, **options: object) -> Dataset:
+def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) -> Dataset:
     """Build a dataset, or find that it is already built, and open its training split.
 
         train = trm_data.build_dataset("sudoku", size=500, aug=1000)
         test = trm_data.open_dataset(train.name, split="test")
 
     Args:
-        name: A kind (`sudoku`, `maze`, `arc`, `table`, or of another package), or a named dataset (`trm-data build`
+        kind: A kind (`sudoku`, `maze`, `arc`, `table`, or of another package), or a named dataset (`trm-data build`
             lists them).
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
-        **options: Those of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, val_size=200`. What is
+        **options: Those of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, name="mine"`. What is
             left out is as there; of a named dataset as its file says.
 
     Raises:
@@ -50,10 +51,10 @@ def build_dataset(name: str, *, root: Root | None = None, **options: object) -> 
     if typed := [option for option in options if option in ONLY_TYPED]:
         raise SpecError(f"build_dataset: {typed[0]} is an option of the command alone")
     layout = resolve_root(root)
-    if find_kind(name) is not None:
-        result = build_fields(_checked(make_fields(name, options), options), layout)
+    if find_kind(kind) is not None:
+        result = build_fields(_checked(make_fields(kind, options), options), layout)
     else:
-        named = named_dataset(name)
+        named = named_dataset(kind)
         if fixed := sorted(set(options) - set(OF_NAMED)):
             raise SpecError(
                 f"{named.name}: {fixed[0]} is as its file says; there may be: {', '.join(OF_NAMED)} "
@@ -151,6 +152,6 @@ def _engine(fields: BuildFields) -> Engine:
     from trm_data.engine.local import LocalEngine
 
     engine = LocalEngine(fields.workers)
-    if fields.kind_name:
+    if fields.kind_name and not uncompiled(fields.kind_name):
         engine.prepare(warm_module(fields.kind_name))
     return engine

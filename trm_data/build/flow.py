@@ -20,6 +20,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import QueryError, SpecError
 from trm_data.kinds import sizes
 from trm_data.kinds.base import Kind
+from trm_data.kinds.compiling import compile_kernels, uncompiled
 from trm_data.kinds.registry import load_kind, warm_module
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
@@ -85,7 +86,9 @@ def build_dataset(
     check_name(request.dataset_name())
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))
-        engine.prepare(warm_module(request.kind))
+        missing = uncompiled(request.kind)
+        if not missing:
+            engine.prepare(warm_module(request.kind))
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
@@ -103,6 +106,9 @@ def build_dataset(
         folder.withdraw_manifest(turn)
         turn = Unfinished(folder, turn)
         folder.remove_temporary()
+        if missing:
+            compile_kernels(request.kind, missing, progress)
+            engine.prepare(warm_module(request.kind))
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, turn, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, progress)

@@ -107,6 +107,7 @@ class Cost:
         stored_share: Bytes on disk for each byte of cells.
         cell_bytes_per_s: Bytes of cells that a core writes in a second.
         choosing_s: Seconds of one core for making the puzzles, where they are generated.
+        at_least: It may take much longer: how many puzzles must be made for those that are wanted is not known.
     """
 
     examples: Mapping[Split, float]
@@ -114,6 +115,7 @@ class Cost:
     stored_share: float
     cell_bytes_per_s: float
     choosing_s: float
+    at_least: bool = False
 
 
 @dataclass(frozen=True)

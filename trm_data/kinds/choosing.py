@@ -23,6 +23,7 @@ from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
 from trm_data.kinds.cached import BLOCK_CANDIDATES, cached_block
 from trm_data.kinds.candidates import Candidates
+from trm_data.kinds.needed import LEAST_ASKED, MISSES_ALLOWED, MOST_ASKED
 from trm_data.kinds.sizes import is_brief
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
 from trm_data.seeds.draws import Purpose, shuffled
@@ -33,12 +34,8 @@ from trm_data.specs import SPLITS, DatasetSpec, Split
 CHOOSING_ORDER: tuple[Split, ...] = ("test", "validation", "train")
 SIZE_OPTIONS: dict[Split, str] = {"train": "--size", "validation": "--val-size", "test": "--test-size"}
 STREAMS: dict[Split, int] = {"train": 0, "validation": 1, "test": 2}
-CHUNK_PUZZLES = 4_096
 FEW_ROWS = 20_000
 """So many rows are brought into order in Python in less time than the kernel takes to load."""
-MISSES_ALLOWED = 20_000
-"""Generated puzzles in a row that may be unusable before a build gives up; ten times as many where only some are
-wanted."""
 
 
 Checked = tuple[Candidates, list[Reject]]
@@ -281,9 +278,9 @@ class Chooser:
         misses = 0
         while any(quota > 0 for quota in quotas):
             left = sum(quotas)
-            asked = left if stream.ends else max(left, 2 * misses, 64)
+            asked = left if stream.ends else max(left, 2 * misses, LEAST_ASKED)
             likely = _Likely(self._progress, 0 if self._selective else left)
-            chunk = stream.next_chunk(split, min(asked, CHUNK_PUZZLES), likely.advance, brief=brief)
+            chunk = stream.next_chunk(split, min(asked, MOST_ASKED), likely.advance, brief=brief)
             if chunk is None and wanted_all:
                 break
             if chunk is None or (misses > self._patience and not stream.ends):

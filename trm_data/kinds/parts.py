@@ -30,6 +30,8 @@ class KindParts:
         fields: Its command line, or `module:class` where it is in this package, so that workers do not import it; None
             where `trm-data build own` takes options as text.
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
+        kernels: Modules of compiled functions that builds need, from `trm_data/`, as `solve/maze_kernels`; the module
+            `warm`, and its function `compile_rest` if it has one, run them all.
         spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
             there is one only, or the name is none of its own.
         shape_options: Gives the options of rows with a grid of R x C cells and so many tokens, for rows made
@@ -43,6 +45,7 @@ class KindParts:
     options: type[Options] = OwnOptions
     fields: type[BuildFields] | str | None = None
     warm: str = ""
+    kernels: Sequence[str] = ()
     spellings: Callable[[str], Sequence[str]] = one_spelling
     shape_options: Callable[[int, int, int], Options] | None = None
     import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

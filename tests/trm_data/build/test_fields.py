@@ -34,6 +34,8 @@ def test_a_dataset_is_built_opened_and_found_again(tmp_path: Path, monkeypatch: 
     again = trm_data.build_dataset("sudoku", **SMALL)
     assert again.content_digest == built.content_digest
     assert [each.name for each in trm_data.list_datasets()] == [built.name]
+    mine = trm_data.build_dataset("sudoku", **SMALL, name="mine")  # an option like any other
+    assert (mine.name, mine.content_digest) == ("mine", built.content_digest)
 
 
 @pytest.mark.parametrize(

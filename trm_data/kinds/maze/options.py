@@ -61,6 +61,7 @@ PARTS = KindParts(
     options=MazeOptions,
     fields="trm_data.kinds.maze.fields:BuildMaze",
     warm="trm_data.kinds.maze.warm",
+    kernels=("solve/maze_kernels", "augment/grid", "generate/maze_kernels"),
     spellings=spellings,
     shape_options=shape_options,
 )

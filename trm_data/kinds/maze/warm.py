@@ -22,5 +22,12 @@ def warm() -> None:
     GridAugmenter(maze, labels, one, 0, 3, 3).fill(one, one, one, np.empty_like(maze), np.empty_like(maze))
 
 
+def compile_rest() -> None:
+    """Generate a maze, which builds of files do not."""
+    from trm_data.generate.maze import generate_mazes
+
+    generate_mazes(0, 0, 0, 1, 5, 5, 1, 0.3, 0.5)
+
+
 with without_scipy():
     warm()

@@ -35,6 +35,7 @@ from trm_data.kinds.base import (
 from trm_data.kinds.sizes import check_sizes
 from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
+from trm_data.kinds.sudoku.needed import choosing_time
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
@@ -43,8 +44,6 @@ from trm_data.solve.sudoku import legal_grids, rate, solve
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, Split
 
-EXTREME_PER_S = 6.0
-"""Searched puzzles that a core makes in a second."""
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 
 
@@ -59,7 +58,6 @@ class SudokuKind(KindDefaults):
     name = "sudoku"
     about = "Sudoku puzzles, each with exactly one solution."
     citation = "Sudoku-Extreme: Wang et al., Hierarchical Reasoning Model, arXiv 2506.21734"
-    generated_per_s = 7_000.0
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse boxes, sizes and ratings that cannot be."""
@@ -97,11 +95,9 @@ class SudokuKind(KindDefaults):
         return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, cache=cache)
 
     def cost(self, spec: DatasetSpec) -> Cost:
-        """Searched puzzles take a thousand times as long as random ones."""
-        cost = super().cost(spec)
-        if _options(spec).difficulty == "extreme":
-            return replace(cost, choosing_s=cost.choosing_s * self.generated_per_s / EXTREME_PER_S)
-        return cost
+        """Searched puzzles take a thousand times as long as random ones, and of some ratings there are few."""
+        choosing_s, at_least = choosing_time(spec, _options(spec))
+        return replace(super().cost(spec), choosing_s=choosing_s, at_least=at_least)
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Images under the Sudoku symmetries."""

@@ -89,5 +89,11 @@ PARTS = KindParts(
     options=SudokuOptions,
     fields="trm_data.kinds.sudoku.fields:BuildSudoku",
     warm="trm_data.kinds.sudoku.warm",
+    kernels=(
+        "solve/sudoku_kernels",
+        "canonical/sudoku_kernels",
+        "augment/sudoku_kernels",
+        "generate/sudoku_kernels",
+    ),
     shape_options=shape_options,
 )

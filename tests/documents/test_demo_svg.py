@@ -1,0 +1,68 @@
+"""The recording of the demo: well-formed, every line in its place and time, and cut to what a reader waits for."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+LINES = [
+    (0.5, "\x1b[1m$ trm-data build sudoku\x1b[0m"),
+    (0.51, "choose <test> & more"),
+    (200.0, "done"),
+    *((201.0 + i, f"line {i}") for i in range(40)),
+]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("demo_svg", PROJECT / "tools" / "demo_svg.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lines_come_in_order_and_waits_are_cut(tool: ModuleType) -> None:
+    times = tool.times(LINES)
+    steps = [after - before for before, after in itertools.pairwise(times)]
+    assert steps[0] == pytest.approx(tool.SHORTEST_S)
+    assert max(steps) == pytest.approx(tool.LONGEST_S) == pytest.approx(steps[1])
+    assert tool.length(LINES) == times[-1] + tool.LAST_S
+
+
+def test_the_picture_is_well_formed_and_says_every_line(tool: ModuleType) -> None:
+    root = ElementTree.fromstring(tool.draw(LINES))
+    name = "{http://www.w3.org/2000/svg}"
+    texts = [each.text for each in root.iter(f"{name}text") if each.get("class") != "clock"]
+    assert texts == ["$ trm-data build sudoku", *(line for _, line in LINES[1:])]
+    (scroll,) = root.iter(f"{name}animateTransform")
+    assert len(scroll.get("values", "").split(";")) == len(LINES)
+    keys = [float(key) for key in scroll.get("keyTimes", "").split(";")]
+    assert keys == sorted(keys)
+    assert (keys[0], keys[-1] < 1) == (0, True)
+
+
+def test_folders_of_this_machine_are_not_shown(tool: ModuleType) -> None:
+    told = [
+        (1.0, "all of it took 3 s"),
+        (1.0, ""),
+        (1.0, "to type these commands in this shell:"),
+        (1.0, "/home/x"),
+    ]
+    assert tool.without_paths(told) == told[:2]
+
+
+def test_the_recording_in_the_documents_is_of_the_demo(tool: ModuleType) -> None:
+    root = ElementTree.fromstring((PROJECT / "docs" / "demo.svg").read_text("utf-8"))
+    shown = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    script = (PROJECT / "examples" / "demo.sh").read_text("utf-8")
+    commands = [line.removeprefix("step ") for line in script.splitlines() if line.startswith("step trm-")]
+    said = [line.removeprefix("$ ") for line in shown if line.startswith("$ ")]
+    assert [command[: tool.COLUMNS - 2] for command in commands] == said

@@ -1,0 +1,58 @@
+"""The notebook: its cells are those of the script that writes it, and run one after the other."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("notebook_tool", PROJECT / "tools" / "notebook.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def written() -> dict[str, Any]:
+    return json.loads((PROJECT / "docs" / "notebook.ipynb").read_text("utf-8"))
+
+
+def test_the_cells_are_those_of_the_script(tool: ModuleType, written: dict[str, Any]) -> None:
+    found = [(cell["cell_type"], "".join(cell["source"])) for cell in written["cells"]]
+    assert found == list(tool.CELLS), "python tools/notebook.py writes it again"
+    assert (written["nbformat"], written["nbformat_minor"]) == (4, 5)
+    assert all("/" + "tmp" not in json.dumps(cell.get("outputs", [])) for cell in written["cells"])
+
+
+def test_the_cells_run_and_give_what_the_notebook_shows(
+    tool: ModuleType, written: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few puzzles and steps; outputs are of the same kinds."""
+    monkeypatch.setenv("TRM_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    cells = [
+        (kind, source.replace(tool.SIZES, "PUZZLES, AUG, STEPS = 40, 5, 8")) for kind, source in tool.CELLS
+    ]
+    assert sum(tool.SIZES in source for _, source in tool.CELLS) == 1
+    found = tool.run_cells(tuple(cells), str(tmp_path))
+
+    def kinds(some: list[dict[str, Any]]) -> list[list[list[str]]]:
+        return [
+            [sorted(one.get("data", [one.get("name")])) for one in cell.get("outputs", [])] for cell in some
+        ]
+
+    assert kinds(found) == kinds(written["cells"])
+    assert json.loads(tool.as_json(found))["cells"] == found

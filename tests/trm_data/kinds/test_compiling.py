@@ -1,0 +1,103 @@
+"""What is compiled already is known without numba; what is not is compiled with progress, once on a machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trm_data.kinds import compiling
+from trm_data.kinds.compiling import PACKAGE, compile_kernels, uncompiled
+from trm_data.kinds.registry import built_in
+from trm_data.show.progress import NoProgress
+
+
+@pytest.fixture(autouse=True)
+def no_other_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+
+
+def test_the_modules_are_there_and_have_kernels() -> None:
+    for parts in built_in().values():
+        for name in parts.kernels:
+            assert "@njit" in (PACKAGE / f"{name}.py").read_text("utf-8"), name
+    assert [name for name, parts in built_in().items() if parts.kernels] == ["arc", "maze", "sudoku"]
+    assert uncompiled("no kind") == []
+
+
+def test_an_index_as_new_as_the_module_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in built_in()["maze"].kernels:
+        source = tmp_path / f"{name}.py"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text("@njit")
+        os.utime(source, (100, 100))
+    sources = [tmp_path / f"{name}.py" for name in built_in()["maze"].kernels]
+    assert uncompiled("maze", tmp_path) == sources
+    index = sources[0].parent / "__pycache__" / f"{sources[0].stem}.count-3.py311.nbi"
+    index.parent.mkdir()
+    index.touch()
+    assert uncompiled("maze", tmp_path) == sources[1:]
+    os.utime(index, (99, 99))  # of an older version of the module
+    assert uncompiled("maze", tmp_path) == sources
+    elsewhere = tmp_path / "cache"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(elsewhere))
+    (elsewhere / "solve_0a").mkdir(parents=True)
+    (elsewhere / "solve_0a" / index.name).touch()
+    assert uncompiled("maze", tmp_path) == sources[1:]
+
+
+def test_where_numba_keeps_them_elsewhere_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling.os, "access", lambda *_: False)
+    (tmp_path / "solve").mkdir()
+    assert uncompiled("maze", tmp_path) == []
+
+
+class Told(NoProgress):
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int | None]] = []
+        self.done = 0
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        self.stages.append((stage, total))
+
+    def advance(self, count: int) -> None:
+        self.done += count
+
+
+def test_all_that_is_missing_is_told_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels are there: the process of its own loads them."""
+    told = Told()
+    sources = [PACKAGE / f"{name}.py" for name in built_in()["maze"].kernels]
+    compile_kernels("maze", sources, told)
+    assert told.stages == [("compile kernels, once on this machine", 3)]
+    assert told.done == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sudoku", "maze"])
+def test_the_first_build_on_a_machine_says_that_it_compiles(tmp_path: Path, kind: str) -> None:
+    trm_data = [
+        str(Path(sys.executable).with_name("trm-data")),
+        "build",
+        kind,
+        "--aug",
+        "1",
+        "--val-size",
+        "0",
+    ]
+    sizes = ["--test-size", "1", "--root", str(tmp_path / "root")]
+    grid = ["--box", "2x3"] if kind == "sudoku" else ["--grid", "7x7"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    said: list[str] = []
+    for size in ("4", "5"):
+        command = [*trm_data, *grid, "--size", size, *sizes]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        said.append(done.stderr)
+    count = len(built_in()[kind].kernels)
+    assert said[0].startswith(f"compile kernels, once on this machine: {count} modules in ")
+    assert "compile" not in said[1]

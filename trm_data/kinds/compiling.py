@@ -1,0 +1,72 @@
+"""The first build of a kind on a machine compiles its kernels: this says so, and shows how far it is.
+
+Numba keeps what it compiled beside the sources, in `__pycache__`, or under `$NUMBA_CACHE_DIR`. Where it keeps it
+elsewhere, because the sources are in a folder that cannot be written, nothing is said.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import trm_data
+from trm_data.kinds.registry import find_kind
+from trm_data.show.progress import Progress
+
+PACKAGE = Path(trm_data.__file__).parent
+LOOK_S = 0.2
+"""Time between two looks at what is compiled."""
+PROGRAM = """\
+import importlib, sys
+module = importlib.import_module(sys.argv[1])
+getattr(module, "compile_rest", lambda: None)()
+"""
+
+
+def uncompiled(kind: str, package: Path = PACKAGE) -> list[Path]:
+    """Modules of kernels that builds of a kind need and this machine has not compiled yet."""
+    parts = find_kind(kind)
+    sources = [package / f"{name}.py" for name in (parts.kernels if parts is not None else ())]
+    return [source for source in sources if not _is_compiled(source)]
+
+
+def compile_kernels(kind: str, missing: list[Path], progress: Progress) -> None:
+    """Compile them in a process of its own; a kernel that cannot be compiled fails where it is needed."""
+    parts = find_kind(kind)
+    assert parts is not None
+    progress.start("compile kernels, once on this machine", len(missing), "modules")
+    told = 0
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, parts.warm],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONSAFEPATH": "1"},
+    ) as compiler:
+        try:
+            while compiler.poll() is None:
+                time.sleep(LOOK_S)
+                done = sum(map(_is_compiled, missing))
+                progress.advance(max(done - told, 0))
+                told = max(done, told)
+        except BaseException:
+            compiler.kill()
+            raise
+    progress.advance(sum(map(_is_compiled, missing)) - told)
+
+
+def _is_compiled(source: Path) -> bool:
+    """Whether numba has an index of compiled functions of a module, as new as the module."""
+    own = source.parent / "__pycache__"
+    elsewhere = os.environ.get("NUMBA_CACHE_DIR")
+    if elsewhere:
+        found = Path(elsewhere).glob(f"{source.parent.name}_*/{source.stem}.*.nbi")
+    elif os.access(own if own.is_dir() else own.parent, os.W_OK):
+        found = own.glob(f"{source.stem}.*.nbi")
+    else:
+        return True
+    changed = source.stat().st_mtime
+    return any(index.stat().st_mtime >= changed for index in found)
