@@ -383,7 +383,7 @@ SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
 CREATE VIEW predictions AS
 SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.evaluation;
 
--- The candidates of every test input of ARC, likewise.
+-- The candidates of every test input of ARC, best first; of every evaluation, older ones of the same request too.
 CREATE VIEW all_votes AS
 SELECT * FROM votes_whole
 UNION ALL BY NAME
@@ -406,7 +406,7 @@ FROM traces_files AS t
 SEMI JOIN (SELECT evaluation, unnest(trace_parts) AS part FROM all_evals) AS named
     ON t.evaluation = named.evaluation AND t.part = named.part;
 
--- Likewise, of the newest evaluation of each request.
+-- What the network answers after every cycle, of the newest evaluation of each request.
 CREATE VIEW traces AS
 SELECT t.* FROM all_traces AS t SEMI JOIN evals AS e ON t.evaluation = e.evaluation;
 

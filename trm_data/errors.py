@@ -24,7 +24,11 @@ def not_written(where: object, error: OSError, again: str) -> str:
     return f"{where}: could not be written ({error}); {advice} {again}"
 
 
-class DataError(Exception):
+class LabError(Exception):
+    """Base of every error that the three packages raise on purpose: what a user can act on."""
+
+
+class DataError(LabError):
     """Base of every error that `trm_data` raises on purpose."""
 
 

@@ -131,8 +131,10 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
             "trm-eval run with the same --dataset, --split and --limit"
         )
     first, second = pair
-    found = query_results(layout, FLIPS_SQL, [first.evaluation, second.evaluation]).rows
-    puzzles = [Flip(*row) for row in found]
+    found = query_results(layout, FLIPS_SQL, [first.evaluation, second.evaluation])
+    puzzles = [Flip(*row) for row in found.rows]
+    if missing := [line for line in found.problems if first.evaluation in line or second.evaluation in line]:
+        raise EvalError("; ".join(missing))
     if not puzzles:
         raise EvalError(f"{a} and {b}: no row of theirs has a solution to compare with")
     return Difference(

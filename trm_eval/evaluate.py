@@ -45,6 +45,12 @@ class EvalResult:
     experiment: str
     row: dict[str, Any]
 
+    def in_brief(self) -> str:
+        """A line, from the row alone."""
+        row = self.row
+        share = f"{100 * row['exact_count'] / row['count']:.2f}%" if row["count"] else "no share"
+        return f"{self.run}: exact accuracy {share} ({row['exact_count']:,} of {row['count']:,}), {row['evaluation']}"
+
 
 def evaluate_run(
     layout: Layout, run: Folder, request: EvalRequest, progress: Progress | None = None

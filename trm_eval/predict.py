@@ -31,7 +31,7 @@ def read_puzzle_file(path: Path, solver: Solver) -> list[str]:
         EvalError: The file cannot be read, or holds no puzzle.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise EvalError(f"{path}: cannot be read ({error})") from error
     puzzles = _of_text(text, path, solver)
@@ -50,7 +50,8 @@ def _of_text(text: str, path: Path, solver: Solver) -> list[str]:
         try:
             return [row.question for row in read_csv(iter(text.splitlines()), str(path))]
         except SourceError as error:
-            raise EvalError(str(error)) from error
+            says = str(error).partition(" (--columns")[0]  # which is an option of building
+            raise EvalError(f"{says}; call the column of the puzzles question") from error
     if path.suffix.lower() == ".json":
         try:
             value = json.loads(text)
@@ -58,6 +59,8 @@ def _of_text(text: str, path: Path, solver: Solver) -> list[str]:
             raise EvalError(f"{path}: is not JSON ({error})") from error
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
             return value
+        if not _parses(text, solver):
+            raise EvalError(f"{path}: expected a list of puzzles as texts, or a task of ARC")
         return [text]
     lines = [line for line in text.splitlines() if line.strip()]
     if any(_parses(line, solver) for line in lines):

@@ -147,11 +147,12 @@ def find_answered(
     Raises:
         ResultError: The run was not evaluated yet, there is no such evaluation or row, or no puzzle is so.
     """
-    chosen = _evaluation_of(layout, run, evaluation)
+    chosen = evaluation_of(layout, run, evaluation)
     if index is None:
         found = answered_puzzles(layout, chosen, count=count, which=which)
         if not found:
-            raise ResultError(f"{run}: has no puzzles that are {which} in evaluation {chosen}")
+            such = "" if which == "any" else f" that are {which}"
+            raise ResultError(f"{run}: has no puzzles{such} in evaluation {chosen}")
         return found
     found = _answered(layout, chosen, ROWS_SQL, index, count)
     if not found or found[0].row != index:
@@ -163,8 +164,18 @@ def find_answered(
     return found
 
 
-def _evaluation_of(layout: Layout, run: str, wanted: str | None) -> str:
-    """The newest evaluation of a run, or the one that is wanted."""
+def other_evaluations(layout: Layout, run: str) -> int:
+    """How many evaluations a run has beside one."""
+    ((count,),) = query_results(layout, "SELECT count(*) FROM evals WHERE run = ?", [run]).rows
+    return max(count - 1, 0)
+
+
+def evaluation_of(layout: Layout, run: str, wanted: str | None) -> str:
+    """The newest evaluation of a run, or the one whose id begins as wanted.
+
+    Raises:
+        ResultError: The run was not evaluated yet, or not one evaluation begins so.
+    """
     if wanted is None:
         newest = "SELECT evaluation FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1"
         found = query_results(layout, newest, [run]).rows
@@ -218,6 +229,8 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
             f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"
         )
     found = query_results(layout, sql, [evaluation, *values])
+    if missing := [line for line in found.problems if evaluation in line]:
+        raise ResultError("; ".join(missing))
     facts = [dict(zip(ANSWERED, row, strict=True)) for row in found.rows]
     if not facts:
         return []

@@ -1,7 +1,9 @@
 """Errors that a user can act on. The command line prints them as one message, without a traceback."""
 
+from trm_data.errors import LabError
 
-class TrainError(Exception):
+
+class TrainError(LabError):
     """Base of every error that `trm_train` raises on purpose."""
 
 

@@ -7,7 +7,8 @@ WITH ending AS (
     GROUP BY t.run
 ),
 known AS (
-    SELECT run, dataset, step, supervision_steps, max_by(exact_accuracy, count) AS exact_accuracy
+    SELECT
+        run, dataset, step, supervision_steps, max(count) AS examples, max_by(exact_accuracy, count) AS exact_accuracy
     FROM evals
     WHERE split = 'train' AND weights = 'ema' AND as_published
     GROUP BY run, dataset, step, supervision_steps
@@ -22,6 +23,7 @@ SELECT
     round(100 * t.exact_accuracy, 2) AS train_percent,
     round(100 * s.exact_accuracy, 2) AS test_percent,
     round(100 * (t.exact_accuracy - s.exact_accuracy), 2) AS gap_points,
+    k.examples AS known_examples,
     round(100 * k.exact_accuracy, 2) AS known_percent,
     round(100 * (k.exact_accuracy - s.exact_accuracy), 2) AS known_gap_points
 FROM study AS s

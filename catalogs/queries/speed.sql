@@ -13,11 +13,19 @@ WITH trained AS (
     GROUP BY run
 ),
 tested AS (
-    SELECT run, sum(count) / sum(seconds) AS puzzles_per_s, any_value(supervision_steps) AS supervision_steps
-    FROM evals
-    WHERE split = 'test' AND row_limit = 0 AND how = 'max_steps'
-    GROUP BY run, supervision_steps
-    QUALIFY row_number() OVER (PARTITION BY run ORDER BY count(*) DESC, supervision_steps) = 1
+    SELECT e.run, e.supervision_steps, sum(e.count) / sum(e.seconds) AS puzzles_per_s
+    FROM evals AS e
+    JOIN runs AS r USING (run)
+    WHERE e.split = 'test' AND e.row_limit = 0 AND e.how = 'max_steps'
+    GROUP BY e.run, e.supervision_steps
+    -- As many supervision steps as training gives where there is such a test.
+    QUALIFY row_number() OVER (
+        PARTITION BY e.run
+        ORDER BY
+            e.supervision_steps = CAST(any_value(r.config) ->> '$.model.halt_max_steps' AS INTEGER) DESC NULLS LAST,
+            count(*) DESC,
+            e.supervision_steps
+    ) = 1
 )
 SELECT
     n.scale,

@@ -137,6 +137,14 @@ def test_runs_are_compared_as_they_answered_in_one_way(two: tuple[Layout, str, s
     assert (found.a.supervision_steps, found.b.supervision_steps) == (3, 3)
 
 
+def test_a_missing_file_is_named(two: tuple[Layout, str, str], tmp_path: Path) -> None:
+    layout = resolve_root(shutil.copytree(two[0].place, tmp_path / "root", symlinks=True))
+    for part in Path(layout.place).glob(f"results/predictions/**/run={two[2]}/*.parquet"):
+        part.unlink()
+    with pytest.raises(EvalError, match="is missing, and an evaluation names it; evaluate again"):
+        compare(layout, two[1], two[2])
+
+
 def test_the_command_prints_and_gives_json(two: tuple[Layout, str, str]) -> None:
     layout, a, b = two
     done = run_here(main, "compare", a, b, "--root", layout.place)

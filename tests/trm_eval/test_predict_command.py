@@ -56,7 +56,7 @@ def test_a_row_of_the_dataset_step_by_step(evaluated: Evaluated) -> None:
     assert len(fewer[0]["steps"]) == 2
 
 
-@pytest.mark.parametrize("form", ["lines.txt", "blocks.txt", "puzzles.csv", "puzzles.json"])
+@pytest.mark.parametrize("form", ["lines.txt", "blocks.txt", "puzzles.csv", "excel.csv", "puzzles.json"])
 def test_files_of_puzzles(evaluated: Evaluated, tmp_path: Path, form: str) -> None:
     spec = evaluated.test.manifest.spec
     drawn = load_kind("sudoku").draw(evaluated.test.read(np.array([0]))["inputs"][0].astype(np.uint8), spec)
@@ -64,9 +64,10 @@ def test_files_of_puzzles(evaluated: Evaluated, tmp_path: Path, form: str) -> No
         "lines.txt": f"{PUZZLE}\n\n{'.' * 36}\n",
         "blocks.txt": f"{drawn.text()}\n\n{drawn.text()}\n",
         "puzzles.csv": f"source,question\nme,{PUZZLE}\nyou,{'.' * 36}\n",
+        "excel.csv": f"\ufeffquestion;source\n{PUZZLE};me\n{'.' * 36};you\n",
         "puzzles.json": json.dumps([PUZZLE, "." * 36]),
     }
-    (tmp_path / form).write_text(texts[form])
+    (tmp_path / form).write_text(texts[form], "utf-8")
     done = predict(evaluated, "--file", str(tmp_path / form), "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -111,9 +112,14 @@ def test_what_cannot_be_answered(evaluated: Evaluated, options: list[str], messa
     [
         ("a.txt", f"{PUZZLE}\nabc\n", "a.txt: puzzle 2: expected 36 characters, got 3"),
         ("a.txt", "\n\n", "a.txt: holds no puzzle"),
-        ("a.csv", "clues\n1\n", "a.csv:1: has no column 'question'"),
+        (
+            "a.csv",
+            "clues\n1\n",
+            "expected source, question, answer, rating; call the column of the puzzles question",
+        ),
+        ("a.json", '[{"question": "1"}]', "a.json: expected a list of puzzles as texts, or a task of ARC"),
         ("a.json", "{", "a.json: is not JSON"),
-        ("a.json", "[]", "a.json: expected 36 characters, got 2"),
+        ("a.json", "[]", "a.json: expected a list of puzzles as texts"),
         ("a.txt", f"{PUZZLE}\n" * 1001, "1,001 puzzles, at most 1,000 are answered so"),
     ],
 )

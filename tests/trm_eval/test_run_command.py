@@ -150,6 +150,17 @@ def test_every_way_to_answer_is_an_evaluation_of_its_own(layout: Layout) -> None
     )
 
 
+def test_what_was_evaluated_is_said_where_other_results_are_damaged(layout: Layout) -> None:
+    (folder,) = list_runs(layout)
+    name = folder.name
+    (victim,) = Path(layout.place).glob(f"results/evals/**/run={name}/*.parquet")
+    victim.write_bytes(victim.read_bytes()[:-1])
+    done = run_here(main, "run", name, "--limit", "4", "--root", layout.place)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith(f"{name}: exact accuracy ")
+    assert f"written, but the tables cannot be asked: {victim}: its bytes are not those" in done.stderr
+
+
 def test_another_dataset_of_the_same_encoding(layout: Layout, request_small: Any) -> None:
     """It is named in the result, and another test than the run's own."""
     build_dataset(request_small(seed=4, name="other"), layout, shard_examples=200)

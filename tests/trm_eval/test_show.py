@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,13 @@ from trm_data.kinds.registry import load_kind
 from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
+from trm_eval.evaluate import evaluate_run
+from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_predicted
 from trm_eval.show import Predicted, find_answered
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
+from trm_train.run.record import list_runs
 
 
 def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
@@ -78,6 +82,29 @@ def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None
     refused = run_here(main, *words, "--which", "wrong")
     assert refused.returncode == 2
     assert "--index and --which wrong: one of them" in refused.stderr
+
+
+def test_a_missing_file_is_the_reason_why_there_are_none(evaluated: Evaluated, tmp_path: Path) -> None:
+    layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
+    (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
+    part.unlink()
+    for index in (None, 0):
+        with pytest.raises(
+            ResultError, match=f"{part.name}: is missing, and an evaluation names it; evaluate again"
+        ):
+            find_answered(layout, evaluated.record.run, count=1, index=index)
+
+
+def test_of_several_evaluations_the_shown_one_is_named(evaluated: Evaluated, tmp_path: Path) -> None:
+    layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
+    words = ["show", evaluated.record.run, "--count", "1", "--root", layout.place]
+    assert "of evaluation" not in run_here(main, *words).stdout
+    (folder,) = list_runs(layout)
+    newer = evaluate_run(layout, folder, EvalRequest(limit=5)).row["evaluation"]
+    assert (
+        f"of evaluation {newer}; {evaluated.record.run} has 1 more (--evaluation ID)"
+        in run_here(main, *words).stdout
+    )
 
 
 def test_drawings_of_several_sizes_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:

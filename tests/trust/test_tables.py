@@ -121,6 +121,29 @@ def test_a_missing_file_that_an_evaluation_names_is_said(layout: Layout) -> None
         trm_eval.read_predictions("tiny", layout)
 
 
+@pytest.mark.parametrize("table", ["predictions", "evals", "runs", "train_metrics"])
+def test_a_damaged_file_is_left_out_where_that_is_asked_for(
+    evaluated: Evaluated, tmp_path: Path, table: str
+) -> None:
+    layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
+    shutil.rmtree(tmp_path / "root" / "runs")  # so that what was published of it counts
+    (victim,) = (tmp_path / "root" / "results" / table).rglob("*.parquet")
+    victim.write_bytes(victim.read_bytes()[:-9])
+    query = f"SELECT count(*) FROM {table}"
+    with pytest.raises(CorruptFileError, match=victim.name):
+        trm_eval.sql(query, layout)
+    assert trm_eval.sql(query, layout, skip_damaged=True).item() == 0
+    with pytest.raises(CorruptFileError, match=victim.name):  # the wish ends with its query
+        trm_eval.sql(query, layout)
+    refused = run_here(main, "sql", query, "--root", layout.place)
+    assert (refused.returncode, victim.name in refused.stderr) == (2, True)
+    skipped = run_here(main, "sql", query, "--skip-damaged", "--format", "csv", "--root", layout.place)
+    assert (skipped.returncode, skipped.stdout) == (0, "count_star()\n0\n")
+    assert skipped.stderr.count(victim.name) == 1
+    done = run_here(main, "duckdb", str(tmp_path / "x.duckdb"), "--skip-damaged", "--root", layout.place)
+    assert (done.returncode, victim.name in done.stderr) == (0, True), done.stderr
+
+
 def test_a_damaged_metric_part_stops_what_reads_it(layout: Layout, tmp_path: Path) -> None:
     part = next(Path(layout.place).glob("runs/**/metrics/*.parquet"))
     harmed(part, random.Random(0))

@@ -192,6 +192,8 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
 
     try:
         table = _with_integers(connection.sql(_statement(connection, sql)).to_arrow_table())
+        if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
+            raise QueryError(f"two columns are called {twice[0]!r}; say AS for one of them")
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
     frame = polars.from_arrow(table)

@@ -36,7 +36,9 @@ def read_query(text: str) -> str:
     """
     if text == "-":
         read, where = sys.stdin.read(), "standard input"
-    elif text.endswith(".sql") and len(text.split()) == 1:
+    elif text.endswith(".sql") and (
+        len(text.split()) == 1 or ("\n" not in text and Path(text).expanduser().is_file())
+    ):
         where = text
         try:
             read = Path(text).expanduser().read_text("utf-8")
@@ -88,7 +90,7 @@ def give_answer(
         way_on: How to see what a terminal has no room for.
 
     Raises:
-        QueryError: Parquet would be printed on a terminal.
+        QueryError: Parquet would be printed on a terminal, `out` is a folder, or JSON would lose a column.
     """
     if out is None:
         print_result(found, form, wide=wide, way_on=way_on)
@@ -96,4 +98,8 @@ def give_answer(
     from trm_data.show.render import result_bytes
     from trm_data.storage.atomic import write_bytes
 
-    write_bytes(Path(out).expanduser(), result_bytes(found, form))
+    path = Path(out).expanduser()
+    if path.is_dir():
+        raise QueryError(f"--out {out}: is a folder; name a file in it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, result_bytes(found, form))

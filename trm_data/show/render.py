@@ -93,6 +93,11 @@ def _text(result: Result, form: Form) -> str:
         writer.writerow(result.columns)
         writer.writerows(result.rows)
     elif form == "json":
+        twice = sorted({name for name in result.columns if result.columns.count(name) > 1})
+        if twice:
+            raise QueryError(
+                f"--format json: two columns are called {twice[0]!r}, of which one would be lost; say AS"
+            )
         records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
         text.write(json.dumps(_finite(records), indent=1, default=str, allow_nan=False) + "\n")
     else:

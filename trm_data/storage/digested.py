@@ -78,13 +78,16 @@ def one_of_each(names: Iterable[str]) -> list[str]:
     return sorted(chosen.values())
 
 
-def checked_files(folder: Folder, names: Sequence[str], *, again: bool = False) -> list[Path | None]:
+def checked_files(
+    folder: Folder, names: Sequence[str], *, again: bool = False, damaged: list[str] | None = None
+) -> list[Path | None]:
     """Files on this machine, each with the bytes that its name says; None for those that are not there.
 
     Args:
         folder: Their folder.
         names: Their names in it.
         again: Check those that were found whole before, too.
+        damaged: Takes a line for each that has other bytes, which then is None; without it they are an error.
 
     Raises:
         CorruptFileError: A file has other bytes.
@@ -103,11 +106,16 @@ def checked_files(folder: Folder, names: Sequence[str], *, again: bool = False) 
         found = list(pool.map(lambda item: _digest(item[1]), unknown))
     gone = {path for (_, path, _, mark), there in zip(unknown, found, strict=True) if not (mark and there)}
     for (name, path, digest, _), there in zip(unknown, found, strict=True):
-        if path not in gone and there != digest:
-            raise CorruptFileError(
-                f"{folder.where(name)}: its bytes are not those that were written (their digest is {there}, the name "
-                "says another); put back a whole copy, or delete it and make it anew"
-            )
+        if path in gone or there == digest:
+            continue
+        said = (
+            f"{folder.where(name)}: its bytes are not those that were written (their digest is {there}, the name "
+            "says another); put back a whole copy, or delete it and make it anew"
+        )
+        if damaged is None:
+            raise CorruptFileError(said)
+        damaged.append(said)
+        gone.add(path)
     if unknown:
         _write(note, {**_read(note), **{str(path): mark for _, path, _, mark in unknown if path not in gone}})
     return [None if path in gone else path for path in paths]

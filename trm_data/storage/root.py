@@ -118,6 +118,20 @@ def resolve_root(root: Root | None = None) -> Layout:
     )
 
 
+def root_to_read(root: Root | None = None) -> Layout:
+    """As `resolve_root`, of a root that is only read: a local one is there.
+
+    Raises:
+        SpecError: There is no such folder, or the root is neither a local folder nor `gs://bucket/prefix`.
+    """
+    layout = resolve_root(root)
+    if isinstance(layout.store, LocalStore) and not Path(layout.place).is_dir():
+        raise SpecError(
+            f"no root at {layout.place}: nothing was built or trained there (--root DIR or $TRM_ROOT names another)"
+        )
+    return layout
+
+
 def store_of(root: str) -> Store:
     """The store of a root as a person writes it.
 

@@ -12,6 +12,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Root
 from trm_data.storage.root import resolve_root
+from trm_eval.commands.interrupt import signals_end
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.experiments.setting import parse_setting
@@ -63,6 +64,10 @@ class Predict:
 
     def command(self) -> int:
         """Answer and draw."""
+        with signals_end("trm-eval"):
+            return self._answer()
+
+    def _answer(self) -> int:
         from trm_eval.predict import ENDINGS, as_json, write_solution
         from trm_eval.solver import load
         from trm_train.run.record import find_run

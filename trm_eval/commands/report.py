@@ -11,7 +11,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout, root_to_read
 from trm_train.commands.common import DataOption, Patterns, ScaleOption
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
@@ -48,13 +48,15 @@ class Report:
         from trm_eval.report.sections import further_blocks
         from trm_eval.report.study import gather
         from trm_eval.report.write import write_report
+        from trm_eval.tables.query import skipping_damaged
 
-        layout = resolve_root(self.root)
+        layout = root_to_read(self.root)
         setting = self._setting()
-        groups, problems = gather(layout, select_experiments(self.patterns, setting), setting)
-        runs = sorted({member.run for group in groups for member in group.members})
-        further = further_blocks(layout, groups, setting, problems)
-        page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
+        with skipping_damaged(self.skip_damaged):
+            groups, problems = gather(layout, select_experiments(self.patterns, setting), setting)
+            runs = sorted({member.run for group in groups for member in group.members})
+            further = further_blocks(layout, groups, setting, problems)
+            page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
         paths = write_report(page, Path(self.out).expanduser())
         if self.json:
             print(json.dumps({"runs": runs, "files": [str(path) for path in paths]}, indent=1))

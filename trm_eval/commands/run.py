@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
+from trm_data.command import Exit, Root
+from trm_data.errors import DataError
 from trm_data.storage.root import resolve_root
+from trm_eval.commands.interrupt import signals_end
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.experiments.setting import parse_setting
@@ -94,6 +97,10 @@ class Run:
 
     def command(self) -> int:
         """Evaluate and report."""
+        with signals_end("trm-eval"):
+            return self._evaluate()
+
+    def _evaluate(self) -> int:
         from trm_data.show.progress import terminal_progress
         from trm_eval.evaluate import evaluate_run
         from trm_eval.report.evaluation import print_depths, print_headline, print_report, print_samples
@@ -108,20 +115,26 @@ class Run:
         found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
         one = len(found) == 1 and self.checkpoint not in ("all", "watch")
         rows: list[dict[str, Any]] = []
+        code = Exit.DONE
         for run, checkpoint in self._wanted(found):
             with terminal_progress(quiet=self.json) as progress:
                 result = evaluate_run(layout, run, replace(request, checkpoint=checkpoint), progress)
             rows.append({"run": result.run, **result.row})
             if self.json:
                 continue
-            (print_report if one else print_headline)(layout, result)
+            try:
+                (print_report if one else print_headline)(layout, result)
+            except DataError as error:  # it is written; what else lies in the tables cannot be read
+                print(result.in_brief())
+                print(f"trm-eval: written, but the tables cannot be asked: {error}", file=sys.stderr)
+                code = Exit.FOUND
             if len(steps) > 1:
                 print_depths(result, steps)
             if request.sampling is not None:
                 print_samples(result)
         if self.json:
             print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1, default=str))
-        return 0
+        return code
 
     def _wanted(self, runs: list[Folder]) -> Iterator[tuple[Folder, str]]:
         """Every run and checkpoint to evaluate."""

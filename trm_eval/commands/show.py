@@ -47,7 +47,7 @@ class Show:
     def command(self) -> int:
         """Draw them."""
         from trm_eval.report.evaluation import print_predicted, write_predicted
-        from trm_eval.show import find_answered
+        from trm_eval.show import evaluation_of, find_answered, other_evaluations
         from trm_train.run.record import find_run
 
         count = self.count if self.count is not None else 3 if self.index is None else 1
@@ -68,4 +68,7 @@ class Show:
         else:
             for puzzle in found:
                 print_predicted(puzzle.as_text())
+            if others := other_evaluations(layout, run):
+                chosen = evaluation_of(layout, run, self.evaluation)
+                print(f"of evaluation {chosen}; {run} has {others} more (--evaluation ID)")
         return 0

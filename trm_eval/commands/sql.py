@@ -14,7 +14,7 @@ from trm_data.command import Json, Root, SkipDamaged, Wide, say_what_is_left_out
 from trm_data.commands.answer import Out, give_answer, give_views, read_query
 from trm_data.errors import QueryError
 from trm_data.show.render import Form
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import root_to_read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,10 @@ class Sql:
 
     def command(self) -> int:
         """Run the query and print the result."""
-        from trm_eval.tables.query import query_results
+        from trm_eval.tables.query import query_results, skipping_damaged
 
-        layout, query = resolve_root(self.root), None if self.query is None else read_query(self.query)
+        layout = root_to_read(self.root)
+        query = None if self.query is None else read_query(self.query)
         if query is None and sys.stdin.isatty():
             from trm_eval.commands.prompt import ask
 
@@ -64,7 +65,8 @@ class Sql:
         if query is None:
             query = read_query("-")
         form: Form = "json" if self.json else self.format
-        found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
+        with skipping_damaged(self.skip_damaged):
+            found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
         give_answer(found, form, self.out, wide=self.wide)
         return say_what_is_left_out("trm-eval", found.problems, skip=self.skip_damaged)
 
@@ -123,8 +125,9 @@ class Tables:
 class Duckdb:
     """Write all that SQL can ask as one DuckDB file, which any client of DuckDB opens.
 
-    Tables are those of `trm-eval tables`, as they are now, with a comment for every column. Predictions are stored
-    once, as all_predictions; predictions, rated_predictions, predicted_puzzles and disagreements are views over it.
+    Tables are those of `trm-eval tables`, as they are now, with a comment for every column. Predictions, candidates
+    and traces are stored once, as all_predictions, all_votes and all_traces; what follows from them row by row
+    (predictions, predicted_puzzles, disagreements and so on) is a view.
 
     For example:
 
@@ -143,9 +146,11 @@ class Duckdb:
     def command(self) -> int:
         """Write it and say what is in it."""
         from trm_eval.tables.export import write_duckdb
+        from trm_eval.tables.query import skipping_damaged
 
         path = Path(self.path).expanduser()
-        done = write_duckdb(resolve_root(self.root), path, force=self.force)
+        with skipping_damaged(self.skip_damaged):
+            done = write_duckdb(root_to_read(self.root), path, force=self.force)
         if self.json:
             print(json.dumps({**asdict(done), "path": str(done.path)}, indent=1))
         else:

@@ -9,7 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import resolve_root, root_to_read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Sync:
 
         with terminal_progress(quiet=self.json) as progress:
             done = sync_results(
-                resolve_root(self.source), resolve_root(self.target), list(self.runs), progress
+                root_to_read(self.source), resolve_root(self.target), list(self.runs), progress
             )
         if self.json:
             print(json.dumps(asdict(done), indent=1))

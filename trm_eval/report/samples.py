@@ -14,18 +14,18 @@ SQL = """\
 SELECT evaluation, run, step, weights, noise, selection, sample_seed, row_limit, count, samples, exact_count,
        oracle_exact_count, exact_accuracy, oracle_exact_accuracy, exact_low, exact_high
 FROM samples
-WHERE list_contains(?, run) AND split = 'test' AND count > 0
+WHERE list_contains(?, run || ' ' || step) AND split = 'test' AND weights = 'ema' AND row_limit = 0 AND count > 0
 ORDER BY run, noise, selection, evaluation, samples"""
 
 
-TOLD_APART = ("step", "weights", "row_limit", "sample_seed")
+TOLD_APART = ("sample_seed",)
 """Columns that tell evaluations of one run apart, beside noise and selection."""
 
 
 def sample_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
     """The figure of a group, where runs of it were evaluated with more than one sample."""
-    runs = list(dict.fromkeys(member.run for member in group.members))
-    asked = ask(layout, "accuracy by samples", SQL, [runs], problems)
+    tests = list(dict.fromkeys(f"{member.run} {member.total_steps}" for member in group.members))
+    asked = ask(layout, "accuracy by samples", SQL, [tests], problems)
     if max((row["samples"] for row in asked.rows), default=0) < 2:
         return []
     return [

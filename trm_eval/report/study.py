@@ -39,6 +39,9 @@ FROM depth
 WHERE list_contains(?, evaluation)
 ORDER BY evaluation, depth"""
 
+SETTINGS_SQL = """\
+SELECT scale, data, count(DISTINCT run) FROM study
+WHERE list_contains(?, experiment) AND evaluation IS NOT NULL GROUP BY scale, data ORDER BY ALL"""
 FLIPS_SQL = """\
 SELECT a.evaluation AS a, b.evaluation AS b, count(*) AS puzzles,
        count_if(a.exact AND NOT b.exact) AS only_a, count_if(b.exact AND NOT a.exact) AS only_b
@@ -62,17 +65,17 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
         EvalError: None of them was tested.
     """
     problems: list[str] = []
-    members = _members(layout, [item.name for item in items], setting, problems)
+    names = [item.name for item in items]
+    members = _members(layout, names, setting, problems)
     if not members:
-        raise EvalError(
-            "; ".join(
-                [
-                    f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests "
-                    "them",
-                    *problems,
-                ]
+        said = f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests them"
+        others = _rows(layout, SETTINGS_SQL, [names], problems)
+        if others:
+            tested = " or ".join(
+                f"--scale {scale} --data {data} ({count} runs)" for scale, data, count in others
             )
-        )
+            said += f"; there are tests at {tested}"
+        raise EvalError("; ".join([said, *problems]))
     runs = sorted({member.run for found in members.values() for member in found})
     curves = _curves(layout, runs, problems)
     tests = sorted({member.evaluation for found in members.values() for member in found})

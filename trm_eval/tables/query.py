@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeVar
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from trm_train.run.record import RunRecord
 
 Found = TypeVar("Found")
+
+_SKIPS: ContextVar[bool] = ContextVar("damaged files are left out", default=False)
 
 ATTEMPTS = 3
 """Times that the files of results are listed, and that a query is asked of them."""
@@ -95,6 +98,16 @@ WHICH_EVALUATION = (
 """Columns of the named queries that say which evaluation a row is of."""
 
 
+@contextmanager
+def skipping_damaged(skip: bool = True) -> Generator[None, None, None]:
+    """Queries within leave out files that are damaged, as they do those that are missing, and name both."""
+    token = _SKIPS.set(skip)
+    try:
+        yield
+    finally:
+        _SKIPS.reset(token)
+
+
 def query_results(
     layout: Layout,
     sql: str,
@@ -139,8 +152,11 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
         QueryError: The SQL is no query or cannot be run, there is none of that name, or something is damaged.
         CorruptFileError: A file of results or metrics has other bytes than were written.
     """
+    if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise QueryError(f"a query is text, or the name of one as '@name'; got {type(query).__name__}")
     text, layout = query_text(query), resolve_root(root)
-    found, problems = _read(layout, text, lambda connection: frame_locked(connection, text))
+    with skipping_damaged(skip_damaged):
+        found, problems = _read(layout, text, lambda connection: frame_locked(connection, text))
     if problems and not skip_damaged:
         raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
     return found
@@ -286,7 +302,7 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     texts |= {("experiments", field.name): field.metadata[b"comment"].decode() for field in EXPERIMENTS}
     texts |= {("runs", field.name): field.metadata[b"comment"].decode() for field in RUN_STATUS}
     texts |= {("puzzle_tokens", field.name): field.metadata[b"comment"].decode() for field in PUZZLE_TOKENS}
-    by_column = {column: text for (table, column), text in texts.items() if table in COMMENTED}
+    by_column = {column: text for table in COMMENTED for (of, column), text in texts.items() if of == table}
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
     ).fetchall()
@@ -449,11 +465,14 @@ def _parts(
     """
     legacy = pa.schema(LEGACY.get(table, []))
     schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])
-    paths = checked_files(folder, [name for name, _, _ in found], again=again)
-    gone = [
+    damaged: list[str] | None = [] if _SKIPS.get() else None
+    paths = checked_files(folder, [name for name, _, _ in found], again=again, damaged=damaged)
+    gone = [*(damaged or ())]
+    named = {line.partition(": ")[0] for line in gone}
+    gone += [
         f"{folder.where(name)}: is gone"
         for (name, _, _), path in zip(found, paths, strict=True)
-        if path is None
+        if path is None and folder.where(name) not in named
     ]
     there = [
         (str(path), experiment, run)

@@ -46,9 +46,16 @@ def test_every_table_and_column_says_what_it_is(tmp_path: Path, monkeypatch: pyt
 def test_a_query_comes_from_the_line_a_file_or_standard_input(
     program: object, small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "question.sql"
-    file.write_text(f"-- how many\n{QUERY}\n")
-    for query, options in ((QUERY, "--json"), (str(file), "--json"), ("-", "--format json")):
+    file, spaced = tmp_path / "question.sql", tmp_path / "my own" / "question.sql"
+    spaced.parent.mkdir()
+    for path in (file, spaced):
+        path.write_text(f"-- how many\n{QUERY}\n")
+    for query, options in (
+        (QUERY, "--json"),
+        (str(file), "--json"),
+        (str(spaced), "--json"),
+        ("-", "--format json"),
+    ):
         monkeypatch.setattr(sys, "stdin", io.StringIO(QUERY))
         said = run_here(program, "sql", query, *options.split(), "--root", small_layout.place)
         assert (said.returncode, said.stderr) == (0, "")

@@ -19,9 +19,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import trm_eval
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.cli import main as data_main
+from trm_data.errors import QueryError
 from trm_eval.cli import main
 
 QUERY = "SELECT 1 AS a, 'x|y' AS b, NULL AS c, 0.5::DOUBLE AS d UNION ALL SELECT 2, 'two\nlines', 3, 1e-9 ORDER BY a"
@@ -36,6 +38,36 @@ def test_markdown_is_a_table_of_it(evaluated: Evaluated) -> None:
         "| a | b | c | d |\n| ---: | --- | --- | ---: |\n"
         "| 1 | x\\|y | NULL | 0.5 |\n| 2 | two lines | 3 | 1e-09 |\n"
     )
+
+
+def test_a_root_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    gone = str(tmp_path / "typo")
+    for command in (
+        ["sql", "@evals", "--root", gone],
+        ["duckdb", str(tmp_path / "x.duckdb"), "--root", gone],
+        ["report", "quickstart", "--out", str(tmp_path / "r"), "--root", gone],
+        ["sync", gone, str(tmp_path / "other")],
+    ):
+        done = run_here(main, *command)
+        assert (done.returncode, done.stdout) == (2, ""), command
+        assert f"no root at {gone}: nothing was built or trained there" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_of_one_name_and_files_that_cannot_be(evaluated: Evaluated, tmp_path: Path) -> None:
+    twice = sql(evaluated, "SELECT 1 AS a, 2 AS a", "--format", "json")
+    assert (twice.returncode, twice.stdout) == (2, "")
+    assert "two columns are called 'a', of which one would be lost; say AS" in twice.stderr
+    assert sql(evaluated, "SELECT 1 AS a, 2 AS a", "--format", "csv").stdout == "a,a\n1,2\n"
+    with pytest.raises(QueryError, match="two columns are called 'a'"):
+        trm_eval.sql("SELECT 1 AS a, 2 AS a", evaluated.layout)
+    with pytest.raises(QueryError, match="got int"):
+        trm_eval.sql(5, evaluated.layout)
+    folder = sql(evaluated, "SELECT 1", "--out", str(tmp_path))
+    assert (folder.returncode, f"--out {tmp_path}: is a folder" in folder.stderr) == (2, True)
+    new = tmp_path / "new" / "answer.csv"
+    assert sql(evaluated, "SELECT 1 AS a", "--format", "csv", "--out", str(new)).returncode == 0
+    assert new.read_text() == "a\n1\n"
 
 
 @pytest.mark.parametrize("form", ["table", "vertical", "csv", "json", "markdown", "parquet"])

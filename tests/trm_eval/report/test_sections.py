@@ -74,6 +74,13 @@ def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Grou
     layout = resolve_root(tmp_path)
     sampling = Sampling(samples=3, noise=0.5, selection="mode", seed=0)
     evaluate_run(layout, find_run(layout, evaluated.record.run), EvalRequest(sampling=sampling))
+    few = EvalRequest(
+        sampling=dataclasses.replace(sampling, samples=2), limit=5
+    )  # of some rows, or other weights: no such test
+    evaluate_run(layout, find_run(layout, evaluated.record.run), few)
+    evaluate_run(
+        layout, find_run(layout, evaluated.record.run), EvalRequest(sampling=sampling, weights="raw")
+    )
     (picture,) = sample_pictures(layout, group, [])
     as_asked(layout, picture)
     assert [row["samples"] for row in picture.data] == [1, 2, 3]

@@ -283,6 +283,7 @@ def test_the_gap_is_training_less_test(layout: Layout, wrote: dict[str, Wrote]) 
         assert row["test_percent"] == pytest.approx(100 * test, abs=0.006)
         gap = None if share is None else pytest.approx(100 * (share - test), abs=0.006)
         assert row["gap_points"] == gap
+        assert row["known_examples"] == 10
         assert row["known_gap_points"] == pytest.approx(100 * (0.9 - test), abs=0.006)
     assert table["gap_points"].null_count() < table.height
 
@@ -344,7 +345,7 @@ def test_a_sweep_beyond_the_steps_of_training_changes_no_pair_and_no_dataset(
     layout: Layout, wrote: dict[str, Wrote], tmp_path: Path
 ) -> None:
     """A newer test of one run with 128 steps, in which all is right: what compares runs still takes the usual ones."""
-    queries = ("@disagreement", "@pairs", "@datasets")
+    queries = ("@disagreement", "@pairs", "@datasets", "@speed")
     before = [ask(layout, query) for query in queries]
     copy = resolve_root(shutil.copytree(layout.place, tmp_path / "root", symlinks=True))
     run = next(run for run in wrote.values() if run.finished and run.experiment == "q32")

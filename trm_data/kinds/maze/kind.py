@@ -6,7 +6,7 @@ Mazes are told apart by their layout, whatever S and G: no two of a dataset are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from trm_data.encode.maze import check_inputs, check_maze_size, decode_maze
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.generate.maze import generate_mazes, wall_range
-from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Geometry, Scores, named_problems
+from trm_data.generate.maze import default_min_path, generate_mazes, wall_range
+from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Cost, Geometry, Scores, named_problems
 from trm_data.kinds.cached import cache_folder
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import (
@@ -34,6 +34,7 @@ from trm_data.kinds.choosing import (
 )
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.maze.options import MazeOptions
+from trm_data.kinds.needed import candidates_needed
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Reject, SourceFile
 from trm_data.show.drawing import Drawing
@@ -41,6 +42,10 @@ from trm_data.solve.maze import label_mazes, marked_steps, path_problems
 from trm_data.sources.base import LocalSource
 from trm_data.sources.maze import MazeRows, read_mazes
 from trm_data.specs import DatasetSpec, Split
+
+PER_S, SLOWER = 26.0, 1.3
+"""Mazes of 30x30 that a core makes in a second; the rate falls with this power of the cells (5x5 to 50x50, within a
+factor of 1.6)."""
 
 PALETTE = ("#ffffff", "#1f2937", "#16a34a", "#dc2626", "#60a5fa")
 """Free, wall, start, goal, path."""
@@ -61,7 +66,6 @@ class MazeKind(GridKind):
     citation = "Maze-Hard: Wang et al., Hierarchical Reasoning Model, arXiv 2506.21734"
     stored_share = 0.25
     cell_bytes_per_s = 150e6
-    generated_per_s = 30.0
 
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse grids, paths and wall shares that cannot be."""
@@ -101,6 +105,20 @@ class MazeKind(GridKind):
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
         """Length of the marked path, and walls."""
         return _facts(inputs, labels)
+
+    def cost(self, spec: DatasetSpec) -> Cost:
+        """Larger mazes take longer, and longer paths are rarer: of those nothing was measured."""
+        cost, options = super().cost(spec), _options(spec)
+        if spec.source.kind != "generated":
+            return cost
+        cells = options.rows * options.columns
+        per_s = PER_S * (30 * 30 / cells) ** SLOWER
+        usual = options.min_path <= default_min_path(options.rows, options.columns)
+        plain = usual and (options.wall_low, options.wall_high) == (
+            MazeOptions.wall_low,
+            MazeOptions.wall_high,
+        )
+        return replace(cost, choosing_s=candidates_needed(spec, slow=True) / per_s, at_least=not plain)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Every label marks a shortest path; generated ones follow the published rule."""

@@ -1,7 +1,6 @@
 """How many Sudokus must be generated for those that are wanted, and how fast that is: for estimates.
 
-Shares were measured over 20,480 random puzzles of each size and 1,024 searched ones; rates are those of
-docs/benchmarks.md.
+Shares were measured over 20,480 random puzzles of each size and 1,024 searched ones; rates on one core of an AMD EPYC.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ RATED_AT_LEAST: Mapping[tuple[int, str], Mapping[float, float]] = {
     },
 }
 """Share of generated puzzles with a rating of at least so much, by side and difficulty."""
-PER_S = {4: 9_000.0, 6: 9_000.0, 8: 7_000.0, 9: 5_800.0, 10: 3_000.0, 12: 600.0, 15: 60.0, 16: 57.0}
-"""Random puzzles that a core makes in a second, by side."""
-EXTREME_PER_S = 6.5
+PER_S = {4: 30_000.0, 6: 9_700.0, 8: 3_500.0, 9: 4_200.0, 10: 860.0, 12: 420.0, 15: 40.0, 16: 30.0}
+"""Random puzzles that a core makes and rates in a second, by side."""
+EXTREME_PER_S = 6.4
 """Searched puzzles that a core makes in a second."""
 
 

@@ -1,0 +1,72 @@
+"""Signals end a command also where Python does not hear of them, with the code and one line."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from trm_eval.commands.interrupt import signals_end
+
+BEGIN = """
+import sys, time
+from trm_data.command import errors_end
+from trm_eval.commands.interrupt import signals_end
+"""
+LOSES = """
+def work():
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            print("at work", flush=True)
+            time.sleep(30)
+        except (KeyboardInterrupt, SystemExit):  # as a callback of a library that ignores what it raises
+            pass
+"""
+STOPS = """
+def work():
+    print("at work", flush=True)
+    time.sleep(30)
+"""
+RUN = """
+with errors_end("trm-eval"), signals_end("trm-eval", 0.5):
+    work()
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("work", [LOSES, STOPS], ids=["it is lost", "it ends the command"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_process(work: str, number: signal.Signals, code: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BEGIN + work + RUN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == code, err
+    assert "went on" not in out
+    (line,) = err.splitlines()
+    assert line.endswith("nothing half-written counts, the same command goes on")
+
+
+def test_without_a_signal_nothing_changes() -> None:
+    with pytest.raises(KeyboardInterrupt), signals_end("x"):
+        raise KeyboardInterrupt
+    with signals_end("x"):
+        pass
+    assert signal.set_wakeup_fd(-1) == -1
+    found: list[str] = []
+
+    def elsewhere() -> None:
+        with signals_end("x"):
+            found.append("done")
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == ["done"]
