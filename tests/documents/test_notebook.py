@@ -44,7 +44,7 @@ def test_the_cells_run_and_give_what_the_notebook_shows(
     monkeypatch.setenv("TRM_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     cells = [
-        (kind, source.replace(tool.SIZES, "PUZZLES, AUG, STEPS = 40, 5, 8")) for kind, source in tool.CELLS
+        (kind, source.replace(tool.SIZES, "PUZZLES, AUG, STEPS = 40, 5, 60")) for kind, source in tool.CELLS
     ]
     assert sum(tool.SIZES in source for _, source in tool.CELLS) == 1
     found = tool.run_cells(tuple(cells), str(tmp_path))
