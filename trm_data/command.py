@@ -206,6 +206,10 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, io.StringIO())
+    if "utf" not in sys.getfilesystemencoding().lower() and not all(word.isascii() for word in sys.argv):
+        text = "this locale has no letters but ASCII, and the command has others; set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+        print(f"{program}: {text}", file=sys.stderr)
+        sys.exit(Exit.ERROR)
     # What is going on ends as for Ctrl-C, workers included; training has a handler of its own.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))

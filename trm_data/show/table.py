@@ -62,6 +62,8 @@ def table_lines(
 ) -> list[str]:
     """The lines of a table.
 
+    Where not all columns have room, those that say the same in every row are said once, below, for others to have it.
+
     Args:
         columns: Names; no header is written where all are empty.
         rows: Values, in the order of the columns.
@@ -73,8 +75,13 @@ def table_lines(
     shown = rows if most_rows is None else rows[:most_rows]
     laid = [_column(name, [row[at] for row in shown], long) for at, name in enumerate(columns)]
     gap, fitting = 3, laid
+    same: list[Column] = []
     if width is not None:
         gap, fitting = _fit(laid, width)
+        if len(fitting) < len(laid):
+            same = _same(columns, rows, laid)
+            laid = [column for column in laid if column not in same]
+            gap, fitting = _fit(laid, width)
     lines: list[str] = []
     if any(columns):
         lines.append(_line([_pad(column.name, column) for column in fitting], gap))
@@ -89,12 +96,20 @@ def table_lines(
         lines.append(" (no rows)")
     if len(shown) < len(rows):
         lines.append(f" {len(shown):,} of {len(rows):,} rows shown{way_on}")
+    if same:
+        said = ", ".join(f"{column.name} {column.cells[0]}" for column in same)
+        lines += _below(f"the same in every row: {said}", width)
     hidden = [column.name for column in laid[len(fitting) :]]
     if hidden:
         said = f"{len(hidden)} column{'s' * (len(hidden) > 1)} hidden: {', '.join(hidden)}{way_on}"
-        wrapped = textwrap.wrap(said, (width or 80) - 3, break_long_words=False, break_on_hyphens=False)
-        lines += [f" {'  ' * (at > 0)}{line}" for at, line in enumerate(wrapped)]
+        lines += _below(said, width)
     return lines
+
+
+def _below(text: str, width: int | None) -> list[str]:
+    """The lines of a remark, with no name in pieces."""
+    wrapped = textwrap.wrap(text, (width or 80) - 3, break_long_words=False, break_on_hyphens=False)
+    return [f" {'  ' * (at > 0)}{line}" for at, line in enumerate(wrapped)]
 
 
 def vertical_lines(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
@@ -136,6 +151,18 @@ def _column(name: str, values: list[object], long: Long) -> Column:
     )
     name = cell_text(name)
     return Column(name, cells, right, flexible, max(max(map(_width, cells), default=0), _width(name)))
+
+
+def _same(columns: Sequence[str], rows: Sequence[Sequence[object]], laid: list[Column]) -> list[Column]:
+    """The columns that say the same in every row, of several rows; never all of them."""
+    found = [
+        column
+        for at, column in enumerate(laid)
+        if columns[at]
+        and len(rows) > 1
+        and all(cell_text(row[at]) == cell_text(rows[0][at]) for row in rows[1:])
+    ]
+    return found if len(found) < len(laid) else []
 
 
 def _fit(columns: list[Column], width: int) -> tuple[int, list[Column]]:
