@@ -86,9 +86,7 @@ solver.solve(test[0]["inputs"])""",
         "code",
         """\
 subprocess.run(["trm-eval", "run", "quickstart"], capture_output=True, check=True)
-trm_eval.sql("@accuracy_by_rating").select(
-    "rating_bucket", "puzzles", "exact", "exact_percent"
-)""",
+trm_eval.sql("@accuracy_by_rating").select("rating_bucket", "puzzles", "exact", "exact_percent")""",
     ),
 )
 
