@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
+from trm_data.build.recorded import carry
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import BuildError, CorruptDatasetError, QueryError, SpecError, not_written
@@ -78,6 +79,7 @@ def sync_datasets(
     for manifest in manifests:
         name = manifest.name
         done.append(_sync(source.dataset(name), target.dataset(name), manifest, progress))
+        warnings += carry(source, target, name)
         try:
             warnings += refresh_catalog(target, changed=manifest.name)
         except (OSError, QueryError) as error:

@@ -57,6 +57,26 @@ def read_recorded(layout: Layout, name: str) -> Recorded | None:
         ) from error
 
 
+def carry(source: Layout, target: Layout, name: str) -> list[str]:
+    """Let another root remember the same of a dataset that is copied there; a line where it remembers other rows.
+
+    Raises:
+        CorruptDatasetError: What one of them remembers cannot be read.
+    """
+    found = read_recorded(source, name)
+    if found is None:
+        return []
+    there = read_recorded(target, name)
+    if there is None:
+        Folder(target.store, FOLDER).write(f"{name}.json", json_bytes(with_digest(asdict(found))))
+    elif there.content_digest != found.content_digest:
+        return [
+            f"{name}: {target.place} remembers other rows of it ({there.content_digest[:12]}) than {source.place} does "
+            f"({found.content_digest[:12]}); what it remembers was left as it is"
+        ]
+    return []
+
+
 def record(layout: Layout, named: NamedDataset, manifest: Manifest) -> None:
     """Remember what was built, or compare it with what is remembered.
 
