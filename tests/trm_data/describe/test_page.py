@@ -24,7 +24,7 @@ NO_BROWSER = "no chromium, chromium-browser or google-chrome in PATH: what a pag
 PROBE = """<body><iframe src="page.html" style="width:{width}px;height:900px"></iframe><pre id="found"></pre><script>
 addEventListener("load", () => {{
   const page = document.querySelector("iframe").contentDocument.documentElement;
-  const right = [...page.querySelectorAll("svg")].map(svg => svg.getBoundingClientRect().right);
+  const right = [...page.querySelectorAll("svg, table")].map(svg => svg.getBoundingClientRect().right);
   const found = {{overflow: page.scrollWidth - page.clientWidth, right: Math.max(...right)}};
   document.querySelector("#found").textContent = JSON.stringify(found);
 }});
