@@ -44,7 +44,7 @@ figure { margin: 0 } figcaption { font-size: .8rem; color: #4b5563 }
 .sample { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(9rem, 45%), 1fr));
   gap: 1.2rem; margin: .8rem 0 1.4rem }
 figure svg { max-width: 100%; height: auto }
-@media (max-width: 30rem) { .wide td, .wide th { font-size: .78rem; padding-right: .4rem; line-height: 1.3 } }
+@media (max-width: 30rem) { .wide td, .wide th { font-size: .72rem; padding-right: .3rem; line-height: 1.3 } }
 """
 
 
