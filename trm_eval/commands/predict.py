@@ -27,7 +27,9 @@ class Predict:
     """Answer one puzzle, or those of a file, with a run's network, and say whether the answers are legal.
 
     A puzzle is typed as in a source file: digits with . or 0 for blanks (Sudoku, lines between boxes may stay), lines
-    of # S G and spaces (maze), a task or a grid as JSON (ARC). A file is .csv with a column question, .json, or text.
+    of # S G and spaces (maze), a task or a grid as JSON (ARC). A file is .csv with a column question, .json with a
+    list of such texts, or text with a puzzle a line or a block. In JSON, puzzle and answer are tokens: 0 is PAD, 1 a
+    blank cell of a Sudoku, 2 its digit 1 (docs/glossary.md).
 
     For example:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ class Export:
             f"{packed.size_bytes / 1e6:.1f} MB, digest {packed.digest[:16]}"
         )
         if self.out is not None:
-            print(f"  in {self.out}: trm-eval import {self.out} --root DIR")
+            print(f"  in {self.out}: trm-eval import {shlex.quote(str(self.out))} --root DIR")
         if self.push is not None:
             print(f"  at {place}: trm-eval import {place}@{commit} --root DIR")
         if not self.license:
@@ -122,7 +123,10 @@ class Import:
         print(f"{done.run}: step {done.step:,} {there}{'' if commit is None else f' (commit {commit})'}")
         if done.card_edited:
             print("  its card was edited after it was packed (nothing is read from it)")
-        print(f"  with {' and '.join(done.datasets)} built there (see its card): trm-eval run {done.run}")
+        root = "" if self.root is None else f" --root {shlex.quote(self.root)}"
+        print(
+            f"  with {' and '.join(done.datasets)} built there (see its card): trm-eval run {done.run}{root}"
+        )
         return Exit.DONE
 
 
