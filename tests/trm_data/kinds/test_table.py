@@ -161,7 +161,7 @@ def test_a_file_is_read_to_its_end_however_many_rows_are_equivalent(
 ) -> None:
     """Patience is for generators, which have no end."""
     monkeypatch.setattr("trm_data.kinds.choosing.MISSES_ALLOWED", 1)
-    monkeypatch.setattr("trm_data.kinds.choosing.CHUNK_PUZZLES", 1)
+    monkeypatch.setattr("trm_data.kinds.choosing.MOST_ASKED", 1)
     images = np.concatenate([GRIDS[:8], GRIDS[:8, ::-1], GRIDS[:8, :, ::-1], GRIDS[:8, ::-1, ::-1]])
     train = write(tmp_path / "t.npz", images, images)
     command = BuildTable(train=train, dihedral=True, name="own", on_bad_row="skip")
