@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.conftest import PROJECT
+from tests.documents.tools import load_tool
+
 LINES = [
     (0.5, "\x1b[1m$ trm-data build sudoku\x1b[0m"),
     (0.51, "choose <test> & more"),
@@ -21,12 +21,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("demo_svg", PROJECT / "tools" / "demo_svg.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("demo_svg")
 
 
 def test_lines_come_in_order_and_waits_are_cut(tool: ModuleType) -> None:

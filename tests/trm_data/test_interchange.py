@@ -275,6 +275,36 @@ def test_an_import_that_breaks_the_rules_of_its_kind(
         assert message in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("sudoku", {"box_rows": "2", "box_columns": None}),
+        ("sudoku", {"box_rows": 2, "box_columns": 3, "rating_bins": ["x"]}),
+        ("sudoku", {"box_rows": 2, "sides": 3}),
+        ("sudoku", {"box_rows": 7, "box_columns": 3}),
+        ("finished", {"of": "sudoku", "of_options": "["}),
+        ("finished", {"of": "sudoku", "of_options": "[" * 100_000}),
+        ("finished", {"of": "sudoku", "of_options": "[1]"}),
+    ],
+)
+def test_an_edited_export_is_data(
+    tmp_path: Path, layout: Layout, request_small, kind: str, options: dict
+) -> None:
+    build_dataset(request_small(name="made"), layout)
+    out = tmp_path / "out"
+    export_dataset(layout, "made", out, "npy")
+    facts = json.loads((out / "export.json").read_text())
+    facts["spec"] |= {"kind": kind, "options": options}
+    (out / "export.json").write_text(json.dumps(facts))
+    refused = run_here(main, "import", str(out), "--name", "x", "--root", str(layout.place))
+    assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert (
+        run_here(main, "import", str(out), "--kind", "rows", "--name", "x", "--root", layout.place).returncode
+        == 0
+    )
+
+
 def test_an_import_says_how_many_rows_it_read(published: Path, layout: Layout) -> None:
     done = run_here(main, "import", str(published), "--name", "told", "--root", layout.place)
     examples = sum(entry.num_examples for entry in read_manifest(layout, "told").splits.values())

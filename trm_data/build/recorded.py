@@ -58,15 +58,14 @@ def read_recorded(layout: Layout, name: str) -> Recorded | None:
 
 
 def carry(source: Layout, target: Layout, name: str) -> list[str]:
-    """Let another root remember the same of a dataset that is copied there; a line where it remembers other rows.
-
-    Raises:
-        CorruptDatasetError: What one of them remembers cannot be read.
-    """
-    found = read_recorded(source, name)
+    """Let another root remember the same of a dataset that is copied there; a line where it does not."""
+    try:
+        found = read_recorded(source, name)
+        there = read_recorded(target, name)
+    except CorruptDatasetError as error:
+        return [str(error)]
     if found is None:
         return []
-    there = read_recorded(target, name)
     if there is None:
         Folder(target.store, FOLDER).write(f"{name}.json", json_bytes(with_digest(asdict(found))))
     elif there.content_digest != found.content_digest:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import pytest
-
 from trm_data.build.flow import build_dataset
 from trm_data.build.recorded import FOLDER, carry, read_recorded, record
-from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import read_manifest
 from trm_data.named import named_dataset
 from trm_data.storage.root import resolve_root
@@ -36,5 +33,5 @@ def test_a_copy_is_remembered_as_the_first_build_was(tmp_path: Path, request_sma
     assert kept is not None
     assert kept.content_digest == other.content_digest
     (tmp_path / "two" / FOLDER / "small.json").write_text("{}")
-    with pytest.raises(CorruptDatasetError, match=r"small\.json: is not what was written"):
-        carry(layouts[0], layouts[1], "small")
+    (line,) = carry(layouts[0], layouts[1], "small")
+    assert "small.json: is not what was written" in line

@@ -67,13 +67,18 @@ class ImportedKind(KindDefaults):
             raise SpecError("imported rows cannot be augmented: build the dataset instead")
         if (rules := _rules(spec)) is not None:
             kind, inner = rules
-            expected, found = kind.geometry(inner), self.geometry(spec)
-            if replace(expected, identifier_each=False) != found:
+            try:
+                expected, found = kind.geometry(inner), self.geometry(spec)
+                if replace(expected, identifier_each=False) != found:
+                    raise SpecError(
+                        f"--kind {kind.name}: its rows are {_said(expected)}, these are {_said(found)} "
+                        "(--kind rows imports them without its rules)"
+                    )
+                kind.check_spec(inner)
+            except (TypeError, ValueError, AttributeError) as error:  # options of an edited export are data
                 raise SpecError(
-                    f"--kind {kind.name}: its rows are {_said(expected)}, these are {_said(found)} "
-                    "(--kind rows imports them without its rules)"
-                )
-            kind.check_spec(inner)
+                    f"not options of the kind {kind.name}: {error} (--kind rows asks for none)"
+                ) from error
 
     def geometry(self, spec: DatasetSpec) -> Geometry:
         """As the folder says."""

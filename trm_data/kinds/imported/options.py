@@ -86,10 +86,17 @@ def _rules(found: ImportedRows, kind: str | None, rows: int, columns: int) -> tu
     from trm_data.kinds.registry import find_kind, options_from_json, options_of_shape
 
     stated = found.kind
+    if kind == NO_RULES:
+        return "", ""
     if stated is not None and stated[0] == NAME:  # an export of imported rows
         of, text = stated[1].get("of"), stated[1].get("of_options")
-        stated = (of, json.loads(text)) if of and isinstance(of, str) and isinstance(text, str) else None
-    if kind == NO_RULES or (kind is None and stated is None):
+        try:
+            stated = (of, json.loads(text)) if of and isinstance(of, str) and isinstance(text, str) else None
+        except (ValueError, RecursionError) as error:
+            raise SpecError(
+                f"not options of the kind {of}: {error} (--kind {NO_RULES} asks for none)"
+            ) from error
+    if kind is None and stated is None:
         return "", ""
     if stated is not None and kind in (None, stated[0]):
         if find_kind(stated[0]) is None:

@@ -1,0 +1,18 @@
+"""The scripts in `tools/` as modules, for tests of what they write."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+
+from tests.conftest import PROJECT
+
+
+def load_tool(name: str) -> ModuleType:
+    """The script `tools/<name>.py`, which is no module of a package."""
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", PROJECT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
