@@ -32,7 +32,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     build_dataset(request(arc_folder(folder / "arc"), aug=AUG, val_size=1), layout)
     name = run(layout, CONFIG).folder.name
     out = folder / "out"
-    done = run_here(main, "bundle", name, "--kaggle", str(out), "--adapt", "0.05", "--root", layout.place)
+    done = run_here(main, "bundle", name, "--kaggle", str(out), "--adapt", "0.5", "--root", layout.place)
     if done.returncode and ("cannot be reached" in done.stderr or "there is none for" in done.stderr):
         pytest.skip(f"needs a package index: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
