@@ -21,6 +21,7 @@ from report import Report
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, InputSpec, ModelConfig, RunConfig
 from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
+from trm_train.state import init_state
 from trm_train.step.compile import compile_train_step
 
 SPEC = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
@@ -39,7 +40,8 @@ def measured(
         execution=ExecutionConfig(rematerialise=again, micro_batches=pieces),
     )
     mesh = make_mesh()
-    step, state, _ = compile_train_step(config, SPEC, mesh)
+    step, _, _ = compile_train_step(config, SPEC, mesh)
+    _, state = init_state(config, SPEC, config.data.global_batch_size, mesh)
     assert step.memory_bytes is not None, "the backend does not say what a program needs"
     rng = np.random.default_rng(0)
     rows = {

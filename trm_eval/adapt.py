@@ -67,9 +67,7 @@ def adapt(restored: Restored, train: Dataset, wanted: Adaptation, progress: Prog
     config, spec = _config(restored, train, wanted), input_spec(train.manifest)
     check_batch(config, restored.mesh)
     model, state = _start(restored, config, spec, train)
-    step: Any = jit_train_step(
-        make_train_step(config, spec, model, data_devices=restored.mesh.shape["data"]), restored.mesh, state
-    )
+    step: Any = jit_train_step(make_train_step(config, spec, model, mesh=restored.mesh), restored.mesh, state)
     placed, taken, loss, longest, told = batch_sharding(restored.mesh), 0, 0.0, 0.0, 0
     progress.start(
         "adapt", wanted.steps or round(60 * (wanted.minutes or 0)), "steps" if wanted.steps else "s"

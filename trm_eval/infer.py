@@ -105,6 +105,7 @@ def compile_rollout(
             samples=sampling.samples,
             noise=sampling.noise,
             seed=sampling.seed,
+            mesh=mesh,
         )
         program = jax.jit(step).lower(weights, batch).compile()
         return timed(
@@ -120,7 +121,7 @@ def compile_rollout(
         )
     if request.mode == "halting":
         del batch["weight"]
-        step = make_halting_step(config, spec, model, max_steps=supervision_steps)
+        step = make_halting_step(config, spec, model, max_steps=supervision_steps, mesh=mesh)
         slots = jax.jit(
             lambda weights: empty_slots(weights, model, size, spec.sequence_length),
             out_shardings=batch_sharding(mesh),
@@ -130,7 +131,7 @@ def compile_rollout(
         return timed(
             lambda rows: answer_halting(program, weights, slots(weights), reader, rows, mesh, slots=size)
         )
-    step = make_eval_step(config, spec, model, steps=supervision_steps, by_step=True)
+    step = make_eval_step(config, spec, model, steps=supervision_steps, by_step=True, mesh=mesh)
     program = jax.jit(step).lower(weights, batch).compile()
     return timed(lambda rows: answer_fixed(program, weights, reader, rows, mesh))
 

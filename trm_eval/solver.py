@@ -190,6 +190,7 @@ class Solver:
                 restored.record.input_spec,
                 restored.model,
                 steps=self.supervision_steps,
+                mesh=mesh,
             )
             program = self._programs[size] = jax.jit(step).lower(restored.weights, batch).compile()
         trace = jax.device_get(program(restored.weights, batch))

@@ -98,6 +98,7 @@ def _tables(
         restored.model,
         steps=supervision_steps,
         with_latents=with_latents,
+        mesh=restored.mesh,
     )
     placed = batch_sharding(restored.mesh)
     program = jax.jit(step)

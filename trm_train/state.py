@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh import sharding
@@ -70,14 +71,21 @@ def init_state(
         ConfigError: The network cannot be as configured.
     """
 
-    def start() -> TrainState:
-        network_key, training_key = jax.random.split(jax.random.key(config.seed, impl=KEY_IMPLEMENTATION))
-        _, params, fixed, table = split(_draw_network(config, spec, network_key))
-        return start_state(config, spec, batch_size, params, fixed, table, jax.random.key_data(training_key))
+    definition, shapes = abstract_state(config, spec, batch_size, mesh)
+    placed = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, shapes)
+    return definition, jax.jit(partial(_start, config, spec, batch_size), out_shardings=placed)()
 
+
+def abstract_state(
+    config: RunConfig, spec: InputSpec, batch_size: int, mesh: Mesh | None = None
+) -> tuple[nnx.GraphDef, TrainState]:
+    """What `init_state` returns, with shapes in place of arrays: nothing is drawn or allocated."""
     definition, _ = abstract_weights(config, spec)
-    shardings = None if mesh is None else sharding.state_shardings(mesh, jax.eval_shape(start))
-    return definition, jax.jit(start, out_shardings=shardings)()
+    shapes = jax.eval_shape(partial(_start, config, spec, batch_size))
+    if mesh is None:
+        return definition, shapes
+    split_up = config.execution.shard_parameters
+    return definition, _laid_out(shapes, sharding.state_shardings(mesh, shapes, shard_parameters=split_up))
 
 
 def abstract_weights(
@@ -97,8 +105,7 @@ def abstract_weights(
     definition, params, fixed, table = split(nnx.eval_shape(lambda: _draw_network(config, spec, key)))
 
     def shapes(name: str, tree: Any) -> Any:
-        placed = None if mesh is None else NamedSharding(mesh, sharding.LAYOUT[name])
-        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed), tree)
+        return tree if mesh is None else _laid_out(tree, sharding.shardings(mesh, name, tree))
 
     return definition, Weights(
         params=shapes("params", params),
@@ -128,6 +135,20 @@ def start_state(
         carry=initial_carry(batch_size, spec.sequence_length, states),
         step=jnp.zeros((), jnp.int32),
         key=key,
+    )
+
+
+def _start(config: RunConfig, spec: InputSpec, batch_size: int) -> TrainState:
+    """The state before the first step, drawn from the seed."""
+    network_key, training_key = jax.random.split(jax.random.key(config.seed, impl=KEY_IMPLEMENTATION))
+    _, params, fixed, table = split(_draw_network(config, spec, network_key))
+    return start_state(config, spec, batch_size, params, fixed, table, jax.random.key_data(training_key))
+
+
+def _laid_out(tree: Any, placed: Any) -> Any:
+    """Shapes with shardings, from what has shapes."""
+    return jax.tree.map(
+        lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), tree, placed
     )
 
 

@@ -21,6 +21,7 @@ from trm_train.config.data import DataConfig
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.run import *
 from trm_train.mesh.sharding import data_part, make_greatest, make_mesh
+from trm_train.state import init_state
 from trm_train.step.compile import compile_train_step
 
 config = RunConfig(
@@ -30,7 +31,8 @@ config = RunConfig(
     execution=ExecutionConfig(model_parallel=int(sys.argv[3])), total_steps=9)
 spec = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=200)
 mesh = make_mesh(config.execution.model_parallel)
-step, state, _ = compile_train_step(config, spec, mesh)
+step, _, _ = compile_train_step(config, spec, mesh)
+_, state = init_state(config, spec, 16, mesh)
 ask = make_greatest(mesh)
 leaves = {
     jax.tree_util.keystr(path, simple=True, separator="."):

@@ -71,12 +71,12 @@ def test_the_gradient_of_micro_batches_is_that_of_the_batch(
         assert float(metrics["lm_loss"]) == pytest.approx(float(same["lm_loss"]), rel=1e-6)
 
 
-def test_pieces_keep_the_slots_of_a_device_together() -> None:
+def test_pieces_follow_one_another() -> None:
     slots = jnp.arange(24).reshape(24, 1)
-    pieces = into_pieces({"x": slots}, 3, 2)["x"]
+    pieces = into_pieces({"x": slots}, 3)["x"]
     assert pieces.shape == (3, 8, 1)
-    assert np.asarray(pieces)[:, :, 0].tolist()[0] == [0, 1, 2, 3, 12, 13, 14, 15]  # half of each device's
-    assert np.array_equal(from_pieces(pieces, 2), slots)
+    assert np.asarray(pieces)[0, :, 0].tolist() == list(range(8))
+    assert np.array_equal(from_pieces(pieces), slots)
 
 
 def test_recomputed_states_give_the_same_gradient() -> None:
@@ -165,8 +165,8 @@ STAGED = dataclasses.replace(
 @pytest.fixture(scope="module")
 def staged() -> tuple[CompiledStep, TrainState]:
     """The program of each stage, and the state before the first step, which a step takes away: copy it."""
-    compiled, state, _ = compile_train_step(STAGED, SPEC, make_mesh())
-    return compiled, state
+    compiled, _, _ = compile_train_step(STAGED, SPEC, make_mesh())
+    return compiled, init_state(STAGED, SPEC, BATCH, make_mesh())[1]
 
 
 def test_a_curriculum_has_a_program_for_each_stage(staged: tuple[CompiledStep, TrainState]) -> None:
@@ -184,7 +184,8 @@ def test_a_stage_is_the_step_of_its_cycles(staged: tuple[CompiledStep, TrainStat
             STAGED,
             model=dataclasses.replace(STAGED.model, curriculum=None, h_cycles=h_cycles, l_cycles=l_cycles),
         )
-        same, plain_state, _ = compile_train_step(plain, SPEC, make_mesh())
+        same, _, _ = compile_train_step(plain, SPEC, make_mesh())
+        plain_state = init_state(plain, SPEC, BATCH, make_mesh())[1]
         staged_after, _ = compiled.stages[stage][1](jax.tree.map(jnp.copy, state), make_batch(0))
         plain_after, _ = same.at(1)(plain_state, make_batch(0))
         assert not changed(staged_after, plain_after)

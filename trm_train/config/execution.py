@@ -10,7 +10,7 @@ from trm_train.config.bounds import check_not_negative, check_positive
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig:
     """How a run is carried out. What is learned stays the same, but for the rounding of another `model_parallel`,
-    `micro_batches` or `rematerialise`.
+    `shard_parameters`, `micro_batches` or `rematerialise`.
 
     `validation_examples` and `keep_weights` decide what is validated and kept, and so what `best` can be.
     """
@@ -26,6 +26,8 @@ class ExecutionConfig:
     """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
     model_parallel: int = 1
     """Devices along the mesh axis `model`; the others lie along `data`."""
+    shard_parameters: bool = False
+    """Split parameters, optimizer state and average over all devices; they are gathered at the start of every step."""
     micro_batches: int = 1
     """Pieces that the slots are computed in, one after the other, for memory; the gradient is that of all of them."""
     rematerialise: bool = False

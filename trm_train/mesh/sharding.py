@@ -6,6 +6,7 @@ mesh is over all devices of all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -16,23 +17,31 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from trm_train.errors import ConfigError
+from trm_train.mesh.table import rows_spec
 
 State = TypeVar("State")
-"""A training state: a dataclass with the fields of `LAYOUT`."""
+"""A training state: a dataclass with the fields of `SPECS`."""
 
-LAYOUT = {
-    # field of the training state: how each of its leaves is split
-    "params": P(),
-    "opt_state": P(),  # [moments as their parameters, a count]
-    "ema": P(),
-    "puzzle_table": P("model"),  # [R, N], by rows; replicated when the axis has one device
-    "fixed": P(),
-    "carry": P("data"),  # every leaf starts with B
-    "step": P(),
-    "key": P(),
-}
 BATCH = P("data")
 """Every array of a batch starts with B."""
+
+
+def _everywhere(_: Mesh, shape: tuple[int, ...]) -> P:
+    return P()
+
+
+SPECS: dict[str, Callable[[Mesh, tuple[int, ...]], P]] = {
+    # field of the training state: how a leaf of some shape is split
+    "params": _everywhere,
+    "opt_state": _everywhere,  # [moments as their parameters, a count]
+    "ema": _everywhere,
+    "puzzle_table": lambda mesh, shape: rows_spec(mesh, shape[0]),  # [R, N]
+    "fixed": _everywhere,
+    "carry": lambda mesh, shape: BATCH,  # every leaf starts with B
+    "step": _everywhere,
+    "key": _everywhere,
+}
+"""With `shard_parameters` the first three are split by `split_spec`."""
 
 
 def make_mesh(model_parallel: int = 1) -> Mesh:
@@ -51,13 +60,85 @@ def make_mesh(model_parallel: int = 1) -> Mesh:
     return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
 
 
-def state_shardings(mesh: Mesh, state: State) -> State:
-    """The tree of `state` with a sharding in place of every leaf."""
+def state_shardings(mesh: Mesh, state: State, *, shard_parameters: bool = False) -> State:
+    """The tree of `state` with a sharding in place of every leaf.
+
+    Args:
+        mesh: From `make_mesh`.
+        state: Its leaves have shapes.
+        shard_parameters: Split parameters, optimizer state and average over the devices; else each holds them all.
+    """
     placed = {
-        name: jax.tree.map(lambda _, spec=spec: NamedSharding(mesh, spec), getattr(state, name))
-        for name, spec in LAYOUT.items()
+        name: shardings(mesh, name, getattr(state, name), shard_parameters=shard_parameters) for name in SPECS
     }
     return type(state)(**placed)
+
+
+def shardings(mesh: Mesh, field: str, tree: Any, *, shard_parameters: bool = False) -> Any:
+    """The same of one field of the training state."""
+    by_parameters = field in ("params", "opt_state", "ema")
+    spec = split_spec if by_parameters and shard_parameters else SPECS[field]
+    return jax.tree.map(lambda leaf: NamedSharding(mesh, spec(mesh, leaf.shape)), tree)
+
+
+def split_spec(mesh: Mesh, shape: tuple[int, ...]) -> P:
+    """A parameter split along its longest axis that the devices divide; the same on each where there is none."""
+    for axes in (mesh.axis_names, ("data",)):
+        devices = math.prod(mesh.shape[axis] for axis in axes)
+        fitting = [axis for axis, length in enumerate(shape) if length % devices == 0]
+        if fitting:
+            longest = max(fitting, key=lambda axis: shape[axis])
+            return P(*(axes if axis == longest else None for axis in range(longest + 1)))
+    return P()
+
+
+def whole(params: Any, mesh: Mesh | None) -> Any:
+    """Parameters that may be split, whole on every device: gathered once, at the start of a step."""
+    if mesh is None or mesh.size == 1:
+        return params
+    return jax.lax.with_sharding_constraint(params, replicated(mesh))
+
+
+def add_up(tree: Any, mesh: Mesh, *, split: bool) -> Any:
+    """Gradients of a device's slots, added up over `data`, inside `shard_map`; laid out as `added_specs` says.
+
+    Args:
+        tree: Shaped as parameters.
+        mesh: From `make_mesh`.
+        split: Each device gets its part of the sum; else all get all of it.
+    """
+
+    def one(leaf: Any) -> Any:
+        axis = _split_axis(mesh, leaf.shape) if split else None
+        if axis is None:
+            return jax.lax.psum(leaf, "data")
+        return jax.lax.psum_scatter(leaf, "data", scatter_dimension=axis, tiled=True)
+
+    return jax.tree.map(one, tree)
+
+
+def added_specs(tree: Any, mesh: Mesh, *, split: bool) -> Any:
+    """How what `add_up` returns lies over `data`."""
+
+    def one(leaf: Any) -> P:
+        axis = _split_axis(mesh, leaf.shape) if split else None
+        return P() if axis is None else P(*(None for _ in range(axis)), "data")
+
+    return jax.tree.map(one, tree)
+
+
+def _split_axis(mesh: Mesh, shape: tuple[int, ...]) -> int | None:
+    """The axis that `split_spec` splits."""
+    spec = split_spec(mesh, shape)
+    return len(spec) - 1 if len(spec) else None
+
+
+def split_parameters(tree: Any, mesh: Mesh | None) -> Any:
+    """What is shaped as parameters, split as `split_spec` says."""
+    if mesh is None or mesh.size == 1:
+        return tree
+    placed = jax.tree.map(lambda leaf: NamedSharding(mesh, split_spec(mesh, leaf.shape)), tree)
+    return jax.lax.with_sharding_constraint(tree, placed)
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
@@ -95,13 +176,13 @@ def jit_train_step(train_step: Callable[..., Any], mesh: Mesh, state: Any) -> Ca
     Args:
         train_step: From `make_train_step`.
         mesh: From `make_mesh`.
-        state: The state, or its shapes.
+        state: The state over the mesh, or its shapes with shardings.
     """
-    shardings = state_shardings(mesh, state)
+    placed = jax.tree.map(lambda leaf: leaf.sharding, state)
     return jax.jit(
         train_step,
-        in_shardings=(shardings, batch_sharding(mesh)),
-        out_shardings=(shardings, replicated(mesh)),
+        in_shardings=(placed, batch_sharding(mesh)),
+        out_shardings=(placed, replicated(mesh)),
         donate_argnums=0,
     )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
-from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, weights_steps
+from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, Restored, weights_steps
 from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
 from trm_train.run.heartbeat import HEARTBEATS
@@ -49,10 +49,8 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
     return replace(record, created_at=before.created_at, extended_to=before.extended_to)
 
 
-def restore(
-    folder: Folder, checkpoints: Checkpoints, state: TrainState, record: RunRecord
-) -> tuple[TrainState, int, list[str]]:
-    """The state to go on from, its step, and a line for each newer checkpoint that was damaged.
+def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: RunRecord) -> Restored | None:
+    """What to go on from, laid out as `like` (arrays, or shapes with shardings); None where nothing was saved.
 
     Raises:
         CheckpointError: No checkpoint is whole, or the newest that is belongs to another configuration or dataset.
@@ -65,10 +63,10 @@ def restore(
                 f"{record.run}: has finished, and what it could go on from was pruned; evaluate it, or start anew with "
                 "--resume never"
             )
-        return state, 0, []
-    found = checkpoints.restore(state)
+        return None
+    found = checkpoints.restore(like)
     check_same_run(record, found.meta, f"{checkpoints.folder}")
-    return found.state, found.meta.step, found.problems
+    return found
 
 
 def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:

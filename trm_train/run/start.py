@@ -36,7 +36,7 @@ from trm_train.run.record import RunRecord, extend_record, write_record
 from trm_train.run.resume import continue_record, forget, is_being_forgotten, restore
 from trm_train.run.tracking import TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate
-from trm_train.state import TrainState
+from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.evaluate import make_eval_step
 
@@ -128,12 +128,13 @@ def start_run(
     else:
         _find_root(folder, hosts)
         record, turn = continue_record(folder, record), None
-    compiled, state, model = compile_train_step(config, record.input_spec, mesh)
+    compiled, shapes, model = compile_train_step(config, record.input_spec, mesh)
     checkpoints = Checkpoints(folder, config.execution.keep_weights)
     stack.callback(checkpoints.close)
-    state, start, damaged = restore(folder, checkpoints, state, record)
+    found = restore(folder, checkpoints, shapes, record)
+    start = 0 if found is None else found.meta.step
     hosts.prove_equal("checkpoint to go on from", {"step": start})
-    for problem in damaged:
+    for problem in [] if found is None else found.problems:
         console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
     tracker = make_tracker(tracking if hosts.first else "none", folder, record)
     stack.callback(tracker.finish)
@@ -153,16 +154,21 @@ def start_run(
         folder=folder,
         mesh=mesh,
         step=compiled,
-        state=state,
+        state=_first_state(config, record, mesh) if found is None else found.state,
         start=start,
         loader=stack.enter_context(_batches(dataset, config, start, mesh)),
-        evaluate=jax.jit(make_eval_step(config, record.input_spec, model)),
+        evaluate=jax.jit(make_eval_step(config, record.input_spec, model, mesh=mesh)),
         validation=_open_validation(config, layout, dataset),
         checkpoints=checkpoints,
         observer=observer,
         tracking_id=tracker.id,
         hosts=hosts,
     )
+
+
+def _first_state(config: RunConfig, record: RunRecord, mesh: Mesh) -> TrainState:
+    """The state before the first step."""
+    return init_state(config, record.input_spec, config.data.global_batch_size, mesh)[1]
 
 
 def _take_over(

@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from trm_data.storage.machine import user_cache
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.sharding import batch_sharding, jit_train_step
-from trm_train.state import TrainState, abstract_weights, init_state
+from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.train import make_train_step
 
 
@@ -61,15 +61,15 @@ def use_compilation_cache() -> None:
 def compile_train_step(
     config: RunConfig, spec: InputSpec, mesh: Mesh
 ) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
-    """The compiled training step, the state before the first step, both over the mesh, and the model."""
-    model, state = init_state(config, spec, config.data.global_batch_size, mesh)
+    """The compiled training step, the shapes of its state, both over the mesh, and the model."""
+    model, state = abstract_state(config, spec, config.data.global_batch_size, mesh)
     begun = time.perf_counter()
     batch = batch_element(config, spec, mesh)
     stages: list[tuple[int, Any]] = []
     for end, network in config.model.stages(config.total_steps):
         stage = replace(config, model=network)
         definition = model if network == config.model else abstract_weights(stage, spec)[0]
-        step = make_train_step(stage, spec, definition, data_devices=mesh.shape["data"])
+        step = make_train_step(stage, spec, definition, mesh=mesh)
         jitted: Any = jit_train_step(step, mesh, state)
         stages.append((end, jitted.lower(state, batch).compile()))
     table = state.puzzle_table

@@ -10,14 +10,17 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
+from jax.sharding import Mesh
 from jaxtyping import Array
 
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.sharding import whole
+from trm_train.mesh.table import look_up
 from trm_train.metrics.sums import metric_sums
 from trm_train.model.base import States, merge
 from trm_train.objective import slot_losses
 from trm_train.state import Weights
-from trm_train.step.batch import Batch, look_up
+from trm_train.step.batch import Batch
 
 EvalStep = Callable[[Weights, Batch], "EvalOutputs"]
 
@@ -50,6 +53,7 @@ def make_eval_step(
     steps: int | None = None,
     return_logits: bool = False,
     by_step: bool = False,
+    mesh: Mesh | None = None,
 ) -> EvalStep:
     """Makes `eval_step(weights, batch) -> EvalOutputs`: every row, a fixed number of steps, no halting.
 
@@ -60,13 +64,14 @@ def make_eval_step(
         steps: Supervision steps; None for `halt_max_steps`.
         return_logits: Whether the outputs hold the logits of the last step.
         by_step: Whether they say what is wrong after every supervision step.
+        mesh: Devices that rows and puzzle table are spread over; None where there is one.
     """
     num_steps = config.model.halt_max_steps if steps is None else steps
 
     def eval_step(weights: Weights, batch: Batch) -> EvalOutputs:
-        network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+        network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
         inputs, labels = (batch[name].astype(jnp.int32) for name in ("inputs", "labels"))
-        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32))
+        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32), mesh)
         rows_count = inputs.shape[0]
 
         def supervision_step(states: States, _: None) -> tuple[States, tuple[Array, Array, Array | None]]:

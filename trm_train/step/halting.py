@@ -11,19 +11,22 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import Mesh
 
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.sharding import whole
+from trm_train.mesh.table import look_up
 from trm_train.model.act import Carry, halt, initial_carry, refill
 from trm_train.model.base import merge
 from trm_train.state import Weights
 from trm_train.step.answers import Answers, answers
-from trm_train.step.batch import Batch, look_up
+from trm_train.step.batch import Batch
 
 HaltingStep = Callable[[Weights, Carry, Batch], tuple[Carry, Answers]]
 
 
 def make_halting_step(
-    config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, max_steps: int
+    config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, max_steps: int, mesh: Mesh | None = None
 ) -> HaltingStep:
     """Makes `halting_step(weights, carry, batch) -> (carry, Answers)`, without exploration.
 
@@ -32,14 +35,15 @@ def make_halting_step(
         spec: Of the dataset.
         model: Definition from `init_state`.
         max_steps: Supervision steps after which a row halts at the latest.
+        mesh: Devices that rows and puzzle table are spread over; None where there is one.
     """
 
     def halting_step(weights: Weights, carry: Carry, batch: Batch) -> tuple[Carry, Answers]:
-        network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+        network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
         batch = {name: values.astype(jnp.int32) for name, values in batch.items()}
         slots = carry.steps.shape[0]
         carry = refill(carry, batch, network.initial_states(slots))
-        rows = look_up(weights.puzzle_table, carry.current["puzzle_identifiers"])
+        rows = look_up(weights.puzzle_table, carry.current["puzzle_identifiers"], mesh)
         states = network.think(carry.states, carry.current["inputs"], rows)
         q_logits = network.q_logits(states)
         margins, steps = network.halt_margin(q_logits), carry.steps + 1

@@ -14,15 +14,18 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
+from jax.sharding import Mesh
 from jaxtyping import Array
 
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError
+from trm_train.mesh.sharding import whole
+from trm_train.mesh.table import look_up
 from trm_train.model.act import KEY_IMPLEMENTATION
 from trm_train.model.base import States, merge
 from trm_train.state import Weights
 from trm_train.step.answers import Answers, answers
-from trm_train.step.batch import Batch, look_up
+from trm_train.step.batch import Batch
 
 SampleStep = Callable[[Weights, Batch], Answers]
 
@@ -36,6 +39,7 @@ def make_sample_step(
     samples: int,
     noise: float,
     seed: int,
+    mesh: Mesh | None = None,
 ) -> SampleStep:
     """Makes `sample_step(weights, batch) -> Answers` with leaves [samples, B, ...]; a batch has `row` (int32 [B]).
 
@@ -47,16 +51,17 @@ def make_sample_step(
         samples: Answers a row, K.
         noise: Standard deviation, in units of the states (which are normed to a root mean square of 1).
         seed: Of the noise.
+        mesh: Devices that rows and puzzle table are spread over; None where there is one.
     """
 
     def sample_step(weights: Weights, batch: Batch) -> Answers:
-        network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+        network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
         if not network.latents:
             raise ConfigError(
                 f"{config.model.architecture}: names no latent states that noise could be added to"
             )
         inputs, labels = (batch[name].astype(jnp.int32) for name in ("inputs", "labels"))
-        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32))
+        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32), mesh)
         base = jax.random.key(seed, impl=KEY_IMPLEMENTATION)
         keys = jax.vmap(lambda row: jax.random.fold_in(base, row))(batch["row"].astype(jnp.uint32))
 

@@ -11,12 +11,15 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
+from jax.sharding import Mesh
 from jaxtyping import Array
 
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.sharding import whole
+from trm_train.mesh.table import look_up
 from trm_train.model.base import States, merge
 from trm_train.state import Weights, abstract_weights
-from trm_train.step.batch import Batch, look_up
+from trm_train.step.batch import Batch
 
 TraceStep = Callable[[Weights, Batch], "Trace"]
 
@@ -42,7 +45,13 @@ def cycles_of(config: RunConfig) -> int:
 
 
 def make_trace_step(
-    config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, steps: int, with_latents: bool = False
+    config: RunConfig,
+    spec: InputSpec,
+    model: nnx.GraphDef,
+    *,
+    steps: int,
+    with_latents: bool = False,
+    mesh: Mesh | None = None,
 ) -> TraceStep:
     """Makes `trace_step(weights, batch) -> Trace`: no halting, as the evaluation does it.
 
@@ -54,6 +63,7 @@ def make_trace_step(
         model: Definition from `init_state`.
         steps: Supervision steps.
         with_latents: Whether the latent states are returned too.
+        mesh: Devices that rows and puzzle table are spread over; None where there is one.
     """
     cycles = cycles_of(config)
     if cycles > 1:
@@ -62,9 +72,9 @@ def make_trace_step(
         model = abstract_weights(replace(config, model=single), spec)[0]
 
     def trace_step(weights: Weights, batch: Batch) -> Trace:
-        network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+        network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
         inputs = batch["inputs"].astype(jnp.int32)
-        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32))
+        rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32), mesh)
 
         def cycle(states: States, _: None) -> tuple[States, Trace]:
             states = network.think(states, inputs, rows)

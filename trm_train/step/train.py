@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -18,9 +19,13 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.sharding import BATCH, add_up, added_specs, split_parameters, whole
+from trm_train.mesh.table import look_up, update_rows
 from trm_train.metrics.sums import Metrics, metric_sums
 from trm_train.model.act import Carry, exploration_min_steps, halt, refill
 from trm_train.model.base import Network, Outputs, merge
@@ -31,7 +36,7 @@ from trm_train.optim.loss_scale import Scaled, after_step, all_finite, chosen, s
 from trm_train.optim.schedule import value_at
 from trm_train.optim.sign_sgd import sign_sgd
 from trm_train.state import TrainState
-from trm_train.step.batch import Batch, look_up
+from trm_train.step.batch import Batch
 
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
 
@@ -50,12 +55,23 @@ class Detail(NamedTuple):
     """Of the puzzle-embedding row each slot looked up, [B, N]; None without puzzle positions."""
 
 
+class _Shared(NamedTuple):
+    """What all slots of a step have in common."""
+
+    params: Any
+    fixed: Any
+    scale: Array | None
+    """What the loss is multiplied by."""
+    slots: int
+    """The global batch."""
+
+
 def make_train_step(
     config: RunConfig,
     spec: InputSpec,
     model: nnx.GraphDef,
     *,
-    data_devices: int = 1,
+    mesh: Mesh | None = None,
     with_detail: bool = False,
 ) -> TrainStep:
     """Makes `train_step(state, batch) -> (state, metrics)`: pure, to be jitted with the state donated.
@@ -64,11 +80,11 @@ def make_train_step(
         config: Of the run.
         spec: Of the dataset.
         model: Definition from `init_state`.
-        data_devices: Devices that the slots are spread over; each computes its part of every micro-batch.
+        mesh: Devices that the slots and the puzzle table are spread over; None where there is one.
         with_detail: The step returns (state, metrics, Detail); everything else is the same.
     """
     made = make_optimizer(config), make_schedule(config)
-    return _Step(config, spec, model, *made, data_devices, with_detail).train_step
+    return _Step(config, spec, model, *made, mesh, with_detail).train_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,15 +96,16 @@ class _Step:
     model: nnx.GraphDef
     optimizer: optax.GradientTransformation
     schedule: Callable[[Array], Array]
-    data_devices: int
+    mesh: Mesh | None
     with_detail: bool
 
     def train_step(self, state: TrainState, batch: Batch) -> Any:
         """One supervision step and one optimizer step."""
-        network = merge(self.model, state.params, state.fixed, state.puzzle_table)
+        params = whole(state.params, self.mesh)
+        network = merge(self.model, params, state.fixed, state.puzzle_table)
         carry = refill(state.carry, batch, network.initial_states(state.carry.steps.shape[0]))
-        rows = look_up(state.puzzle_table, carry.current["puzzle_identifiers"])
-        (outputs, losses), (grads, row_grads) = self.gradients(state, carry, rows)
+        rows = look_up(state.puzzle_table, carry.current["puzzle_identifiers"], self.mesh)
+        (outputs, losses), (grads, row_grads) = self.gradients(state, params, carry, rows)
         new_carry = self.advance(state, network, carry, outputs)
         q_halt = outputs.q_logits[:, 0]
         metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
@@ -101,34 +118,58 @@ class _Step:
         detail = Detail(outputs.logits, q_halt, losses.predictions, losses.total(), grads, row_grads)
         return new_state, metrics, detail
 
-    def gradients(self, state: TrainState, carry: Carry, rows: Array | None) -> Any:
-        """`forward_backward` of all slots, in as many pieces one after the other as the run is carried out in."""
-        slots, pieces = carry.steps.shape[0], self.config.execution.micro_batches
+    def gradients(self, state: TrainState, params: Any, carry: Carry, rows: Array | None) -> Any:
+        """`device_gradients` of all slots, those for the parameters added up once, over the devices."""
+        shared = _Shared(params, state.fixed, scale_of(state.opt_state), carry.steps.shape[0])
+        if self.mesh is None or self.mesh.size == 1:
+            return self.device_gradients(shared, carry, rows)
+        mesh, split = self.mesh, self.config.execution.shard_parameters
+
+        def mine(params: Any, fixed: Any, scale: Array | None, carry: Carry, rows: Array | None) -> Any:
+            part = _Shared(params, fixed, scale, shared.slots)
+            aux, (grads, row_grads) = self.device_gradients(part, carry, rows)
+            return aux, (add_up(grads, mesh, split=split), row_grads)
+
+        added = added_specs(params, mesh, split=split)
+        spread = jax.shard_map(
+            mine,
+            mesh=mesh,
+            in_specs=(P(), P(), P(), BATCH, BATCH),
+            out_specs=(BATCH, (added, BATCH)),
+            check_vma=False,  # what is along `data` alone is the same along `model`
+        )
+        aux, (grads, row_grads) = spread(*shared[:3], carry, rows)
+        return aux, (split_parameters(grads, mesh) if split else grads, row_grads)
+
+    def device_gradients(self, shared: _Shared, carry: Carry, rows: Array | None) -> Any:
+        """`forward_backward` of a device's slots, in as many pieces as the run is carried out in."""
+        pieces = self.config.execution.micro_batches
         if pieces == 1:
-            return self.forward_backward(state, carry, rows, slots)
+            return self.forward_backward(shared, carry, rows)
 
         def piece(grads: Any, part: tuple[Carry, Array | None]) -> Any:
-            aux, (more, row_grads) = self.forward_backward(state, *part, slots)
+            aux, (more, row_grads) = self.forward_backward(shared, *part)
             return jax.tree.map(jnp.add, grads, more), (aux, row_grads)
 
-        zeros = jax.tree.map(jnp.zeros_like, state.params)
-        grads, by_piece = lax.scan(piece, zeros, into_pieces((carry, rows), pieces, self.data_devices))
-        aux, row_grads = from_pieces(by_piece, self.data_devices)
+        zeros = jax.tree.map(jnp.zeros_like, shared.params)
+        grads, by_piece = lax.scan(piece, zeros, into_pieces((carry, rows), pieces))
+        aux, row_grads = from_pieces(by_piece)
         return aux, (grads, row_grads)
 
-    def forward_backward(self, state: TrainState, carry: Carry, rows: Array | None, slots: int) -> Any:
+    def forward_backward(self, shared: _Shared, carry: Carry, rows: Array | None) -> Any:
         """Outputs and losses, and the gradient of loss / global batch for the parameters and slots' rows.
 
         Args:
-            state: Before the step.
+            shared: What all slots have in common.
             carry: Of some of the slots.
             rows: Of the puzzle embedding, for these slots.
-            slots: The global batch.
         """
-        scale = scale_of(state.opt_state)
+        scale = shared.scale
+        # Slots have their rows: of the table itself, which no device holds, the network has none here.
+        table = None if rows is None else jnp.zeros((0, rows.shape[1]), rows.dtype)
 
         def objective(params: Any, rows: Array | None) -> Any:
-            network = merge(self.model, params, state.fixed, state.puzzle_table)
+            network = merge(self.model, params, shared.fixed, table)
             outputs = network(carry.states, carry.current["inputs"], rows)
             losses = slot_losses(
                 outputs.logits, outputs.q_logits[:, 0], carry.current["labels"], self.spec.ignore_label
@@ -137,10 +178,10 @@ class _Step:
                 losses = losses._replace(q_continue=self.continue_loss(network, carry, outputs, rows))
             if not self.with_detail:
                 outputs = outputs._replace(logits=None)
-            loss = losses.total() / slots
+            loss = losses.total() / shared.slots
             return loss if scale is None else loss * scale, (outputs, losses)
 
-        (_, aux), grads = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(state.params, rows)
+        (_, aux), grads = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(shared.params, rows)
         return aux, grads if scale is None else jax.tree.map(lambda g: g / scale, grads)
 
     def continue_loss(
@@ -181,7 +222,8 @@ class _Step:
         if table is not None and row_grads is not None:
             rate = optim.puzzle_emb_lr * self.schedule(step)
             identifiers = carry.current["puzzle_identifiers"]
-            table = sign_sgd(table, row_grads, identifiers, rate, optim.puzzle_emb_weight_decay)
+            update = partial(sign_sgd, learning_rate=rate, weight_decay=optim.puzzle_emb_weight_decay)
+            table = update_rows(update, table, row_grads, identifiers, self.mesh)
         if isinstance(state.opt_state, Scaled):
             finite = all_finite((grads, row_grads))
             opt_state = after_step(cast(Scaled, opt_state), state.opt_state, finite)
@@ -200,21 +242,11 @@ class _Step:
         return new_state, norms
 
 
-def into_pieces(tree: Any, pieces: int, devices: int) -> Any:
-    """Arrays [B, ...] as [pieces, B / pieces, ...]; every piece has as many slots of each device: none moves."""
-
-    def one(x: Array) -> Array:
-        by_device = x.reshape(devices, pieces, -1, *x.shape[1:])
-        return jnp.swapaxes(by_device, 0, 1).reshape(pieces, -1, *x.shape[1:])
-
-    return jax.tree.map(one, tree)
+def into_pieces(tree: Any, pieces: int) -> Any:
+    """Arrays [B, ...] as [pieces, B / pieces, ...]."""
+    return jax.tree.map(lambda x: x.reshape(pieces, -1, *x.shape[1:]), tree)
 
 
-def from_pieces(tree: Any, devices: int) -> Any:
+def from_pieces(tree: Any) -> Any:
     """Inverse of `into_pieces`."""
-
-    def one(x: Array) -> Array:
-        by_piece = x.reshape(x.shape[0], devices, -1, *x.shape[2:])
-        return jnp.swapaxes(by_piece, 0, 1).reshape(-1, *x.shape[2:])
-
-    return jax.tree.map(one, tree)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)

@@ -1,0 +1,83 @@
+"""What a compiled program sends between devices: its collectives, read from its text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+KINDS = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "ragged-all-to-all",
+    "reduce-scatter",
+)
+_COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(KINDS)})(?:-start)?\(")
+_ARRAY = re.compile(r"([a-z]+)(\d*)[a-z0-9]*\[([0-9,]*)\]")
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One array that devices exchange.
+
+    Attributes:
+        kind: One of `KINDS`.
+        dtype: As XLA writes it: f32, s32, pred.
+        shape: Of what each device has afterwards.
+    """
+
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of the array on each device."""
+        bits = int(re.sub(r"\D", "", self.dtype.split("e")[0]) or 8)
+        return math.prod(self.shape) * max(bits // 8, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """All arrays of one kind, type and shape that devices exchange in a program.
+
+    Attributes:
+        kind: One of `KINDS`.
+        array: Type and shape, as f32[6144,512].
+        count: How often it is written in the program; what is written inside a loop happens more often.
+        bytes: Of all of them, on each device.
+    """
+
+    kind: str
+    array: str
+    count: int
+    bytes: int
+
+
+def collectives(program: str) -> list[Collective]:
+    """Every array that a compiled program exchanges, from `compiled.as_text()`."""
+    return list(_read(program))
+
+
+def exchanges(program: str) -> list[Exchange]:
+    """The same by kind, type and shape, the largest first."""
+    found: dict[tuple[str, str], list[Collective]] = {}
+    for one in _read(program):
+        name = f"{one.dtype}[{','.join(map(str, one.shape))}]"
+        found.setdefault((one.kind, name), []).append(one)
+    summed = [
+        Exchange(kind=kind, array=array, count=len(all_of), bytes=sum(one.bytes for one in all_of))
+        for (kind, array), all_of in found.items()
+    ]
+    return sorted(summed, key=lambda one: (-one.bytes, one.kind, one.array))
+
+
+def _read(program: str) -> Iterator[Collective]:
+    for result, kind in _COLLECTIVE.findall(program):
+        for letters, bits, shape in _ARRAY.findall(result):
+            lengths = tuple(int(length) for length in shape.split(",") if length)
+            yield Collective(kind, letters + bits, lengths)

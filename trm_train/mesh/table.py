@@ -1,0 +1,112 @@
+"""The puzzle-embedding table in rows over all devices: each holds, reads and changes its own rows, nobody the table.
+
+What goes between devices grows with the batch: the identifiers of all slots (int32 [B]) to everyone; each slot's row to
+the slot, summed from what every device holds of it; the gradients of all slots ([B, N]) to everyone, to change what
+is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int
+
+BY_SLOT = P("data")
+"""Of what every slot has one of."""
+
+UpdateRows = Callable[[Array, Array, Array], Array]
+"""A table [R, N] from one, the gradients of slots [B, N] and their identifiers [B]; R itself stands for no row."""
+
+
+def rows_spec(mesh: Mesh, rows: int) -> P:
+    """How the rows of a table lie: over all devices where they divide them, else over `model`, else on each."""
+    for axes in (("data", "model"), ("model",)):
+        if rows % _devices(mesh, axes) == 0:
+            return P(axes)
+    return P()
+
+
+def look_up(
+    table: Float[Array, "R N"] | None, identifiers: Int[Array, " B"], mesh: Mesh | None
+) -> Float[Array, "B N"] | None:
+    """The row of every slot; None without a table.
+
+    Args:
+        table: Over the mesh as `rows_spec` says.
+        identifiers: Of the slots, along `data`.
+        mesh: None where there is one device.
+    """
+    axes = () if table is None or mesh is None else _axes(mesh, table.shape[0])
+    if table is None or mesh is None or not axes:
+        return None if table is None else table[identifiers]
+
+    def mine(table: Array, identifiers: Array) -> Array:
+        wanted = _local(lax.all_gather(identifiers, "data", tiled=True), table.shape[0], axes)
+        rows = table.at[wanted].get(mode="fill", fill_value=0.0)
+        if "data" in axes:
+            rows = lax.psum_scatter(rows, "data", scatter_dimension=0, tiled=True)
+        else:
+            slots = identifiers.shape[0]
+            rows = lax.dynamic_slice_in_dim(rows, lax.axis_index("data") * slots, slots)
+        return lax.psum(rows, "model") if mesh.shape["model"] > 1 else rows
+
+    specs = (rows_spec(mesh, table.shape[0]), BY_SLOT)
+    # What is along `data` alone is the same along `model`.
+    return jax.shard_map(mine, mesh=mesh, in_specs=specs, out_specs=BY_SLOT, check_vma=False)(
+        table, identifiers
+    )
+
+
+def update_rows(
+    update: UpdateRows,
+    table: Float[Array, "R N"],
+    slot_grads: Float[Array, "B N"],
+    identifiers: Int[Array, " B"],
+    mesh: Mesh | None,
+) -> Float[Array, "R N"]:
+    """The table after every device has changed its rows.
+
+    Args:
+        update: Changes the rows of some slots.
+        table: As in `look_up`.
+        slot_grads: Of the row each slot looked up, along `data`.
+        identifiers: As in `look_up`.
+        mesh: As in `look_up`.
+    """
+    axes = () if mesh is None else _axes(mesh, table.shape[0])
+    if mesh is None or not axes:
+        return update(table, slot_grads, identifiers)
+
+    def mine(table: Array, slot_grads: Array, identifiers: Array) -> Array:
+        grads, wanted = (lax.all_gather(x, "data", tiled=True) for x in (slot_grads, identifiers))
+        return update(table, grads, _local(wanted, table.shape[0], axes))
+
+    placed = rows_spec(mesh, table.shape[0])
+    specs = (placed, BY_SLOT, BY_SLOT)
+    # Devices that hold the same rows change them alike.
+    changed = jax.shard_map(mine, mesh=mesh, in_specs=specs, out_specs=placed, check_vma=False)
+    return changed(table, slot_grads, identifiers)
+
+
+def _axes(mesh: Mesh, rows: int) -> tuple[str, ...]:
+    """Mesh axes that the rows are split over; none on one device, or where each holds them all."""
+    found: tuple[str, ...] = rows_spec(mesh, rows)[0] if len(rows_spec(mesh, rows)) else ()
+    return found if _devices(mesh, found) > 1 else ()
+
+
+def _devices(mesh: Mesh, axes: tuple[str, ...]) -> int:
+    devices = 1
+    for axis in axes:
+        devices *= mesh.shape[axis]
+    return devices
+
+
+def _local(identifiers: Array, rows: int, axes: tuple[str, ...]) -> Array:
+    """Places among this device's rows; their number for what another one holds."""
+    place = identifiers - lax.axis_index(axes) * rows
+    return jnp.where((place >= 0) & (place < rows), place, rows)
