@@ -21,6 +21,10 @@ class NotFiniteError(TrainError):
     exit_code = 3
 
 
+class OutOfMemoryError(TrainError):
+    """The devices cannot hold a run: says what takes less."""
+
+
 class HostError(TrainError):
     """The processes of a run cannot work together: says which one, and what it would take.
 

@@ -77,6 +77,8 @@ def test_each_process_holds_its_part_of_the_carry_and_no_step_gathers_it() -> No
             if name.startswith("carry"):
                 assert local == [shape[0] // 2, *shape[1:]], name
                 assert not replicated, name
+            elif name == "puzzle_table":
+                assert local == [shape[0] // 2, shape[1]], name
             else:
                 assert local == shape, name
                 assert replicated, name

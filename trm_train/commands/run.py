@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root, refuse_in_a_line
+from trm_data.command import Exit, Root, refuse_in_a_line
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import SourceOption
 from trm_train.config.effect import without_effect
@@ -49,6 +49,7 @@ For example:
   trm-train run quickstart --model.halt-exploration-prob "linear(0.3, 0.05)"
   trm-train run quickstart --build
   trm-train run trm_sudoku_mlp --dry-run
+  trm-train run exp01c --dry-run --devices 32 --device v4
   trm-train run quickstart --resume never --tracking none
   trm-train run quickstart --coordinator 10.0.0.1:8476 --num-processes 2 --process-id 0
 """
@@ -67,6 +68,10 @@ class RunOptions:
     root: Root = None
     dry_run: bool = False
     """Say what would run (configuration, parameters, steps, batch, memory); take no step, need no dataset."""
+    devices: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """With --dry-run: compile for so many simulated devices; say memory and what is sent between them."""
+    device: Annotated[str | None, arg(metavar="KIND", help_behavior_hint="")] = None
+    """With --dry-run: compare the memory with that of such a device: v4, v5p, H200, ..."""
     build: bool = False
     """Build the dataset first if it is not there: trm-data build NAME."""
     extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
@@ -119,6 +124,8 @@ def run_experiment(name: str, overrides: list[str]) -> int:
         check_extension(options.config, options.extend)
     archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if not options.dry_run and (options.devices is not None or options.device is not None):
+        raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
     if options.dry_run:
         return _dry_run(item, options, layout)
     hosts = _join(options)
@@ -258,11 +265,11 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
 
 
 def _dry_run(item: Experiment, options: RunOptions, layout: Layout) -> int:
-    from trm_train.run.plan import plan_run
+    from trm_train.run.plan import plan_run, simulate_devices
 
-    plan = plan_run(item, options.config, layout, planned_steps(options.config, options.extend))
-    if options.json:
-        print(json.dumps(asdict(plan), indent=1))
-        return 0
-    print(plan.text())
-    return 0
+    if options.devices is not None:
+        simulate_devices(options.devices)
+    steps = planned_steps(options.config, options.extend)
+    plan = plan_run(item, options.config, layout, steps, options.device)
+    print(json.dumps({**asdict(plan), "fits": plan.fits}, indent=1) if options.json else plan.text())
+    return Exit.DONE if plan.fits else Exit.FOUND

@@ -55,6 +55,18 @@ PEAK_FLOPS = {
 
 Source: Google's and NVIDIA's data sheets.
 """
+DEVICE_BYTES = {
+    "TPU v4": 32 * 2**30,
+    "TPU v5 lite": 16 * 2**30,
+    "TPU v5p": 95 * 2**30,
+    "TPU v5": 95 * 2**30,
+    "TPU v6 lite": 32 * 2**30,
+    "H200": 141 * 10**9,
+    "H100 PCIe": 80 * 10**9,
+    "H100": 80 * 10**9,
+    "A100": 40 * 10**9,
+}
+"""Memory of one device, by kind; of the A100 the smaller one. Source: the same."""
 
 MACHINES = (
     Machine(

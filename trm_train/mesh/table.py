@@ -7,6 +7,7 @@ is theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -25,10 +26,8 @@ UpdateRows = Callable[[Array, Array, Array], Array]
 
 def rows_spec(mesh: Mesh, rows: int) -> P:
     """How the rows of a table lie: over all devices where they divide them, else over `model`, else on each."""
-    for axes in (("data", "model"), ("model",)):
-        if rows % _devices(mesh, axes) == 0:
-            return P(axes)
-    return P()
+    axes = _axes(mesh, rows)
+    return P(axes) if axes else P()
 
 
 def look_up(
@@ -94,16 +93,12 @@ def update_rows(
 
 
 def _axes(mesh: Mesh, rows: int) -> tuple[str, ...]:
-    """Mesh axes that the rows are split over; none on one device, or where each holds them all."""
-    found: tuple[str, ...] = rows_spec(mesh, rows)[0] if len(rows_spec(mesh, rows)) else ()
-    return found if _devices(mesh, found) > 1 else ()
-
-
-def _devices(mesh: Mesh, axes: tuple[str, ...]) -> int:
-    devices = 1
-    for axis in axes:
-        devices *= mesh.shape[axis]
-    return devices
+    """Mesh axes that the rows are split over; none where each device holds them all."""
+    for axes in (("data", "model"), ("model",)):
+        devices = math.prod(mesh.shape[axis] for axis in axes)
+        if devices > 1 and rows % devices == 0:
+            return axes
+    return ()
 
 
 def _local(identifiers: Array, rows: int, axes: tuple[str, ...]) -> Array:

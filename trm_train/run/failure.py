@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 
 import jax
 
 from trm_data.command import Exit
 from trm_data.errors import DataError
 from trm_train.checkpoint.manager import is_full
-from trm_train.errors import HostError, NotFiniteError, TrainError
+from trm_train.errors import HostError, NotFiniteError, OutOfMemoryError, TrainError
 from trm_train.run.start import Started
+
+LESS_MEMORY = (
+    "--execution.micro-batches N, --execution.rematerialise, --execution.shard-parameters, more devices or "
+    "a smaller batch take"
+)
+
+
+@contextmanager
+def explaining_memory() -> Generator[None, None, None]:
+    """Say what to change where the devices cannot hold a run.
+
+    Raises:
+        OutOfMemoryError: In place of jax's own.
+    """
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+        raise OutOfMemoryError(_out_of_memory(error)) from error
 
 
 def explained(run: Started, error: Exception) -> Exception:
@@ -24,6 +45,8 @@ def explained(run: Started, error: Exception) -> Exception:
         error = TrainError(
             f"{run.folder}: no space left for metrics and logs; free some, and the same command {goes_on}"
         )
+    elif _is_out_of_memory(error):
+        error = OutOfMemoryError(_out_of_memory(error))
     elif run.hosts.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
         gone = ", ".join(run.hosts.name(index) for index in run.hosts.silent())
         said = (str(error).splitlines() or [type(error).__name__])[0]
@@ -35,3 +58,16 @@ def explained(run: Started, error: Exception) -> Exception:
     with suppress(DataError, OSError):
         run.observer.flush("failed", str(error))
     return error
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    said = "RESOURCE_EXHAUSTED" in str(error) or "Out of memory" in str(error)
+    return said and isinstance(error, jax.errors.JaxRuntimeError)
+
+
+def _out_of_memory(error: Exception) -> str:
+    said = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
+    return (
+        f"the devices cannot hold this run ({said}); {LESS_MEMORY} less; --dry-run --devices N --device KIND says how "
+        "much it takes"
+    )

@@ -17,7 +17,7 @@ from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
 from trm_train.mesh.sharding import batch_sharding, make_greatest, put_batch
-from trm_train.run.failure import explained
+from trm_train.run.failure import explained, explaining_memory
 from trm_train.run.observe import Console
 from trm_train.run.start import Started, TrainResult, start_run
 from trm_train.run.stop import StopRequest, stop_signals
@@ -56,9 +56,10 @@ def train(
         BusyError: Another process or machine is training the run.
         CheckpointError: Its checkpoints belong to other rows.
         NotFiniteError: The loss is no number any more.
+        OutOfMemoryError: The devices cannot hold it.
         HostError: The processes differ in what they train, or one of them is gone.
     """
-    with ExitStack() as stack:
+    with ExitStack() as stack, explaining_memory():
         run = start_run(
             stack,
             experiment,

@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 
 from trm_data.storage.machine import user_cache
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.collectives import Exchange, exchanges
 from trm_train.mesh.sharding import batch_sharding, jit_train_step
 from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.train import make_train_step
@@ -42,6 +43,11 @@ class CompiledStep:
     num_embedding_parameters: int
     seconds: float
     memory_bytes: dict[str, int] | None
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """What devices send each other in a step of the last stage, the largest first."""
+        return exchanges(self.stages[-1][1].as_text())
 
     def at(self, step: int) -> Any:
         """The program that takes a step, counted from 1; beyond the last stage it is that of the last."""

@@ -35,7 +35,7 @@ for model_parallel in (1, 2, 4, 8):
             assert np.array_equal(found, table[identifiers]), (model_parallel, rows)
             changed = jax.jit(partial(update_rows, update, mesh=mesh))(there, *slots)
             assert changed.sharding.is_equivalent_to(there.sharding, 2), changed.sharding
-            wanted = sign_sgd(table, grads, identifiers, jnp.float32(0.1), 0.5)
+            wanted = sign_sgd(*map(jnp.asarray, (table, grads, identifiers)), jnp.float32(0.1), 0.5)
             assert np.allclose(changed, wanted, atol=1e-6), (model_parallel, rows)
             untouched = np.setdiff1d(np.arange(rows), identifiers)
             assert np.array_equal(np.asarray(changed)[untouched], table[untouched])
