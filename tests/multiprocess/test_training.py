@@ -49,7 +49,7 @@ def check_same_losses(layout: Layout, reference: Layout) -> None:
         difference = np.abs(ours - theirs) / np.abs(theirs)
         assert difference[0] <= FIRST_STEP, (column, difference)
         assert difference.max() <= LATER_STEPS, (column, difference)
-    for column in ("count", "rows_loaded", "steps_sum", "global_batch_size"):
+    for column in ("count", "rows_loaded", "rows_digest", "steps_sum", "global_batch_size"):
         assert [row[column] for row in rows] == [row[column] for row in wanted], column
 
 

@@ -16,13 +16,14 @@ from trm_data.build.flow import build_dataset
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_train.checkpoint.manager import Checkpoints, fingerprints, weights_steps
+from trm_train.checkpoint.manager import Checkpoints, weights_steps
 from trm_train.checkpoint.tree import state_tree
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.console import RunConsole
 from trm_train.errors import CheckpointError
 from trm_train.experiments.registry import Experiment
+from trm_train.mesh.fingerprint import fingerprints
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import CLOCKED, read_metrics
 from trm_train.run.loop import train

@@ -36,9 +36,10 @@ from trm_eval.package.recipe import dataset_recipes
 from trm_eval.package.weights import Tree, arrays_of, tree_of, write_arrays
 from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import EVALS, NAMED_BY_EVALS, PARTITION_COLUMNS, TABLES
-from trm_train.checkpoint.manager import fingerprints, restore_weights
+from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import weights_tree
 from trm_train.experiments.cost import parameters_of
+from trm_train.mesh.fingerprint import fingerprints
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, read_record
 from trm_train.run.resume import check_same_run

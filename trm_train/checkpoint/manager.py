@@ -24,7 +24,6 @@ from functools import cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from trm_data.errors import BucketError
@@ -33,6 +32,7 @@ from trm_data.storage.connection import unreachable
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
+from trm_train.mesh.fingerprint import fingerprints
 from trm_train.state import TrainState
 
 FORMAT_VERSION = 3
@@ -290,37 +290,6 @@ def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> No
         kind = BucketError if unreachable(error) else CheckpointError
         reason = "no space left; free some" if is_full(error) else _first_line(error)
         raise kind(f"{run}: the checkpoint could not be written ({reason})") from error
-
-
-def fingerprints(tree: Any) -> dict[str, int]:
-    """A 32-bit number for every leaf, from its bits and their places, the same on any mesh."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    values = _fingerprint_leaves([leaf for _, leaf in leaves])
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="."): int(value)
-        for (path, _), value in zip(leaves, jax.device_get(values), strict=True)
-    }
-
-
-@jax.jit
-def _fingerprint_leaves(leaves: list[jax.Array]) -> list[jax.Array]:
-    return [_fingerprint(leaf) for leaf in leaves]
-
-
-def _fingerprint(leaf: jax.Array) -> jax.Array:
-    """Sum, modulo 2^32, of every element's bits times an odd number from its place: order does not matter."""
-    if leaf.dtype == jnp.bool_:
-        bits = leaf.astype(jnp.uint32)
-    else:
-        width = leaf.dtype.itemsize * 8
-        bits = jax.lax.bitcast_convert_type(leaf, jnp.dtype(f"uint{width}")).astype(jnp.uint32)
-    places = jnp.uint32(1) * jnp.ones(leaf.shape, jnp.uint32)
-    stride = 1
-    for axis in reversed(range(leaf.ndim)):
-        places = places + jax.lax.broadcasted_iota(jnp.uint32, leaf.shape, axis) * jnp.uint32(stride % 2**32)
-        stride *= leaf.shape[axis]
-    mixed = (bits ^ (bits >> jnp.uint32(15))) * (places * jnp.uint32(2654435769) | jnp.uint32(1))
-    return jnp.sum(mixed ^ (mixed >> jnp.uint32(13)), dtype=jnp.uint32)
 
 
 def _manager(folder: Folder, kept: int | None, *, create: bool = True) -> ocp.CheckpointManager:

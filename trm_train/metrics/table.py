@@ -30,6 +30,11 @@ PART_STEM = re.compile(r"[0-9]{9}-([0-9]{9})")
 _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ("step", pa.int64(), "optimizer steps taken, this one included (steps)"),
     ("split", pa.string(), "train: the slots of this step; validation: the whole split, EMA weights"),
+    (
+        "rows_digest",
+        pa.int64(),
+        "of the rows that this step was given, in their order (32 bits): equal where the rows are, on any devices",
+    ),
     ("rows_loaded", pa.int64(), "rows taken by slots that had halted, since the start (examples)"),
     ("global_batch_size", pa.int32(), "slots that the loss sums are over (examples)"),
     ("count", pa.int64(), "slots that halted at this step, or rows evaluated (examples)"),
@@ -93,6 +98,7 @@ ADDED = (
     "model_flops",
     "peak_flops_per_s",
     "device_memory_bytes",
+    "rows_digest",
 )
 """Columns that parts may lack, those of runs of before; they are NULL there."""
 

@@ -24,6 +24,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.mesh.fingerprint import batch_fingerprint
 from trm_train.mesh.sharding import BATCH, add_up, added_specs, split_parameters, whole
 from trm_train.mesh.table import look_up, update_rows
 from trm_train.metrics.sums import Metrics, metric_sums
@@ -110,7 +111,7 @@ class _Step:
         q_halt = outputs.q_logits[:, 0]
         metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
         new_state, norms = self.update(state, new_carry, grads, row_grads)
-        metrics |= norms
+        metrics |= norms | {"rows_digest": batch_fingerprint(batch)}
         if isinstance(new_state.opt_state, Scaled):
             metrics |= {"loss_scale": new_state.opt_state.scale, "skipped": new_state.opt_state.skipped}
         if not self.with_detail:

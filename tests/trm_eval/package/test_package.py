@@ -30,9 +30,10 @@ from trm_eval.package.unpack import unpack_run
 from trm_eval.package.weights import arrays_of, tree_of
 from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
-from trm_train.checkpoint.manager import fingerprints, restore_weights, weights_steps
+from trm_train.checkpoint.manager import restore_weights, weights_steps
 from trm_train.checkpoint.tree import weights_tree
 from trm_train.errors import CheckpointError, ConfigError
+from trm_train.mesh.fingerprint import fingerprints
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import find_run, list_runs
 from trm_train.run.status import read_status

@@ -16,13 +16,14 @@ from flax import nnx
 
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
-from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, fingerprints, restore_weights
+from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, restore_weights
 from trm_train.checkpoint.tree import choose_weights, state_from_tree, state_tree, weights_tree
 from trm_train.config.data import DataConfig
 from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
 from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import CheckpointError
+from trm_train.mesh.fingerprint import fingerprints
 from trm_train.mesh.sharding import jit_train_step, make_mesh
 from trm_train.model.base import FixedLatent, Network, PuzzleTable, States, table_rows
 from trm_train.model.embedding import InputEmbedding
