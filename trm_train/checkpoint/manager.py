@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import json
 import logging
 import sys
 from collections.abc import Generator
@@ -30,8 +31,10 @@ from trm_data.errors import BucketError
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.connection import unreachable
 from trm_data.storage.store import Folder
+from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
+from trm_train.hosts.together import Hosts
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.state import TrainState
 
@@ -84,17 +87,19 @@ class Checkpoints:
 
     Args:
         folder: The run's folder.
-        keep_weights: Weights checkpoints kept, the newest; 0 keeps all.
+        keep: Which weights stay; None keeps all.
+        hosts: All processes of the run.
     """
 
-    def __init__(self, folder: Folder, keep_weights: int = 0) -> None:
+    def __init__(self, folder: Folder, keep: Keep | None = None, hosts: Hosts | None = None) -> None:
+        self.keep, self._hosts = keep or Keep(), hosts or Hosts()
         self.folder = folder.within(FOLDER)
         if jax.process_index() == 0:
             _remove_half_copied(folder)
         self._failed = False
         self._damaged: set[int] = set()
-        self._resume = _manager(self.folder.within("resume"), RESUME_KEPT)
-        self._weights = _manager(self.folder.within("weights"), keep_weights or None)
+        self._resume = _manager(self.folder.within("resume"), Keep(RESUME_KEPT, best=False))
+        self._weights = _manager(self.folder.within("weights"), self.keep)
 
     def save(self, state: TrainState, meta: CheckpointMeta) -> None:
         """Start writing both kinds; returns when the arrays are copied, not when they are written.
@@ -123,35 +128,55 @@ class Checkpoints:
         """Step of the newest resume checkpoint that is not known to be damaged."""
         return max(set(self._resume.all_steps()) - self._damaged, default=None)
 
-    def restore(self, like: TrainState) -> Restored:
-        """The newest whole resume checkpoint, laid out as `like` (arrays, or shapes with shardings).
+    def restore(self, like: TrainState) -> Restored | None:
+        """The newest resume checkpoint that is whole on every process, laid out as `like`; None where there is none.
 
-        Newer ones that are damaged stay until the next one is saved: training comes by their steps again.
+        Newer ones that are damaged on any of them stay until the next one is saved: training comes by their steps
+        again.
+
+        Args:
+            like: Arrays, or shapes with shardings.
 
         Raises:
-            CheckpointError: There is none, none is what was saved, or the newest is of a newer version.
+            CheckpointError: None is what was saved, or the newest is of a newer version.
             BucketError: The bucket cannot be reached.
         """
         damaged: dict[int, str] = {}
-        for step in sorted(self._resume.all_steps(), reverse=True):
+        there = json.dumps(sorted(self._resume.all_steps(), reverse=True))
+        steps: list[int] = json.loads(self._hosts.meet("checkpoints", there)[0])
+        for step in steps:
             path = self.folder.where(f"resume/{step}")
+            read, problem = None, ""
             try:
-                tree, meta = _restore(self._resume, step, state_tree(like), path)
-                if int(tree["step"]) != step:
-                    raise CheckpointError(f"{path}: holds a state after {int(tree['step'])} steps")
+                read = _read(self._resume, step, state_tree(like), path)
             except NewerCheckpointError:
                 raise
             except CheckpointError as error:
-                damaged[step] = str(error)
-                continue
-            self._damaged = set(damaged)
-            return Restored(state_from_tree(tree, like), meta, list(damaged.values()))
+                problem = str(error)
+            problem = self._problem_of_any(step, problem)
+            if read is not None and not problem:
+                tree, expected, meta = read
+                problem = _wrong_arrays(tree, expected, path)  # all processes find the same
+                if not problem and int(tree["step"]) != step:
+                    problem = f"{path}: holds a state after {int(tree['step'])} steps"
+                if not problem:
+                    self._damaged = set(damaged)
+                    return Restored(state_from_tree(tree, like), meta, list(damaged.values()))
+            damaged[step] = problem
         if not damaged:
-            raise CheckpointError(f"{self.folder}: holds no checkpoint to resume from")
+            return None
         problems = "\n  ".join(damaged.values())
         raise CheckpointError(
             f"{problems}\n  no checkpoint to resume from is whole; start anew with --resume never"
         )
+
+    def _problem_of_any(self, step: int, problem: str) -> str:
+        """What any of the processes has to say against a checkpoint; empty if all could read their part."""
+        said = self._hosts.meet(f"checkpoint at step {step}", problem or "-")
+        for index, other in enumerate(said):
+            if other != "-":
+                return other if self._hosts.count == 1 else f"{self._hosts.name(index)}: {other}"
+        return ""
 
     def _remove_damaged(self) -> None:
         """Remove what `restore` passed over, and the weights from there on: Orbax saves no step before the newest.
@@ -292,11 +317,11 @@ def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> No
         raise kind(f"{run}: the checkpoint could not be written ({reason})") from error
 
 
-def _manager(folder: Folder, kept: int | None, *, create: bool = True) -> ocp.CheckpointManager:
+def _manager(folder: Folder, keep: Keep | None, *, create: bool = True) -> ocp.CheckpointManager:
     """A manager that writes, or (without `create`) one that only reads."""
     _let_work_be_given_up()
     options = ocp.CheckpointManagerOptions(
-        max_to_keep=kept,
+        preservation_policy=keep,
         create=create,
         cleanup_tmp_directories=create,
         multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=folder.name),
@@ -309,6 +334,16 @@ def _restore(
     manager: ocp.CheckpointManager, step: int, like: Any, shown: str
 ) -> tuple[dict[str, Any], CheckpointMeta]:
     """Read a checkpoint and prove that it is what was saved."""
+    tree, expected, meta = _read(manager, step, like, shown)
+    if problem := _wrong_arrays(tree, expected, shown):
+        raise CheckpointError(problem)
+    return tree, meta
+
+
+def _read(
+    manager: ocp.CheckpointManager, step: int, like: Any, shown: str
+) -> tuple[dict[str, Any], dict[str, int], CheckpointMeta]:
+    """A checkpoint's arrays, their fingerprints when they were saved, and its meta."""
     abstract = jax.tree.map(_abstract, like)
     try:
         restored = manager.restore(
@@ -327,13 +362,15 @@ def _restore(
         if unreachable(error):
             raise BucketError(f"{shown}: could not be read ({_first_line(error)}); try again") from error
         raise CheckpointError(f"{shown}: cannot be read: {_first_line(error)}") from error
-    expected, meta = _checked_meta(content, step, shown)
+    return tree, *_checked_meta(content, step, shown)
+
+
+def _wrong_arrays(tree: Any, expected: dict[str, int], shown: str) -> str:
+    """Which arrays are not those that were saved, for a person; empty if all are."""
     found = fingerprints(tree)
     wrong = [name for name in expected if expected[name] != found.get(name)]
     wrong += sorted(set(found) - set(expected))
-    if wrong:
-        raise CheckpointError(f"{shown}: arrays are not those that were saved: {', '.join(wrong[:5])}")
-    return tree, meta
+    return f"{shown}: arrays are not those that were saved: {', '.join(wrong[:5])}" if wrong else ""
 
 
 @cache

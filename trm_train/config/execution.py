@@ -12,7 +12,7 @@ class ExecutionConfig:
     """How a run is carried out. What is learned stays the same, but for the rounding of another `model_parallel`,
     `shard_parameters`, `micro_batches` or `rematerialise`.
 
-    `validation_examples` and `keep_weights` decide what is validated and kept, and so what `best` can be.
+    `validation_examples` and what of weights is kept decide what is validated and kept, and so what `best` can be.
     """
 
     log_every: int = 20
@@ -24,6 +24,10 @@ class ExecutionConfig:
     checkpoint_every: int = 1_000
     keep_weights: int = 0
     """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
+    keep_weights_every: int = 0
+    """Where some go, those of every so many steps stay; 0 none."""
+    keep_best_weights: bool = True
+    """Where some go, those with the best validation stay."""
     model_parallel: int = 1
     """Devices along the mesh axis `model`; the others lie along `data`."""
     shard_parameters: bool = False
@@ -61,6 +65,7 @@ class ExecutionConfig:
                 "execution.min_examples_per_s": self.min_examples_per_s,
                 "execution.stall_s": self.stall_s,
                 "execution.keep_weights": self.keep_weights,
+                "execution.keep_weights_every": self.keep_weights_every,
                 "execution.validate_every": self.validate_every,
                 "execution.validation_examples": self.validation_examples,
             }

@@ -122,7 +122,7 @@ class MetricTable:
     Attributes:
         rows_loaded: Rows that the slots have taken, those of the next step included.
         seconds: Training time of earlier starts, up to the step that the run goes on from.
-        best: Best exact accuracy of their validations; None without one.
+        scores: Exact accuracy of their validations, by step.
 
     Args:
         run: The run's folder.
@@ -135,7 +135,7 @@ class MetricTable:
         self._rows: list[dict[str, Any]] = []
         self.rows_loaded = 0
         self.seconds = 0.0
-        self.best: float | None = None
+        self.scores: dict[int, float] = {}
         self.folder.store.remove_temporary(self.folder.path)
         for part in reversed(_every_part(run)):  # so that whoever reads meanwhile finds no gap
             if _last_step(part) > start_step:
@@ -144,7 +144,7 @@ class MetricTable:
             every = read_metrics(run, partial=True).to_pylist()
             rows = [row for row in every if row["split"] == "train"]
             validated = [row for row in every if row["split"] == "validation" and row["count"]]
-            self.best = max((row["exact_count"] / row["count"] for row in validated), default=None)
+            self.scores = {row["step"]: row["exact_count"] / row["count"] for row in validated}
             self.rows_loaded = max((row["rows_loaded"] + row["count"] for row in rows), default=0)
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 

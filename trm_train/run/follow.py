@@ -41,6 +41,7 @@ class Follower:
     Attributes:
         pace: The same.
         watchdog: Says when it stands still, and ends it.
+        scores: Exact accuracy of the validations of this start, by step; process 0 knows those before.
         seconds: Training time is process 0's to count.
         too_slow: As is speed.
     """
@@ -60,6 +61,7 @@ class Follower:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="follow")
         self._writing: Future[None] | None = None
         self.pace = pace
+        self.scores: dict[int, float] = {}
         self.watchdog = Watchdog(record.config.execution.stall_s, self._stands_still, self._ends_still)
 
     def begin(self) -> None:
@@ -95,6 +97,8 @@ class Follower:
     def validated(self, step: int, sums: dict[str, float]) -> None:
         """Note what the validation split gave."""
         count = int(sums["count"])
+        if count:
+            self.scores[step] = sums["exact_accuracy"] / count
         self._note(f"step {step:>6,}  validation: exact {int(sums['exact_accuracy']):,} of {count:,}")
 
     def flush(self, state: str, reason: str = "") -> None:

@@ -91,6 +91,7 @@ class Observer:
     Attributes:
         pace: The same.
         watchdog: Says when it stands still, and ends it.
+        scores: Exact accuracy of the validations of all starts, by step.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Observer:
         self._flushed_step = start
         self._flush_after = min(FIRST_FLUSH_S, FLUSH_S)
         self._loss: float | None = None
-        self._best = self._table.best
+        self.scores = self._table.scores
         self._skipped: int | None = None
         self._skipped_in_vain = 0
         self._speed = 0.0
@@ -298,7 +299,7 @@ class Observer:
         self._table.add(row)
         shown = means(sums, count)
         if count:
-            self._best = max(self._best or 0.0, shown["exact_accuracy"])
+            self.scores[step] = shown["exact_accuracy"]
         self._note(self._console.validated(step, shown))
         self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
 
@@ -352,7 +353,7 @@ class Observer:
             process=os.getpid(),
             started_at=self._started_at,
             reason=reason,
-            exact_accuracy=self._best,
+            exact_accuracy=max(self.scores.values(), default=None),
             workers=1 if self._heart is None else self._heart.workers,
         )
         self._flushed, self._flushed_step = now, self._step

@@ -56,7 +56,8 @@ def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: 
         CheckpointError: No checkpoint is whole, or the newest that is belongs to another configuration or dataset.
         BucketError: The bucket cannot be reached.
     """
-    if checkpoints.latest_step() is None:
+    found = checkpoints.restore(like)
+    if found is None:
         status = read_status(folder)
         if status is not None and status.state == "finished" and weights_steps(folder):
             raise CheckpointError(
@@ -64,7 +65,6 @@ def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: 
                 "--resume never"
             )
         return None
-    found = checkpoints.restore(like)
     check_same_run(record, found.meta, f"{checkpoints.folder}")
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from trm_data.loader.pipeline import BatchLoader, make_loader
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
+from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import Checkpoints
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError, HostError
@@ -129,7 +131,9 @@ def start_run(
         _find_root(folder, hosts)
         record, turn = continue_record(folder, record), None
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh)
-    checkpoints = Checkpoints(folder, config.execution.keep_weights)
+    execution = config.execution
+    keep = Keep(execution.keep_weights, execution.keep_weights_every, execution.keep_best_weights)
+    checkpoints = Checkpoints(folder, keep, hosts)
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
     start = 0 if found is None else found.meta.step
@@ -147,6 +151,7 @@ def start_run(
         heart = Heart(folder, hosts.index, hosts.count, start) if hosts.count > 1 else None
         observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace, heart)
     stack.callback(observer.close)
+    _share_scores(observer, keep, hosts)
     hosts.last_words = observer.last_words
     return Started(
         config=config,
@@ -169,6 +174,13 @@ def start_run(
 def _first_state(config: RunConfig, record: RunRecord, mesh: Mesh) -> TrainState:
     """The state before the first step."""
     return init_state(config, record.input_spec, config.data.global_batch_size, mesh)[1]
+
+
+def _share_scores(observer: Observer | Follower, keep: Keep, hosts: Hosts) -> None:
+    """Tell all processes the validations that process 0 knows of; those to come are kept in mind as well."""
+    known: dict[str, float] = json.loads(hosts.meet("validations", json.dumps(observer.scores))[0])
+    observer.scores.update({int(step): score for step, score in known.items()})
+    keep.scores = observer.scores
 
 
 def _take_over(

@@ -1,0 +1,42 @@
+"""Which weights of a run stay while it is trained: the newest, those of every so many steps, and the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Keep:
+    """What stays; with `last` 0 everything does.
+
+    Attributes:
+        last: So many of the newest.
+        every: Those of every so many steps; 0 none.
+        best: Those with the best validation, of steps that were validated.
+        scores: Exact accuracy of the validation by step; whoever validates adds to it. Of several processes all have
+            the same ones.
+    """
+
+    last: int = 0
+    every: int = 0
+    best: bool = True
+    scores: dict[int, float] = field(default_factory=dict)
+
+    def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
+        """Whether each checkpoint stays, as Orbax asks; it gives them by step."""
+        kept = self.kept([checkpoint.step for checkpoint in checkpoints])
+        return [checkpoint.step in kept for checkpoint in checkpoints]
+
+    def kept(self, steps: Sequence[int]) -> set[int]:
+        """The steps that stay, of ascending ones."""
+        if not self.last:
+            return set(steps)
+        kept = set(steps[-self.last :])
+        if self.every:
+            kept |= {step for step in steps if step % self.every == 0}
+        validated = [step for step in steps if step in self.scores]
+        if self.best and validated:
+            kept.add(max(validated, key=lambda step: (self.scores[step], step)))
+        return kept
