@@ -22,7 +22,7 @@ class Keep:
     last: int = 0
     every: int = 0
     best: bool = True
-    scores: dict[int, float] = field(default_factory=dict)
+    scores: dict[int, float | None] = field(default_factory=dict)
 
     def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
         """Whether each checkpoint stays, as Orbax asks; it gives them by step."""
@@ -36,7 +36,7 @@ class Keep:
         kept = set(steps[-self.last :])
         if self.every:
             kept |= {step for step in steps if step % self.every == 0}
-        validated = [step for step in steps if step in self.scores]
-        if self.best and validated:
-            kept.add(max(validated, key=lambda step: (self.scores[step], step)))
+        scored = [(score, step) for step in steps if (score := self.scores.get(step)) is not None]
+        if self.best and scored:
+            kept.add(max(scored)[1])
         return kept

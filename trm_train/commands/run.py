@@ -14,6 +14,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import Exit, Root, refuse_in_a_line
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import SourceOption
+from trm_train.commands.restart import train_with_restarts
 from trm_train.config.effect import without_effect
 from trm_train.config.overrides import choose_forms, spelled_values, take_option
 from trm_train.config.run import (
@@ -51,6 +52,7 @@ For example:
   trm-train run trm_sudoku_mlp --dry-run
   trm-train run exp01c --dry-run --devices 32 --device v4
   trm-train run quickstart --resume never --tracking none
+  trm-train run quickstart --restarts 10
   trm-train run quickstart --coordinator 10.0.0.1:8476 --num-processes 2 --process-id 0
 """
 
@@ -90,6 +92,8 @@ class RunOptions:
     """Which of them this is, from 0; else $JAX_PROCESS_ID."""
     join_s: float = 300.0
     """Seconds to wait for the other processes; then those that are missing are named."""
+    restarts: int = 0
+    """Start again by itself, so many times at most, where the process was killed, or lost its bucket or other hosts."""
     tracking: Literal["wandb", "none"] = "wandb"
     """Mirror metrics to wandb (offline when there is no login), or not."""
     json: bool = False
@@ -128,6 +132,12 @@ def run_experiment(name: str, overrides: list[str]) -> int:
         raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
     if options.dry_run:
         return _dry_run(item, options, layout)
+    if options.restarts < 0:
+        raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
+    if options.restarts:
+        _, others = take_option("--restarts", overrides)
+        setting_words = [*(["--scale", scale] if scale else []), *(["--data", data] if data else [])]
+        return train_with_restarts(["run", name, *setting_words, *others], options.restarts, _say)
     hosts = _join(options)
     if options.build:
         dataset = options.config.data.only_dataset()

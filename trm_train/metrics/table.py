@@ -109,7 +109,7 @@ CLOCKED = ("seconds", "step_s", "data_wait_s", "device_memory_bytes")
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of the steps from one to another."""
+    """Rows of the steps from one to another; of none where the first comes after the last, but up to there."""
 
     first_step: int
     last_step: int
@@ -122,7 +122,7 @@ class MetricTable:
     Attributes:
         rows_loaded: Rows that the slots have taken, those of the next step included.
         seconds: Training time of earlier starts, up to the step that the run goes on from.
-        scores: Exact accuracy of their validations, by step.
+        scores: Exact accuracy of their validations, by step; None of no labelled rows.
 
     Args:
         run: The run's folder.
@@ -130,12 +130,12 @@ class MetricTable:
     """
 
     def __init__(self, run: Folder, start_step: int = 0) -> None:
-        self.folder = run.within(FOLDER)
+        self.folder, self._run = run.within(FOLDER), run
         self._from = start_step
         self._rows: list[dict[str, Any]] = []
         self.rows_loaded = 0
         self.seconds = 0.0
-        self.scores: dict[int, float] = {}
+        self.scores: dict[int, float | None] = {}
         self.folder.store.remove_temporary(self.folder.path)
         for part in reversed(_every_part(run)):  # so that whoever reads meanwhile finds no gap
             if _last_step(part) > start_step:
@@ -143,8 +143,10 @@ class MetricTable:
         if start_step:
             every = read_metrics(run, partial=True).to_pylist()
             rows = [row for row in every if row["split"] == "train"]
-            validated = [row for row in every if row["split"] == "validation" and row["count"]]
-            self.scores = {row["step"]: row["exact_count"] / row["count"] for row in validated}
+            validated = [row for row in every if row["split"] == "validation"]
+            self.scores = {
+                row["step"]: row["exact_count"] / row["count"] if row["count"] else None for row in validated
+            }
             self.rows_loaded = max((row["rows_loaded"] + row["count"] for row in rows), default=0)
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 
@@ -161,10 +163,21 @@ class MetricTable:
         return part
 
     def write_part(self, part: Part) -> None:
-        """Write a part that was taken."""
+        """Write a part that was taken; rows of no new step join the part that ends there.
+
+        Raises:
+            CorruptFileError: That part has other bytes than were written.
+        """
         table = pa.Table.from_pylist(part.rows, schema=SCHEMA)
-        stem = f"{part.first_step:09d}-{part.last_step:09d}"
-        write_digested(self.folder, stem, lambda path: pq.write_table(table, path, compression="zstd"))
+        stem, before = f"{part.first_step:09d}-{part.last_step:09d}", None
+        if part.first_step > part.last_step:
+            before = next(name for name in part_names(self._run) if _last_step(name) == part.last_step)
+            (path,) = checked_files(self.folder, [before])
+            table = pa.concat_tables([of_today(pq.read_table(path)), table])
+            stem = stem_of(before)
+        name = write_digested(self.folder, stem, lambda path: pq.write_table(table, path, compression="zstd"))
+        if before not in (None, name):
+            self.folder.delete(before)
 
 
 def part_names(run: Folder) -> list[str]:

@@ -61,7 +61,7 @@ class Follower:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="follow")
         self._writing: Future[None] | None = None
         self.pace = pace
-        self.scores: dict[int, float] = {}
+        self.scores: dict[int, float | None] = {}
         self.watchdog = Watchdog(record.config.execution.stall_s, self._stands_still, self._ends_still)
 
     def begin(self) -> None:
@@ -97,8 +97,7 @@ class Follower:
     def validated(self, step: int, sums: dict[str, float]) -> None:
         """Note what the validation split gave."""
         count = int(sums["count"])
-        if count:
-            self.scores[step] = sums["exact_accuracy"] / count
+        self.scores[step] = sums["exact_accuracy"] / count if count else None
         self._note(f"step {step:>6,}  validation: exact {int(sums['exact_accuracy']):,} of {count:,}")
 
     def flush(self, state: str, reason: str = "") -> None:

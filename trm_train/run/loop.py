@@ -8,22 +8,18 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-import jax
-
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
-from trm_train.checkpoint.manager import CheckpointMeta
 from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
 from trm_train.mesh.sharding import batch_sharding, make_greatest, put_batch
+from trm_train.run.beside import note_step, save, validate_now, validation_due
 from trm_train.run.failure import explained, explaining_memory
 from trm_train.run.observe import Console
 from trm_train.run.start import Started, TrainResult, start_run
 from trm_train.run.stop import StopRequest, stop_signals
 from trm_train.run.tracking import TrackingMode
-from trm_train.run.validate import validate
-from trm_train.state import TrainState, eval_weights
 
 
 def train(
@@ -73,7 +69,7 @@ def train(
         )
         with stop_signals() as stop:
             try:
-                step = _run_steps(run, stop)
+                step, whole = _run_steps(run, stop)
                 run.observer.watchdog.close()  # the last checkpoint takes as long as it takes
                 run.checkpoints.wait()
             except Exception as error:
@@ -82,23 +78,25 @@ def train(
                 if better is error:
                     raise
                 raise better from error
-        finished = step >= run.record.total_steps
+        finished = whole and step >= run.record.total_steps
         run.observer.end("finished" if finished else "stopped")
         seconds = run.observer.seconds
     code = Exit.DONE if finished else stop.exit_code
     return TrainResult(run.folder, run.record, step, finished, run.start, seconds, code)
 
 
-def _run_steps(run: Started, stop: StopRequest) -> int:
-    """All steps that are left; returns the number of steps taken in all."""
+def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
+    """All steps that are left; returns the steps taken in all, and whether every validation up to there was made."""
     execution, placed = run.config.execution, batch_sharding(run.mesh)
     state, total = run.state, run.record.total_steps
     pending: tuple[int, Any] | None = None
-    ask, asked = (make_greatest(run.mesh), None) if run.hosts.count > 1 else (None, None)
-    stop.agreed = None if ask is None else 0
+    if run.hosts.count > 1:
+        stop.ask, stop.agreed = make_greatest(run.mesh), 0
     step = saved = run.start
-    if step < total:
+    behind = validation_due(run, step) and step not in run.observer.scores
+    if step < total or behind:
         run.observer.begin()
+    whole = not behind or validate_now(run, stop, state, step)
     while step < total and not stop.requested:
         with run.observer.pace.waiting():
             rows = next(run.loader)
@@ -106,54 +104,23 @@ def _run_steps(run: Started, stop: StopRequest) -> int:
         state, metrics = run.step.at(step + 1)(state, batch)
         step += 1
         if pending is not None:
-            _note_step(run, *pending)
-        if ask is not None:
-            stop.agreed, asked = 0 if asked is None else int(asked), ask(stop.wish)
+            note_step(run, *pending)
+        stop.agree()
         pending = (step, metrics)
-        last = step == total
-        save_due = last or step % execution.checkpoint_every == 0
-        validate_due = run.validation is not None and (last or step % execution.validate_every == 0)
+        save_due = step == total or step % execution.checkpoint_every == 0
+        validate_due = validation_due(run, step)
         if save_due or validate_due:
-            _note_step(run, *pending)
+            note_step(run, *pending)
             pending = None
         with run.observer.pace.aside():
             if validate_due:
-                _validate(run, state, step)
+                whole = validate_now(run, stop, state, step)
             if save_due:
-                _save(run, state, step)
+                save(run, state, step)
                 saved = step
         stop.too_slow = run.observer.too_slow
     if pending is not None:
-        _note_step(run, *pending)
+        note_step(run, *pending)
     if step > saved:
-        _save(run, state, step)
-    return step
-
-
-def _note_step(run: Started, step: int, metrics: Any) -> None:
-    """Fetch a step's metrics and note them."""
-    run.observer.step(step, jax.device_get(metrics))
-
-
-def _validate(run: Started, state: TrainState, step: int) -> None:
-    """Evaluate the EMA weights on the validation split and note the result."""
-    assert run.validation is not None
-    limit = run.config.execution.validation_examples
-    weights, beat = eval_weights(state), run.observer.watchdog.beat
-    sums = validate(run.evaluate, weights, run.validation, run.mesh, limit=limit, beat=beat)
-    run.observer.validated(step, sums)
-
-
-def _save(run: Started, state: TrainState, step: int) -> None:
-    """Write the metrics up to here, then start writing the checkpoint that stands on them."""
-    run.observer.flush("running")
-    meta = CheckpointMeta(
-        step=step,
-        identity=run.record.identity,
-        content_digest=run.record.content_digest,
-        identifiers_digest=run.record.identifiers_digest,
-        tracking_id=run.tracking_id,
-        run=run.record.run,
-    )
-    with run.observer.watchdog.paused():
-        run.checkpoints.save(state, meta)
+        save(run, state, step)
+    return step, whole

@@ -91,7 +91,7 @@ class Observer:
     Attributes:
         pace: The same.
         watchdog: Says when it stands still, and ends it.
-        scores: Exact accuracy of the validations of all starts, by step.
+        scores: Exact accuracy of the validations of all starts, by step; None of no labelled rows.
     """
 
     def __init__(
@@ -298,8 +298,7 @@ class Observer:
             row[name] = int(sums[name])
         self._table.add(row)
         shown = means(sums, count)
-        if count:
-            self.scores[step] = shown["exact_accuracy"]
+        self.scores[step] = shown["exact_accuracy"] if count else None
         self._note(self._console.validated(step, shown))
         self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
 
@@ -353,7 +352,7 @@ class Observer:
             process=os.getpid(),
             started_at=self._started_at,
             reason=reason,
-            exact_accuracy=max(self.scores.values(), default=None),
+            exact_accuracy=max((score for score in self.scores.values() if score is not None), default=None),
             workers=1 if self._heart is None else self._heart.workers,
         )
         self._flushed, self._flushed_step = now, self._step

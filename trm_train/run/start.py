@@ -178,7 +178,7 @@ def _first_state(config: RunConfig, record: RunRecord, mesh: Mesh) -> TrainState
 
 def _share_scores(observer: Observer | Follower, keep: Keep, hosts: Hosts) -> None:
     """Tell all processes the validations that process 0 knows of; those to come are kept in mind as well."""
-    known: dict[str, float] = json.loads(hosts.meet("validations", json.dumps(observer.scores))[0])
+    known: dict[str, float | None] = json.loads(hosts.meet("validations", json.dumps(observer.scores))[0])
     observer.scores.update({int(step): score for step, score in known.items()})
     keep.scores = observer.scores
 

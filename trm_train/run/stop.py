@@ -6,12 +6,17 @@ So does a run that is slower than the user asks for.
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from trm_data.command import Exit
+
+
+class StoppedError(Exception):
+    """What was going on is given up, because the run was asked to stop."""
 
 
 @dataclass
@@ -23,11 +28,14 @@ class StopRequest:
         too_slow: It is slower than the user asks for.
         agreed: Where several processes train the run: the exit code of those that were asked, known to all of them
             after the same step, and 0 while there is none; None in a process that is alone.
+        ask: Given the exit code that this process wishes, returns the greatest that any does, before it is known.
     """
 
     signal: int = 0
     too_slow: bool = False
     agreed: int | None = None
+    ask: Callable[[int], Any] | None = None
+    _asked: Any = None
 
     @property
     def requested(self) -> bool:
@@ -43,6 +51,15 @@ class StopRequest:
     def wish(self) -> int:
         """How this process was asked to end; 0 while it was not."""
         return 128 + self.signal if self.signal else Exit.STALLED if self.too_slow else Exit.DONE
+
+    def agree(self) -> None:
+        """Ask the other processes, where there are any; what was asked at the call before is known now.
+
+        All processes call it equally often, so that all know after the same step, or the same batch of a validation.
+        """
+        if self.ask is None:
+            return
+        self.agreed, self._asked = 0 if self._asked is None else int(self._asked), self.ask(self.wish)
 
 
 @contextmanager

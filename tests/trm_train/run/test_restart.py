@@ -1,0 +1,89 @@
+"""`--restarts`: a run whose process is killed goes on in another one; one that is asked to stop does not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.multiprocess.processes import RUN
+from trm_data.command import Exit
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.checkpoint.manager import saved_steps
+from trm_train.metrics.table import read_metrics
+from trm_train.run.record import list_runs
+from trm_train.run.status import read_status
+
+PROGRAM = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
+LONG = ["--execution.checkpoint-every", "10", "--execution.validate-every", "0", "--total-steps"]
+
+
+@pytest.fixture
+def layout(small_layout: Layout, tmp_path: Path) -> Layout:
+    layout = resolve_root(tmp_path)
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    return layout
+
+
+def start(layout: Layout, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, *RUN, "--root", layout.place, *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def trained(layout: Layout, step: int, other_than: int = 0) -> tuple[Folder, int]:
+    """The run and the process that trains it, once another one than that has saved a step."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for run in list_runs(layout):
+            status = read_status(run)
+            saved = max(saved_steps(run), default=0)
+            if status is not None and status.process != other_than and saved >= step:
+                return run, status.process
+        time.sleep(0.05)
+    raise AssertionError("no checkpoint in 120 s")
+
+
+def test_a_run_that_is_killed_starts_again_by_itself(layout: Layout) -> None:
+    with start(layout, *LONG, "1500", "--restarts", "2", "--resume", "never") as asked:
+        run, process = trained(layout, 10)
+        os.kill(process, signal.SIGKILL)
+        saved = max(saved_steps(run))
+        out, err = asked.communicate(timeout=200)
+    assert asked.returncode == Exit.DONE, err
+    assert "ended (by SIGKILL); starting again, 2 of 2 restarts left" in err
+    assert saved >= 10
+    assert "finished, 1,500 steps" in out
+    assert [row["step"] for row in read_metrics(run).to_pylist()] == list(range(1, 1501))
+    assert len(set(run.names("logs/*"))) >= 2
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_stop_is_not_started_again(layout: Layout, sent: signal.Signals) -> None:
+    with start(layout, *LONG, "1000000", "--restarts", "2") as asked:
+        run, _ = trained(layout, 10)
+        asked.send_signal(sent)
+        out, err = asked.communicate(timeout=120)
+    assert asked.returncode == 128 + sent, err
+    assert "starting again" not in err
+    assert "with a checkpoint; the same command goes on" in out
+    status = read_status(run)
+    assert status is not None
+    assert status.state == "stopped"
+
+
+def test_bad_input_is_no_reason_to_start_again(layout: Layout) -> None:
+    with start(layout, *LONG, "100", "--restarts", "2", "--data.dataset", "nothing") as asked:
+        _, err = asked.communicate(timeout=120)
+    assert asked.returncode == Exit.ERROR
+    assert "starting again" not in err
+    with start(layout, *LONG, "100", "--restarts", "-1") as asked:
+        _, err = asked.communicate(timeout=120)
+    assert asked.returncode == Exit.ERROR
+    assert "--restarts -1: expected at least 0" in err

@@ -1,0 +1,63 @@
+"""Starts a run again by itself: a process of its own trains it, and another one goes on where that one broke off."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from trm_data.command import Exit
+from trm_train.config.overrides import take_option
+
+PROGRAM = "from trm_train.cli import main; main()"
+WAIT_S = 5.0
+"""Between an end and the next start: what the process has held is free then."""
+WORTH_IT = (Exit.BUCKET, Exit.STALLED)
+"""How a process ends that another one may go on from: a bucket that was away, other hosts that were lost."""
+
+
+def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str], None]) -> int:
+    """Run `trm-train` with arguments, and again, so many times, where it was killed, crashed, or lost bucket or hosts.
+
+    Who asks this process to stop asks the one that trains; then nothing is started again.
+
+    Args:
+        arguments: Of the command, without those of restarting.
+        restarts: At most.
+        say: Tells a person of a restart.
+
+    Returns:
+        How the last process ended; 128 more than the signal that killed it.
+    """
+    asked = False
+    process: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        if process is not None:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        for left in range(restarts, -1, -1):
+            # In a session of its own: Ctrl-C of a terminal reaches it once, by `pass_on`.
+            process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], start_new_session=True)
+            _, arguments = take_option("--resume", arguments)  # what `never` throws away, it does once
+            code = process.wait()
+            if asked or not left or (code >= 0 and code not in WORTH_IT):
+                return code if code >= 0 else 128 - code
+            how = f"exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+            say(
+                f"the process that trains has ended ({how}); starting again, {left} of {restarts} restarts left"
+            )
+            time.sleep(WAIT_S)
+            if asked:
+                return code if code >= 0 else 128 - code
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    raise AssertionError("unreachable: the last process is returned")

@@ -1,0 +1,63 @@
+"""What happens beside the steps of a run: metrics are noted, validations made, checkpoints saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from trm_train.checkpoint.manager import CheckpointMeta
+from trm_train.run.start import Started
+from trm_train.run.stop import StoppedError, StopRequest
+from trm_train.run.validate import validate
+from trm_train.state import TrainState, eval_weights
+
+
+def validation_due(run: Started, step: int) -> bool:
+    """Whether the validation split is to be evaluated after a step."""
+    every = run.config.execution.validate_every
+    return run.validation is not None and step > 0 and (step == run.record.total_steps or step % every == 0)
+
+
+def note_step(run: Started, step: int, metrics: Any) -> None:
+    """Fetch a step's metrics and note them."""
+    run.observer.step(step, jax.device_get(metrics))
+
+
+def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) -> bool:
+    """Evaluate the EMA weights on the validation split and note the result; False where the run was asked to stop.
+
+    It is made up for by the start that goes on from there.
+    """
+    assert run.validation is not None
+    limit = run.config.execution.validation_examples
+
+    def after_batch() -> None:
+        run.observer.watchdog.beat()
+        stop.agree()
+        if stop.requested:
+            raise StoppedError
+
+    try:
+        sums = validate(
+            run.evaluate, eval_weights(state), run.validation, run.mesh, limit=limit, beat=after_batch
+        )
+    except StoppedError:
+        return False
+    run.observer.validated(step, sums)
+    return True
+
+
+def save(run: Started, state: TrainState, step: int) -> None:
+    """Write the metrics up to here, then start writing the checkpoint that stands on them."""
+    run.observer.flush("running")
+    meta = CheckpointMeta(
+        step=step,
+        identity=run.record.identity,
+        content_digest=run.record.content_digest,
+        identifiers_digest=run.record.identifiers_digest,
+        tracking_id=run.tracking_id,
+        run=run.record.run,
+    )
+    with run.observer.watchdog.paused():
+        run.checkpoints.save(state, meta)
