@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import random
 import re
 import socket
 import struct
@@ -76,6 +77,8 @@ class Faults:
 
     unavailable: int = 0
     """Requests answered 503."""
+    unavailable_share: float = 0.0
+    """So many of all requests, drawn at random, are answered 503."""
     unavailable_until: float = 0.0
     """By the monotonic clock (s): all requests before are answered 503."""
     denied: int = 0
@@ -228,6 +231,8 @@ class Handler(BaseHTTPRequestHandler):
             if self.store.fails_now("slow"):
                 time.sleep(self.store.faults.slow_s)
             body = self.read_body()
+            if random.random() < self.store.faults.unavailable_share:
+                raise RefusedError(503, "backendError")
             if self.store.fails_now("unavailable") or time.monotonic() < self.store.faults.unavailable_until:
                 raise RefusedError(503, "backendError")
             if self.store.fails_now("denied"):

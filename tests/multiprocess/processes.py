@@ -47,10 +47,15 @@ def start(arguments: list[str], **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def start_together(root: Path, count: int, options: list[str]) -> list[subprocess.Popen[str]]:
-    """All processes of one run."""
+def start_together(
+    root: Path | str, count: int, options: list[str], environments: list[dict[str, str]] | None = None
+) -> list[subprocess.Popen[str]]:
+    """All processes of one run, each with an environment of its own where some are given."""
+    own = environments or [{} for _ in range(count)]
     together = ["--root", str(root), "--coordinator", free_address(), "--num-processes", str(count)]
-    return [start([*RUN, *options, *together, "--process-id", str(index)]) for index in range(count)]
+    return [
+        start([*RUN, *options, *together, "--process-id", str(index)], **own[index]) for index in range(count)
+    ]
 
 
 def ended(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
@@ -68,7 +73,9 @@ def ended(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedPr
     return [one.result() for one in ends]
 
 
-def train_together(root: Path, count: int, options: list[str]) -> list[subprocess.CompletedProcess[str]]:
+def train_together(
+    root: Path | str, count: int, options: list[str]
+) -> list[subprocess.CompletedProcess[str]]:
     """Train a run in so many processes; all end well."""
     done = ended(start_together(root, count, options))
     assert [one.returncode for one in done] == [0] * count, "\n".join(one.stderr[-3000:] for one in done)

@@ -1,0 +1,186 @@
+"""No run of several processes is lost: damage that one process sees, a bucket, kills at any moment, one that hangs."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.gcs.server import GcsServer
+from tests.multiprocess.processes import ended, start_together, train_together
+from trm_data.command import Exit
+from trm_data.loader.dataset import open_dataset
+from trm_data.loader.pipeline import make_loader
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.checkpoint.manager import resume_steps, saved_steps
+from trm_train.mesh.fingerprint import batch_fingerprint
+from trm_train.metrics.table import read_metrics
+from trm_train.run.record import list_runs
+from trm_train.run.status import read_status
+
+SIX = ["--total-steps", "6", "--execution.validate-every", "0", "--execution.checkpoint-every", "3"]
+URL = "gs://bucket/trm"
+
+
+def root_with_dataset(small_layout: Layout, folder: Path) -> Layout:
+    layout = resolve_root(folder)
+    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    return layout
+
+
+def only_run(layout: Layout) -> Folder:
+    (run,) = list_runs(layout)
+    return run
+
+
+def check_steps(run: Folder, small_layout: Layout, steps: int) -> None:
+    """Every step once, on the rows that it should have been given."""
+    rows = [row for row in read_metrics(run).to_pylist() if row["split"] == "train"]
+    assert [row["step"] for row in rows] == list(range(1, steps + 1))
+    with make_loader(open_dataset("small", small_layout, "train"), global_batch_size=8, seed=0) as batches:
+        assert [row["rows_digest"] for row in rows] == [
+            int(batch_fingerprint(next(batches))) for _ in range(steps)
+        ]
+
+
+@pytest.mark.slow
+def test_damage_that_one_process_finds_is_passed_over_by_all(small_layout: Layout, tmp_path: Path) -> None:
+    layout = root_with_dataset(small_layout, tmp_path)
+    constant = [*SIX, "--optim.lr-min-ratio", "1.0"]
+    train_together(tmp_path, 2, constant)
+    run = only_run(layout)
+    newest = Path(run.uri("checkpoints/resume/6/state/ocdbt.process_1"))
+    damaged = [path for path in newest.rglob("*") if path.is_file() and path.parent.name == "d"]
+    assert damaged, sorted(newest.rglob("*"))
+    for path in damaged:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    first, second = train_together(tmp_path, 2, [*constant, "--extend", "10"])
+    assert "going on from the checkpoint before, at step 3" in first.stderr
+    assert "resume/6: " in first.stderr
+    assert "Traceback" not in first.stderr + second.stderr
+    check_steps(run, small_layout, 10)
+    assert resume_steps(run)[-1] == 10
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[GcsServer, None, None]:
+    with GcsServer("bucket") as started:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
+        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
+        monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
+        monkeypatch.setenv("TRM_CACHE", str(tmp_path / "cache"))
+        from gcsfs import GCSFileSystem
+
+        GCSFileSystem.clear_instance_cache()
+        yield started
+
+
+def put_dataset(server: GcsServer, small_layout: Layout) -> None:
+    folder = small_layout.dataset("small").here
+    for path in folder.rglob("*"):
+        if path.is_file():
+            server.put("bucket", f"trm/datasets/small/{path.relative_to(folder)}", path.read_bytes())
+
+
+@pytest.mark.slow
+def test_processes_share_nothing_but_a_bucket(
+    small_layout: Layout, server: GcsServer, tmp_path: Path
+) -> None:
+    """Each with a cache of its own, as on machines of their own; then one goes on alone, where 5% of requests fail."""
+    put_dataset(server, small_layout)
+    caches = [str(tmp_path / f"machine-{index}") for index in range(2)]
+    constant = [*SIX, "--optim.lr-min-ratio", "1.0"]
+
+    def together(*more: str) -> list[subprocess.CompletedProcess[str]]:
+        started = start_together(URL, 2, [*constant, *more], [{"TRM_CACHE": cache} for cache in caches])
+        done = ended(started)
+        assert [one.returncode for one in done] == [0, 0], "\n".join(one.stderr[-3000:] for one in done)
+        return done
+
+    together()
+    server.faults.unavailable_share = 0.05
+    together("--extend", "12")
+    run = only_run(resolve_root(URL))
+    server.faults.unavailable_share = 0.0
+    check_steps(run, small_layout, 12)
+    status = read_status(run)
+    assert status is not None
+    assert (status.state, status.step, status.workers) == ("finished", 12, 2)
+    assert resume_steps(run)[-1] == 12
+    assert {name.split("-")[1] for name in run.names("logs/*")} == {"0", "1"}
+
+
+ENDLESS = ["--execution.checkpoint-every", "5", "--execution.validate-every", "0", "--total-steps", "100000"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_kills_at_any_moment_lose_and_repeat_nothing(small_layout: Layout, tmp_path: Path, seed: int) -> None:
+    """Ten times: one process or all of them, while they start, while they save, or while they train."""
+    chance, count = random.Random(seed), 4 if seed == 0 else 2
+    layout = root_with_dataset(small_layout, tmp_path)
+    seen: list[str] = []
+    for trial in range(10):
+        before = max(saved_steps(list_runs(layout)[0]), default=0) if list_runs(layout) else 0
+        processes = start_together(layout.place, count, ENDLESS)
+        moment = ["start", "save", "train"][trial % 3]
+        if moment == "start":
+            time.sleep(chance.uniform(0.0, 8.0))
+        else:
+            wait_for_more(layout, before, processes)
+            time.sleep(chance.uniform(0.0, 1.5) if moment == "train" else chance.uniform(0.0, 0.05))
+        victims = processes if trial % 2 else [chance.choice(processes)]
+        for process in victims:
+            process.kill()
+        seen.append(f"{moment}, {len(victims)} of {count}")
+        codes = [one.returncode for one in ended(processes)]
+        assert all(codes), (seen, codes)  # nobody says that all is well, and nobody hangs
+    stop_after(layout, count, max(saved_steps(only_run(layout)), default=0) + 5)
+    run = only_run(layout)
+    status = read_status(run)
+    assert status is not None
+    check_steps(run, small_layout, status.step)
+
+
+def wait_for_more(layout: Layout, before: int, processes: list[subprocess.Popen[str]]) -> None:
+    """Wait until a checkpoint newer than that is there."""
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        if list_runs(layout) and max(saved_steps(list_runs(layout)[0]), default=0) > before:
+            return
+        assert all(process.poll() is None for process in processes), [one.stderr for one in ended(processes)]
+        time.sleep(0.01)
+    raise AssertionError("no new checkpoint in 180 s")
+
+
+def stop_after(layout: Layout, count: int, step: int) -> None:
+    """Go on to a checkpoint of that step at least, then stop, as a pre-emption does."""
+    processes = start_together(layout.place, count, ENDLESS)
+    wait_for_more(layout, step - 1, processes)
+    processes[-1].send_signal(signal.SIGTERM)
+    assert {one.returncode for one in ended(processes)} == {Exit.TERMINATED}
+
+
+@pytest.mark.slow
+def test_one_that_hangs_is_named_by_the_others(small_layout: Layout, tmp_path: Path) -> None:
+    layout = root_with_dataset(small_layout, tmp_path)
+    processes = start_together(layout.place, 2, ENDLESS)
+    wait_for_more(layout, 0, processes)
+    processes[1].send_signal(signal.SIGSTOP)
+    begun = time.monotonic()
+    try:
+        _, err = processes[0].communicate(timeout=150)
+    finally:
+        processes[1].send_signal(signal.SIGCONT)
+        ended(processes[1:])
+    assert processes[0].returncode == Exit.STALLED, err
+    assert time.monotonic() - begun < 120
+    assert "process 1 (" in err
+    assert "has shown no sign of life for 60 s" in err
