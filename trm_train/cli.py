@@ -14,6 +14,7 @@ from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_train.commands.batch import Batch, patterns_first
 from trm_train.commands.doctor import Doctor
+from trm_train.commands.launch import Launch, split_launch
 from trm_train.commands.look import Describe, List
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
@@ -27,6 +28,7 @@ Command = (
     | Annotated[List, subcommand("list")]
     | Annotated[Describe, subcommand("describe")]
     | Annotated[Batch, subcommand("batch")]
+    | Annotated[Launch, subcommand("launch")]
     | Annotated[Status, subcommand("status")]
     | Annotated[Sync, subcommand("sync")]
     | Annotated[Doctor, subcommand("doctor")]
@@ -46,12 +48,15 @@ def main(arguments: list[str] | None = None) -> None:
                     "name the experiment first: trm-train run EXPERIMENT [options] (trm-train list)"
                 )
             sys.exit(run_experiment(given[1], given[2:]))
-        overrides: list[str] = []
+        overrides: list[str] = []  # what else there is, for what a batch or a launch begins
         if given[:1] == ["batch"]:
             overrides, others = split_overrides(given[1:])
             given = ["batch", *patterns_first(others)]
+        if given[:1] == ["launch"]:
+            own, overrides = split_launch(given[1:])
+            given = ["launch", *own]
         command = parse_command("trm-train", "Train tiny recursive models.", Command, given)
-        if isinstance(command, Batch):
+        if isinstance(command, Batch | Launch):
             sys.exit(command.carry_out(overrides))
         assert not isinstance(command, Run)
         sys.exit(command.run())

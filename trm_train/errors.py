@@ -36,3 +36,11 @@ class HostError(TrainError):
     def __init__(self, text: str, exit_code: int = 2) -> None:
         super().__init__(text)
         self.exit_code = exit_code
+
+
+class LaunchError(TrainError):
+    """A launch that cannot go on: says which command or host, and the way out."""
+
+
+class CapacityError(LaunchError):
+    """There are no machines of this kind to be had now; later there may be."""

@@ -16,8 +16,7 @@ import trm_train.cli
 import trm_train.commands.run
 from trm_data.errors import DataError
 from trm_train.commands.batch import Batch
-from trm_train.commands.run import _parse as parse_options
-from trm_train.commands.run import parse_config
+from trm_train.commands.run import parse_config, parse_options
 from trm_train.config.overrides import split_overrides
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
@@ -64,7 +63,7 @@ def why_unreadable(words: list[str]) -> str:
     said = io.StringIO()
     with (
         patch(f"{program}.cli.parse_command", then_end(trm_data.command.parse_command)),
-        patch.object(trm_train.commands.run, "_parse", then_end(parse_options)),
+        patch.object(trm_train.commands.run, "parse_options", then_end(parse_options)),
         redirect_stderr(said),
         redirect_stdout(said),
     ):

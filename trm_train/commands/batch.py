@@ -92,7 +92,7 @@ class Batch:
         layout = resolve_root(self.root)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sources = parse_source_of(self.source)
-        runs = plan_batch(items, _seeds(self.seeds), layout, _override(overrides), sources)
+        runs = plan_batch(items, parse_seeds(self.seeds), layout, override(overrides), sources)
         for run in runs:
             if run.note is not None:
                 print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
@@ -174,7 +174,12 @@ def patterns_first(arguments: Sequence[str]) -> list[str]:
     return [*patterns, *options]
 
 
-def _seeds(text: str) -> list[int]:
+def parse_seeds(text: str) -> list[int]:
+    """Seeds between commas, each once.
+
+    Raises:
+        ConfigError: One of them is no number.
+    """
     try:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
@@ -182,7 +187,7 @@ def _seeds(text: str) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def _override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
+def override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
     """Options of the configuration as a change of one."""
     from trm_train.commands.run import parse_config
 

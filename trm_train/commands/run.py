@@ -107,15 +107,20 @@ class Run:
     experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT [OVERRIDES]")]
 
 
-def run_experiment(name: str, overrides: list[str]) -> int:
-    """Train an experiment with overrides; returns the exit code."""
+def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experiment, RunOptions]:
+    """An experiment at its setting and the options of its run, as a user types them after a program and its name."""
     scale, overrides = take_option("--scale", overrides)
     data, overrides = take_option("--data", overrides)
     setting = parse_setting(scale, data)
     item = find_run_of(name, setting)
     config, others = choose_forms(item.make(), overrides)
     default = RunOptions(config=config, scale=item.setting().scale, data=item.setting().data)
-    options = _parse(default, f"trm-train run {name}", RUN_HELP, others)
+    return item, parse_options(default, f"{program} {name}", RUN_HELP, others)
+
+
+def run_experiment(name: str, overrides: list[str]) -> int:
+    """Train an experiment with overrides; returns the exit code."""
+    item, options = read_options("trm-train run", name, overrides)
     layout, sources = resolve_root(options.root), parse_source_of(options.source)
     chosen, said = with_puzzles_at_hand(options.config, sources, layout)
     if said is not None:
@@ -207,13 +212,13 @@ def parse_config(config: RunConfig, overrides: list[str]) -> RunConfig:
         SystemExit: Something else cannot be parsed; that has been said.
     """
     config, others = choose_forms(config, overrides)
-    return _parse(_OnlyConfig(config=config), "trm-train batch", None, others).config
+    return parse_options(_OnlyConfig(config=config), "trm-train batch", None, others).config
 
 
 Options = TypeVar("Options")
 
 
-def _parse(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
+def parse_options(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
     """Options in place of those of a default."""
 
     def parse(words: list[str]) -> tuple[Options, list[str]]:

@@ -1,0 +1,386 @@
+"""`trm-train launch`: `run` and `batch` on a TPU pod, under Slurm or on hosts with ssh."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit, Json, Root
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.commands.batch import Batch, override, parse_seeds, patterns_first
+from trm_train.commands.run import RunOptions, parse_options, read_options
+from trm_train.config.overrides import split_overrides
+from trm_train.config.run import check_config, check_extension, planned_steps
+from trm_train.errors import LaunchError
+from trm_train.experiments.registry import select_experiments
+from trm_train.experiments.setting import parse_setting
+from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
+
+if TYPE_CHECKING:
+    from trm_data.storage.store import Folder
+    from trm_train.launch.flow import Outcome
+    from trm_train.launch.shell import Say, Shell
+    from trm_train.launch.source import Source
+    from trm_train.launch.target import Target, Work
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that is to be launched.
+
+    Attributes:
+        work: What the hosts do.
+        dataset: What it learns.
+        folder: Where it lies.
+        total_steps: The step it ends at.
+        anew: It was asked to begin anew, whatever is there.
+    """
+
+    work: Work
+    dataset: str
+    folder: Folder
+    total_steps: int
+    anew: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether its status says that it has come to its end."""
+        from trm_train.run.status import read_status
+
+        status = read_status(self.folder)
+        return (
+            not self.anew
+            and status is not None
+            and status.state == "finished"
+            and status.step >= self.total_steps
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Train on machines elsewhere: finds or creates them, installs this commit, starts, watches, resumes.
+
+    What follows is `run EXPERIMENT` or `batch PATTERN ...` with their own options; a batch trains its runs one after
+    the other, on all hosts, and tests none. Where: --accelerator is a TPU of Google Cloud, --slurm a job, --hosts
+    machines with ssh. A pre-empted TPU is created anew, and the run goes on from its last checkpoint. Ctrl-C leaves the
+    run alone; the same command watches it again, --stop ends it. Every command is printed before it runs.
+
+    For example:
+
+      trm-train launch run exp01c --root gs://bucket/trm --accelerator v4-8 --zone us-central2-b --dry-run
+      trm-train launch run exp01c --root gs://bucket/trm --accelerator v4-64 --spot --queued --delete
+      trm-train launch batch 'exp01*' --seeds 0,1 --root gs://bucket/trm --accelerator v4-8 --continue-on-failure
+      trm-train launch run exp01c --root /shared/trm --slurm --nodes 2 --sbatch="--partition=gpu --gpus-per-node=4"
+      trm-train launch run exp01c --root /shared/trm --hosts host1,me@host2 --extras cuda,gcs
+    """
+
+    what: Annotated[Positional[Literal["run", "batch"]], arg(metavar="{run,batch} NAME ... [OPTIONS]")]
+    """One run, as trm-train run; or many, as trm-train batch."""
+    accelerator: Annotated[str | None, arg(metavar="KIND-SIZE", help_behavior_hint="")] = None
+    """TPU of Google Cloud, as v4-8 or v4-64."""
+    zone: Annotated[str | None, arg(metavar="ZONE", help_behavior_hint="")] = None
+    """Zone of the TPU; else the one that gcloud is set to."""
+    project: Annotated[str | None, arg(metavar="PROJECT", help_behavior_hint="")] = None
+    """Project of the TPU; else the one that gcloud is set to."""
+    name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Name of the TPU, which is used if it is there (default: trm-KIND-SIZE)."""
+    spot: bool = False
+    """A TPU that may be pre-empted, and costs less."""
+    queued: bool = False
+    """Wait for the TPU in the queue (a queued resource)."""
+    runtime: Annotated[str | None, arg(metavar="VERSION", help_behavior_hint="")] = None
+    """Software of the TPU VM (default: the recommended one of its kind)."""
+    gcloud_create: Annotated[str, arg(metavar="WORDS", help_behavior_hint="")] = ""
+    """Further words for the gcloud command that creates the TPU, as --gcloud-create=--internal-ips."""
+    slurm: bool = False
+    """A job of Slurm, from a machine that has sbatch and shares the home with the nodes."""
+    nodes: int = 1
+    """Nodes of the job, with a process each."""
+    sbatch: Annotated[str, arg(metavar="WORDS", help_behavior_hint="")] = ""
+    """Further words for sbatch, as --sbatch="--partition=gpu --time=8:00:00"."""
+    hosts: Annotated[str | None, arg(metavar="HOST,...", help_behavior_hint="")] = None
+    """Hosts with ssh; the first has the coordinator."""
+    port: int = 8476
+    """Port of the first host where it listens for the others."""
+    commit: Annotated[str | None, arg(metavar="COMMIT", help_behavior_hint="")] = None
+    """What is installed (default: HEAD of this checkout, which must be clean and pushed)."""
+    repository: Annotated[str | None, arg(metavar="URL", help_behavior_hint="")] = None
+    """Where hosts fetch it (default: origin of this checkout)."""
+    extras: Annotated[str | None, arg(metavar="EXTRA,...", help_behavior_hint="")] = None
+    """Optional parts to install (default: tpu,gcs on TPUs, else gcs; cuda is for GPUs)."""
+    restarts: int = 20
+    """How often a run is started again at most, after a pre-emption or an end from which it goes on."""
+    look_s: float = 15.0
+    """Seconds between two looks at the hosts."""
+    detach: bool = False
+    """Leave when it is started; nobody watches for pre-emption then, until the same command does."""
+    stop: bool = False
+    """Have what goes on save a checkpoint and end."""
+    delete: bool = False
+    """Delete the TPU in the end, whether the run was done or failed."""
+    dry_run: bool = False
+    """Print the commands, and run none but those that ask git for the commit."""
+    root: Root = None
+    json: Json = False
+
+    def carry_out(self, words: Sequence[str]) -> int:
+        """Plan, look whether everything is there, launch and watch; returns the exit code.
+
+        Args:
+            words: What follows `run` or `batch`, without the options of `Launch`.
+        """
+        from trm_train.launch.flow import How, carry_out, stop
+        from trm_train.launch.preflight import check_all, root_problems
+        from trm_train.launch.shell import Shell
+        from trm_train.launch.source import find_source
+
+        self._check()
+        layout = self._layout()
+        runs, go_on = self._plan(words, layout)
+        shell = Shell(self._print if self.dry_run else self._say, dry=self.dry_run)
+        source, unclear = find_source(self.commit, self.repository, Shell(shell.say))
+        if self.dry_run:
+            for problem in unclear:
+                self._say(f"trm-train: note: {problem}")
+            unclear = []
+        target = self._target(shell, source)
+        how = How(
+            restarts=self.restarts,
+            look_s=self.look_s,
+            detach=self.detach,
+            go_on=go_on,
+            delete=self.delete,
+            dry=self.dry_run,
+        )
+        say: Say = (lambda _: None) if self.dry_run else self._say
+        if self.stop:
+            return self._conclude(stop([run.work for run in runs], target, how, say))
+        left = runs if self.dry_run else [run for run in runs if not run.finished]
+        for run in runs:
+            if run not in left:
+                self._say(f"{run.work.name}: finished already ({run.total_steps:,} steps)")
+        if not left:
+            return self._conclude([_done(run) for run in runs])
+        roots = [] if self.dry_run else [lambda: root_problems(layout, [run.dataset for run in left])]
+        check_all([lambda: unclear, *roots, target.problems])
+        try:
+            done = carry_out([run.work for run in left], target, how, say, self._show)
+        except KeyboardInterrupt:
+            self._say(
+                "trm-train: what was started goes on there; the same command watches it, --stop ends it"
+            )
+            raise
+        return self._conclude([*(_done(run) for run in runs if run not in left), *done])
+
+    def _check(self) -> None:
+        """Refuse what does not go together.
+
+        Raises:
+            LaunchError: Says what does.
+        """
+        chosen = [self.accelerator is not None, self.slurm, self.hosts is not None]
+        if sum(chosen) != 1:
+            raise LaunchError("say where, by one of: --accelerator KIND-SIZE, --slurm, --hosts HOST,...")
+        if self.restarts < 0 or self.look_s <= 0 or not 1 <= self.port <= 65535:
+            raise LaunchError("--restarts at least 0, --look-s more than 0, --port from 1 to 65535")
+        if self.detach and (self.delete or self.what == "batch"):
+            raise LaunchError(
+                "--detach leaves at once: not with --delete or a batch, which somebody has to watch"
+            )
+        of_tpus = {
+            "--zone": self.zone,
+            "--project": self.project,
+            "--name": self.name,
+            "--runtime": self.runtime,
+        }
+        of_tpus |= {"--spot": self.spot, "--queued": self.queued, "--delete": self.delete}
+        given = [option for option, value in of_tpus.items() if value]
+        if self.accelerator is None and given:
+            raise LaunchError(f"{given[0]}: is for TPUs (--accelerator)")
+        if not self.slurm and (self.nodes != 1 or self.sbatch):
+            raise LaunchError("--nodes and --sbatch are for --slurm")
+
+    def _layout(self) -> Layout:
+        """The root, which all hosts share.
+
+        Raises:
+            LaunchError: A TPU could not see it, or would lose it.
+        """
+        layout = resolve_root(self.root)
+        of_here = layout.store.lock_is_enough
+        if of_here and self.accelerator is not None and not (self.root and Path(self.root).is_absolute()):
+            raise LaunchError(
+                f"--root {self.root or layout.place}: a TPU needs a root that outlives it: gs://bucket/prefix, or the "
+                "whole path of a folder that is mounted on every host"
+            )
+        return layout
+
+    def _plan(self, words: Sequence[str], layout: Layout) -> tuple[list[Planned], bool]:
+        """The runs, in their order, and whether the next one follows one that has failed."""
+        if self.what == "run":
+            return [_plan_run(words, layout)], False
+        return _plan_batch(words, layout)
+
+    def _target(self, shell: Shell, source: Source) -> Target:
+        from trm_train.launch.slurm import Slurm, SlurmRequest
+        from trm_train.launch.ssh import SshHosts, parse_hosts
+        from trm_train.launch.tpu import Tpu, TpuRequest
+
+        extras = _extras(self.extras, "tpu,gcs" if self.accelerator else "gcs")
+        if self.slurm:
+            return Slurm(shell, source, extras, SlurmRequest(self.nodes, tuple(shlex.split(self.sbatch))))
+        if self.hosts is not None:
+            return SshHosts(shell, source, extras, hosts=parse_hosts(self.hosts), port=self.port)
+        assert self.accelerator is not None
+        request = TpuRequest(
+            name=self.name or f"trm-{self.accelerator}",
+            accelerator=self.accelerator,
+            zone=self.zone,
+            project=self.project,
+            runtime=self.runtime,
+            spot=self.spot,
+            queued=self.queued,
+            create=tuple(shlex.split(self.gcloud_create)),
+        )
+        return Tpu(shell, source, extras, request)
+
+    def _conclude(self, outcomes: Sequence[Outcome]) -> int:
+        """Print what came of the runs; returns the exit code."""
+        if self.json:
+            print(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+        codes = [int(outcome.code) for outcome in outcomes if outcome.code]
+        if self.what == "run":
+            return codes[0] if codes else Exit.DONE
+        return Exit.FOUND if codes else Exit.DONE
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def _print(self, text: str) -> None:
+        print(text, file=sys.stderr if self.json else sys.stdout, flush=True)
+
+    def _show(self, text: str) -> None:
+        print(text, end="", file=sys.stderr if self.json else sys.stdout, flush=True)
+
+
+def split_launch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words that are for `Launch`, and those for the run or the batch, in the order of each.
+
+    Raises:
+        LaunchError: Neither of the two comes first.
+    """
+    if not arguments or arguments[0] not in ("run", "batch", "-h", "--help"):
+        raise LaunchError(
+            "say what comes first: trm-train launch run EXPERIMENT, or trm-train launch batch PATTERN"
+        )
+    options = {
+        f"--{field.name.replace('_', '-')}": field.default is False
+        for field in fields(Launch)
+        if field.name != "what"
+    }
+    own, rest = [arguments[0]], list[str]()
+    words = iter(arguments[1:])
+    for word in words:
+        option, equals, _ = word.partition("=")
+        name = option.replace("_", "-")
+        if name not in options and word not in ("-h", "--help"):
+            rest.append(word)
+            continue
+        own.append(word)
+        if not equals and not options.get(name, True):
+            own += [value for value in [next(words, None)] if value is not None]
+    return own, rest
+
+
+def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
+    """One run, as `trm-train run` reads its words.
+
+    Raises:
+        LaunchError: An option is not for hosts elsewhere.
+    """
+    from trm_train.launch.target import Work
+    from trm_train.run.record import run_folder, run_name
+
+    if not words or words[0].startswith("-"):
+        raise LaunchError("name the experiment: trm-train launch run EXPERIMENT [options] (trm-train list)")
+    name, *rest = words
+    item, options = read_options("trm-train launch run", name, rest)
+    _refuse(options, "build", "build the dataset once (trm-data build NAME)")
+    for given in ("distributed", "coordinator", "num_processes", "process_id"):
+        _refuse(options, given, "a launch says it to its hosts")
+    config, said = with_puzzles_at_hand(options.config, parse_source_of(options.source), layout)
+    if said is not None:
+        print(f"trm-train: note: {name}: {said}", file=sys.stderr)
+    check_config(config)
+    if options.extend is not None:
+        check_extension(config, options.extend)
+    return Planned(
+        work=Work(run_name(item.name, config), ("run", name, *rest, "--root", layout.place)),
+        dataset=config.data.only_dataset(),
+        folder=run_folder(layout, item, config),
+        total_steps=planned_steps(config, options.extend),
+        anew=options.resume == "never",
+    )
+
+
+def _refuse(options: RunOptions | Batch, name: str, instead: str) -> None:
+    field = next(field for field in fields(options) if field.name == name)
+    if getattr(options, name) != field.default:
+        raise LaunchError(f"--{name.replace('_', '-')}: not with launch; {instead}")
+
+
+def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bool]:
+    """The runs of a batch, as `trm-train batch` reads its words, and whether one goes on after a failure.
+
+    Raises:
+        LaunchError: An option is not for hosts elsewhere.
+    """
+    from trm_train.batch.plan import plan_batch
+    from trm_train.launch.target import Work
+
+    overrides, others = split_overrides(words)
+    batch = parse_options(Batch(patterns=()), "trm-train launch batch", None, patterns_first(others))
+    if not batch.patterns:
+        raise LaunchError("name experiments: trm-train launch batch PATTERN ... (trm-train list)")
+    _refuse(batch, "jobs", "runs have all hosts, one after the other")
+    _refuse(batch, "no_build", "nothing is built anyway")
+    for name in ("limit", "log_dir", "wide"):
+        _refuse(batch, name, "nothing is tested: trm-eval run RUN, or trm-train batch, does that afterwards")
+    items = select_experiments(batch.patterns, parse_setting(batch.scale, batch.data))
+    sources = parse_source_of(batch.source)
+    more = [*overrides, *(["--source", batch.source] if batch.source else [])]
+    planned: list[Planned] = []
+    for run in plan_batch(items, parse_seeds(batch.seeds), layout, override(overrides), sources):
+        if run.note is not None:
+            print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
+        setting = run.experiment.setting()
+        given = ["run", run.names[0], "--scale", setting.scale, "--data", setting.data]
+        given += ["--seed", str(run.config.seed), "--tracking", batch.tracking, "--root", layout.place, *more]
+        planned.append(Planned(Work(run.run, tuple(given)), run.dataset, run.folder, run.config.total_steps))
+    return planned, batch.continue_on_failure
+
+
+def _extras(given: str | None, usual: str) -> list[str]:
+    """Names between commas.
+
+    Raises:
+        LaunchError: One of them is none.
+    """
+    extras = (usual if given is None else given).split(",")
+    for extra in extras:
+        if not extra.isalnum() or not extra.isascii():
+            raise LaunchError(f"--extras {given}: expected names between commas, as cuda,gcs")
+    return extras
+
+
+def _done(run: Planned) -> Outcome:
+    from trm_train.launch.flow import Outcome
+
+    return Outcome(run=run.work.name, state="done")

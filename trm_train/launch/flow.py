@@ -1,0 +1,263 @@
+"""Trains runs on a target, one after the other, whatever happens to its machines.
+
+    ensure -> install -> start -> watch --ended--> the next run
+       ^                            |
+       +---- pre-empted, cut off ---+      the same command goes on from the last checkpoint
+
+Nothing is remembered here: whoever starts the same launch again finds what goes on, and watches it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from trm_data.command import Exit
+from trm_train.errors import CapacityError, LaunchError
+from trm_train.launch.shell import Say
+from trm_train.launch.target import Seen, Target, Work
+
+GO_ON = (Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
+"""Codes after which the same command goes on: of exit-codes.md, and of processes that jax or the system ended."""
+CAPACITY_S = 60.0
+"""Between two requests for machines where there are none to be had."""
+FAREWELL_S = 600.0
+"""For a run that was asked to end to save a checkpoint."""
+
+Show = Callable[[str], None]
+"""Shows a piece of the log of a run, as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How runs are watched.
+
+    Attributes:
+        restarts: How often a run is started again at most.
+        look_s: Between two looks (s).
+        detach: Leave as soon as it is started.
+        go_on: Begin the next run after one has failed.
+        delete: Give the machines back in the end.
+        dry: Nothing is run: look once.
+    """
+
+    restarts: int = 20
+    look_s: float = 15.0
+    detach: bool = False
+    go_on: bool = False
+    delete: bool = False
+    dry: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        run: Its name.
+        state: `done`, `failed`, `stopped` because somebody asked for it, or `started` and left.
+        code: Its exit code.
+        restarts: How often it was started again.
+        reason: Why it failed.
+    """
+
+    run: str
+    state: str
+    code: int = 0
+    restarts: int = 0
+    reason: str = ""
+
+
+def carry_out(works: Sequence[Work], target: Target, how: How, say: Say, show: Show) -> list[Outcome]:
+    """Train runs one after the other.
+
+    Raises:
+        LaunchError: The machines cannot be had, or do something else.
+    """
+    outcomes: list[Outcome] = []
+    try:
+        for work in works:
+            outcomes.append(see_through(work, target, how, say, show))
+            say(f"{work.name}: {_said(outcomes[-1])}")
+            if outcomes[-1].code and not (how.go_on and outcomes[-1].state == "failed"):
+                break
+    except LaunchError:
+        _leave(target, replace(how, delete=False), say)  # it may be somebody else's
+        raise
+    if not how.detach:
+        _leave(target, how, say)
+    return outcomes
+
+
+def see_through(work: Work, target: Target, how: How, say: Say, show: Show) -> Outcome:
+    """Train a run to its end, on machines that may come and go."""
+    restarts, tail = 0, Tail(show)
+    while True:
+        _ensure(target, how, say, patient=restarts > 0)
+        lost = _begin(work, target, say)
+        if how.detach and lost is None:
+            return Outcome(run=work.name, state="started", restarts=restarts)
+        outcome = replace(lost or _watch(work, target, how, say, tail), restarts=restarts)
+        if outcome.state != "lost":
+            return outcome
+        if restarts == how.restarts:
+            return replace(outcome, state="failed", reason=f"{outcome.reason}; --restarts {how.restarts}")
+        restarts += 1
+        say(
+            f"{work.name}: {outcome.reason}; it goes on from its last checkpoint (start {restarts + 1} of "
+            f"{how.restarts + 1} at most)"
+        )
+        time.sleep(how.look_s)
+
+
+def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outcome]:
+    """Ask runs that go on to save a checkpoint and end, and wait until they have.
+
+    Raises:
+        LaunchError: One does not end.
+    """
+    outcomes: list[Outcome] = []
+    for work in works:
+        seen = target.look(work)
+        if seen.others and how.delete:
+            raise _in_use(target, seen)
+        if not seen.running:
+            continue
+        target.stop(work)
+        say(f"{work.name}: asked to save a checkpoint and end")
+        began = time.monotonic()
+        while seen.running and not how.dry:
+            if time.monotonic() - began > FAREWELL_S:
+                raise LaunchError(
+                    f"{work.name}: still runs on {target.place} {FAREWELL_S:.0f} s after it was asked to end"
+                )
+            time.sleep(how.look_s)
+            seen = target.look(work)
+        outcomes.append(Outcome(run=work.name, state="stopped"))
+    if not outcomes:
+        say(f"nothing runs on {target.place}")
+    _leave(target, how, say)
+    return outcomes
+
+
+def _ensure(target: Target, how: How, say: Say, *, patient: bool) -> None:
+    """Find or create the machines; after a pre-emption wait for them as long as it takes."""
+    while True:
+        try:
+            target.ensure()
+            return
+        except CapacityError as error:
+            if not patient:
+                raise
+            say(f"{error}; asked again every {CAPACITY_S:.0f} s")
+            time.sleep(CAPACITY_S)
+
+
+def _begin(work: Work, target: Target, say: Say) -> Outcome | None:
+    """Install and start; an outcome only where the machines have gone meanwhile.
+
+    Raises:
+        LaunchError: It cannot be started there.
+    """
+    try:
+        target.install()
+        _start(work, target, say)
+        return None
+    except LaunchError:
+        seen = target.look(work)
+        if not seen.gone:
+            raise
+        return _ended(work, seen)
+
+
+def _in_use(target: Target, seen: Seen) -> LaunchError:
+    return LaunchError(
+        f"{target.place} is in use: {', '.join(seen.others)}; wait for it, end it (trm-train launch ... --stop), or "
+        "take other machines (--name, --hosts)"
+    )
+
+
+def _start(work: Work, target: Target, say: Say) -> None:
+    """Start a run, unless it goes on.
+
+    Raises:
+        LaunchError: Something else does.
+    """
+    seen = target.look(work)
+    if seen.others:
+        raise _in_use(target, seen)
+    part = any(host.state == "absent" for host in seen.hosts)
+    ends = any(host.state in ("ended", "stopped") for host in seen.hosts)
+    if seen.running and (ends or not part):
+        say(f"{work.name}: goes on; watched from here")
+    else:
+        target.start(work)
+        say(f"{work.name}: started on {target.place}")
+
+
+@dataclass
+class Tail:
+    """Shows what a log has more, each time it is asked.
+
+    Attributes:
+        show: Shows it.
+        offset: Byte of the log up to which it was shown.
+    """
+
+    show: Show
+    offset: int = 0
+
+    def follow(self, work: Work, target: Target) -> None:
+        """Show the log up to its end."""
+        text = "the beginning"
+        while text:
+            text, self.offset = target.log(work, self.offset)
+            if text:
+                self.show(text)
+
+
+def _watch(work: Work, target: Target, how: How, say: Say, tail: Tail) -> Outcome:
+    """Show the log of a run until it ends, or its machines are gone."""
+    waited = ""
+    while True:
+        seen = target.look(work)
+        tail.follow(work, target)
+        if how.dry:
+            return Outcome(run=work.name, state="done")
+        if seen.waiting and seen.waiting != waited:
+            say(f"{work.name}: waits for {seen.waiting}")
+        waited = seen.waiting
+        if not seen.running:
+            return _ended(work, seen)
+        time.sleep(how.look_s)
+
+
+def _ended(work: Work, seen: Seen) -> Outcome:
+    """What it means that a run goes on no more."""
+    if seen.gone or not seen.ended:
+        lost = [host.name for host in seen.hosts if host.state == "absent"]
+        reason = seen.gone or f"ended on {', '.join(lost)} without a code, as when a machine starts anew"
+        return Outcome(run=work.name, state="lost", code=Exit.STALLED, reason=reason)
+    if all(host.code == 0 for host in seen.hosts):
+        return Outcome(run=work.name, state="done")
+    failed = [host for host in seen.hosts if host.code]
+    own = [host for host in failed if host.code not in GO_ON]
+    code = (own or failed)[0].code
+    reason = f"exit code {code} on {', '.join(host.name for host in failed if host.code == code)}"
+    if any(host.state == "stopped" for host in seen.hosts):
+        return Outcome(run=work.name, state="stopped", code=code, reason=reason)
+    return Outcome(run=work.name, state="failed" if own else "lost", code=code, reason=reason)
+
+
+def _leave(target: Target, how: How, say: Say) -> None:
+    """Give the machines back, or say that they cost."""
+    if how.delete:
+        target.release()
+    elif not how.dry and (left := target.leftover()):
+        say(left)
+
+
+def _said(outcome: Outcome) -> str:
+    again = f", after {outcome.restarts} restarts" if outcome.restarts else ""
+    return f"{outcome.state}{f' ({outcome.reason})' if outcome.reason else ''}{again}"

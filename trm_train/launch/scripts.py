@@ -1,0 +1,165 @@
+"""What a host is asked to do, as scripts of bash, and how its answers are read.
+
+A host keeps under `~/trm-lab`:
+
+    source/<commit>/              the package, in a virtual environment of its own
+    launch/<run>/log, code, pid   of a run in the background; code comes when it has ended
+    launch/<run>/lock             locked as long as it runs, so that it never runs twice
+    launch/<run>/stop             somebody asked it to end
+
+Every script answers with lines `trm-launch HOST WORD [VALUE]`; whatever else a login shell prints is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trm_train.launch.source import Source
+
+UV = "0.13.8"
+"""Version of uv that is installed where there is none; as in the Makefile."""
+DEVICES = ("/dev/accel*", "/dev/vfio/[0-9]*")
+"""Who has one of these open uses the TPU."""
+CHUNK_BYTES = 200_000
+"""Of a log, sent at a time."""
+
+ANSWER = re.compile(r"^trm-launch (?P<host>\S+) (?P<word>[a-z]+)(?: (?P<value>.+))?$", re.MULTILINE)
+TASK = '"$@" >> log 2>&1 & echo $! > pid; wait $!; echo $? > code.new; mv code.new code'
+"""A run in the background: its log, its process, and in the end its code."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A line that a script answers with.
+
+    Attributes:
+        host: Who says it.
+        word: What.
+        value: More of it.
+    """
+
+    host: str
+    word: str
+    value: str = ""
+
+
+def answers(printed: str) -> list[Answer]:
+    """The answers among what was printed."""
+    return [Answer(found["host"], found["word"], found["value"] or "") for found in ANSWER.finditer(printed)]
+
+
+def answered(word: str, value: str = "") -> str:
+    """What a script says, as a command of bash."""
+    return f'echo "trm-launch $(hostname) {word}{f" {value}" if value else ""}"'
+
+
+def as_command(script: str) -> str:
+    """A script as one command of whatever shell somebody logs in to."""
+    return shlex.join(["bash", "-c", script])
+
+
+def program(source: Source) -> str:
+    """`trm-train` of a commit, as a word of bash."""
+    return f"{_folder(source)}/.venv/bin/trm-train"
+
+
+def install(source: Source, extras: Sequence[str]) -> str:
+    """Install a commit with extras by its lock file; hosts that share a home do it once."""
+    mark = shlex.quote(f".installed-{'-'.join(extras)}")
+    steps = [
+        "set -eu",
+        f"mkdir -p {_folder(source)}",
+        f"cd {_folder(source)}",
+        f"if [ -e {mark} ]; then exit 0; fi",
+        'PATH="$HOME/.local/bin:$PATH"',
+        f"command -v uv > /dev/null || python3 -m pip install --quiet --user uv=={UV}",
+        "git init --quiet",
+        f"git fetch --quiet --depth 1 {shlex.quote(source.repository)} {source.commit}",
+        "git checkout --quiet --force FETCH_HEAD",
+        f"uv sync --quiet --locked --no-default-groups {' '.join(f'--extra {extra}' for extra in extras)}",
+        f"touch {mark}",
+    ]
+    once = f'flock -o "$HOME"/trm-lab/install.lock {as_command("; ".join(steps))}'
+    return f'mkdir -p "$HOME"/trm-lab && {once} && {answered("installed")}'
+
+
+def start(run: str, source: Source, words: Sequence[str]) -> str:
+    """Start a run in the background, unless it runs; returns when it does."""
+    task = f"{shlex.quote(TASK)} trm-launch {program(source)} {shlex.join(words)}"
+    return "\n".join(
+        [
+            f'folder="$HOME"/trm-lab/launch/{shlex.quote(run)}',
+            'mkdir -p "$folder" && cd "$folder" || exit 1',
+            "if flock -s -n lock true; then",
+            "  rm -f code stop",
+            # It waits for the lock, since those who look take it for a moment.
+            f"  setsid nohup flock -w 20 -o lock bash -c {task} < /dev/null > /dev/null 2>&1 &",
+            "  for i in $(seq 150); do",
+            "    if [ -e code ] || ! flock -s -n lock true; then break; fi",
+            "    sleep 0.1",
+            "  done",
+            "fi",
+            answered("started"),
+        ]
+    )
+
+
+def look(run: str, *, devices: bool) -> str:
+    """How a run does, and what else keeps the host busy.
+
+    Args:
+        run: Its name.
+        devices: Name processes that use the TPU, where the run does not.
+    """
+    held = " -o ".join(f"-lname {shlex.quote(name)}" for name in DEVICES)
+    find = f"find /proc/[0-9]*/fd {held} 2> /dev/null | head -n 1 | cut -d / -f 3"
+    ended = answered("$state", '$(cat "$run/code")')
+    lines = [
+        f"run={shlex.quote(run)}",
+        'mkdir -p "$HOME"/trm-lab/launch && cd "$HOME"/trm-lab/launch || exit 1',
+        "for lock in */lock; do",
+        '  other="${lock%/lock}"',
+        '  if [ ! -e "$lock" ] || [ "$other" = "$run" ] || flock -s -n "$lock" true; then continue; fi',
+        f"  {answered('other', '$other')}",
+        "done",
+        'if [ -e "$run/lock" ] && ! flock -s -n "$run/lock" true; then',
+        f"  {answered('running')}; exit 0",
+        "fi",
+        'state=ended; if [ -e "$run/stop" ]; then state=stopped; fi',
+        f'if [ -e "$run/code" ]; then {ended}; else {answered("absent")}; fi',
+    ]
+    if devices:
+        lines += [f"held=$({find})", f'if [ -n "$held" ]; then {answered("process", "$held")}; fi']
+    return "\n".join(lines)
+
+
+def log(run: str, offset: int) -> str:
+    """The log of a run from a byte on; the answer's value is the byte up to which it follows."""
+    return "\n".join(
+        [
+            f'cd "$HOME"/trm-lab/launch/{shlex.quote(run)} 2> /dev/null || exit 0',
+            "size=$(stat -c %s log 2> /dev/null || echo 0)",
+            f"from={offset}; if [ $size -lt $from ]; then from=0; fi",
+            f"if [ $((size - from)) -gt {CHUNK_BYTES} ]; then size=$((from + {CHUNK_BYTES})); fi",
+            answered("log", "$size"),
+            "tail -c +$((from + 1)) log 2> /dev/null | head -c $((size - from))",
+        ]
+    )
+
+
+def stop(run: str) -> str:
+    """Ask a run to save a checkpoint and end."""
+    return "\n".join(
+        [
+            f'cd "$HOME"/trm-lab/launch/{shlex.quote(run)} 2> /dev/null || exit 0',
+            'if ! flock -s -n lock true; then touch stop; kill -TERM "$(cat pid)"; fi',
+            answered("asked"),
+        ]
+    )
+
+
+def _folder(source: Source) -> str:
+    return f'"$HOME"/trm-lab/source/{source.commit[:12]}'

@@ -1,0 +1,84 @@
+"""Which commit hosts install, and where they fetch it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from trm_train.launch.shell import Shell
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+COMMIT = re.compile(r"[0-9a-f]{40}")
+SCP_LIKE = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+\.[\w-]+):(?P<path>[^/].*)")
+"""How git writes an address for ssh, which needs a key that hosts elsewhere do not have."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The package at a commit.
+
+    Attributes:
+        repository: Where git fetches it.
+        commit: All 40 letters of it.
+    """
+
+    repository: str
+    commit: str
+
+
+def find_source(
+    commit: str | None, repository: str | None, shell: Shell, checkout: Path = CHECKOUT
+) -> tuple[Source, list[str]]:
+    """What is to be installed, and what is wrong with it: a line each, with the way out.
+
+    Args:
+        commit: What git calls a commit, or HEAD of the checkout, which must be clean and pushed then.
+        repository: An address, else `origin` of the checkout.
+        shell: Asks git, also in a dry run.
+        checkout: Where this package lies.
+    """
+    if not (checkout / ".git").exists():
+        problems: list[str] = []
+        if commit is None or not COMMIT.fullmatch(commit):
+            problems.append(
+                "this package is no git checkout: name what is installed, --commit with 40 letters"
+            )
+        if repository is None:
+            problems.append("this package is no git checkout: name the --repository that hosts fetch")
+        return Source(repository or "REPOSITORY", commit or "COMMIT"), problems
+    git = ["git", "-C", str(checkout)]
+    problems = []
+    asked = shell.ask([*git, "rev-parse", "--verify", "--quiet", f"{commit or 'HEAD'}^{{commit}}"])
+    found = asked.out.strip()
+    if asked.code and commit is not None and COMMIT.fullmatch(commit):
+        found = commit  # hosts fetch it from the repository, which may have more
+    elif asked.code:
+        problems.append(f"--commit {commit or 'HEAD'}: git knows no such commit in {checkout}")
+        found = "COMMIT"
+    if commit is None:
+        if shell.ask([*git, "status", "--porcelain", "--untracked-files=no"]).out.strip():
+            problems.append(
+                f"{checkout} has changes that no commit has, and hosts would not: commit them, or name --commit HEAD"
+            )
+        if not shell.ask([*git, "branch", "--remotes", "--contains", found]).out.strip():
+            problems.append(
+                f"commit {found[:12]} is on no branch of a remote, so hosts cannot fetch it: git push, or name --commit"
+            )
+    if repository is None:
+        asked = shell.ask([*git, "remote", "get-url", "origin"])
+        repository = asked.out.strip()
+        if asked.code:
+            problems.append(
+                "the checkout has no remote called origin: name the --repository that hosts fetch"
+            )
+            repository = "REPOSITORY"
+    if repository.startswith("-"):
+        problems.append(f"--repository {repository!r}: expected an address")
+    return Source(without_key(repository), found), problems
+
+
+def without_key(repository: str) -> str:
+    """An address that needs no key for ssh, where it can be said so."""
+    found = SCP_LIKE.fullmatch(repository)
+    return f"https://{found['host']}/{found['path']}" if found and "://" not in repository else repository

@@ -1,0 +1,113 @@
+"""Hosts that somebody has already, reached by ssh; the first one has the coordinator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from trm_train.errors import LaunchError
+from trm_train.launch import scripts
+from trm_train.launch.on_hosts import OnHosts, Script
+from trm_train.launch.shell import Done, Shell
+from trm_train.launch.source import Source
+from trm_train.launch.target import Work
+
+HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9.-]*)?")
+"""As `ssh` takes it; ports and keys belong in `~/.ssh/config`."""
+OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
+"""Ask for no password; wait no longer than that for a connection (s)."""
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Hosts between commas.
+
+    Raises:
+        LaunchError: One of them is none, or is named twice.
+    """
+    hosts = tuple(part.strip() for part in text.split(","))
+    for host in hosts:
+        if not HOST.fullmatch(host):
+            raise LaunchError(
+                f"--hosts {text}: expected names between commas, as host1,me@host2; got {host!r}"
+            )
+    if len(set(hosts)) < len(hosts):
+        raise LaunchError(f"--hosts {text}: a host is named twice")
+    return hosts
+
+
+class SshHosts(OnHosts):
+    """Hosts with ssh.
+
+    Args:
+        shell: Runs commands.
+        source: What is installed.
+        extras: Parts of the package that are optional.
+        hosts: From `parse_hosts`.
+        port: Where process 0 listens for the others.
+    """
+
+    def __init__(
+        self, shell: Shell, source: Source, extras: Sequence[str], *, hosts: Sequence[str], port: int
+    ) -> None:
+        super().__init__(shell, source, extras, devices=False)
+        self._hosts = hosts
+        self._port = port
+
+    @property
+    def place(self) -> str:
+        """Their names."""
+        return ", ".join(self._hosts)
+
+    @property
+    @override
+    def count(self) -> int:
+        return len(self._hosts)
+
+    def problems(self) -> list[str]:
+        """Hosts that do not let us in."""
+        done = self.ask_hosts(lambda _: scripts.answered("here"), assume="here", limit_s=60.0, once="here")
+        return [
+            f"{host} cannot be reached: {one.reason}; try: ssh {host}"
+            for host, one in zip(self._hosts, done, strict=True)
+            if one.code or not scripts.answers(one.out)
+        ]
+
+    def ensure(self) -> None:
+        """Wait until all answer."""
+        self.wait_until_reachable()
+
+    def release(self) -> None:
+        """Nothing: they are somebody's own."""
+
+    def leftover(self) -> str:
+        """Nothing."""
+        return ""
+
+    @override
+    def gone(self) -> str:
+        return ""
+
+    @override
+    def words(self, index: int, work: Work) -> list[str]:
+        if self.count == 1:
+            return list(work.words)
+        address = f"{self._hosts[0].rpartition('@')[2]}:{self._port}"
+        together = ["--coordinator", address, "--num-processes", str(self.count), "--process-id", str(index)]
+        return [*work.words, *together]
+
+    @override
+    def ask_hosts(self, script: Script, *, assume: str, limit_s: float, once: str = "") -> list[Done]:
+        commands = [_command(host, script(index)) for index, host in enumerate(self._hosts)]
+        return self._shell.ask_all(commands, assume=f"trm-launch HOST {assume}", limit_s=limit_s, once=once)
+
+    @override
+    def ask_first(self, script: str, *, assume: str, once: str = "") -> Done:
+        return self._shell.ask(
+            _command(self._hosts[0], script), assume=f"trm-launch HOST {assume}", once=once
+        )
+
+
+def _command(host: str, script: str) -> list[str]:
+    return ["ssh", *OPTIONS, host, scripts.as_command(script)]
