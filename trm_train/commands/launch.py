@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Json, Root
+from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.batch import Batch, override, parse_seeds, patterns_first
 from trm_train.commands.run import RunOptions, parse_options, read_options
@@ -51,10 +52,13 @@ class Planned:
 
     @property
     def finished(self) -> bool:
-        """Whether its status says that it has come to its end."""
+        """Whether its status says that it has come to its end; one that cannot be read says nothing."""
         from trm_train.run.status import read_status
 
-        status = read_status(self.folder)
+        try:
+            status = read_status(self.folder)
+        except (DataError, OSError):  # the preflight says why
+            return False
         return (
             not self.anew
             and status is not None

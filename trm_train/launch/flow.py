@@ -202,17 +202,17 @@ class Tail:
 
     Attributes:
         show: Shows it.
-        offset: Byte of the log up to which it was shown.
+        place: In the log, up to which it was shown.
     """
 
     show: Show
-    offset: int = 0
+    place: str = ""
 
     def follow(self, work: Work, target: Target) -> None:
         """Show the log up to its end."""
         text = "the beginning"
         while text:
-            text, self.offset = target.log(work, self.offset)
+            text, self.place = target.log(work, self.place)
             if text:
                 self.show(text)
 

@@ -93,14 +93,14 @@ class OnHosts(ABC):
         silent = next((one.reason for one in done if one.code), "no answer")
         return Seen(gone=f"{len(seen.hosts)} of {self.count} hosts answer: {silent}")
 
-    def log(self, work: Work, offset: int) -> tuple[str, int]:
-        """What the first host has logged since a byte, and the byte it ends at."""
-        done = self.ask_first(scripts.log(work.name, offset), assume="log 0", once=f"log {work.name}")
+    def log(self, work: Work, place: str) -> tuple[str, str]:
+        """What the first host has logged since a place in its log, and the place it ends at."""
+        done = self.ask_first(scripts.log(work.name, place), assume="log 0:0", once=f"log {work.name}")
         head, _, text = done.out.partition("\n")
         found = scripts.answers(head)
-        if done.code or not found or found[0].word != "log" or not found[0].value.isdecimal():
-            return "", offset
-        return text, int(found[0].value)
+        if done.code or not found or found[0].word != "log" or not scripts.PLACE.fullmatch(found[0].value):
+            return "", place
+        return text, found[0].value
 
     def stop(self, work: Work) -> None:
         """Ask a run to save a checkpoint and end."""

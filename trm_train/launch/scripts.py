@@ -23,6 +23,8 @@ UV = "0.13.8"
 """Version of uv that is installed where there is none; as in the Makefile."""
 DEVICES = ("/dev/accel*", "/dev/vfio/[0-9]*")
 """Who has one of these open uses the TPU."""
+PLACE = re.compile(r"[0-9-]+:[0-9]+")
+"""In a log: which file it is, and the byte."""
 CHUNK_BYTES = 200_000
 """Of a log, sent at a time."""
 
@@ -136,16 +138,23 @@ def look(run: str, *, devices: bool) -> str:
     return "\n".join(lines)
 
 
-def log(run: str, offset: int) -> str:
-    """The log of a run from a byte on; the answer's value is the byte up to which it follows."""
+def log(run: str, place: str) -> str:
+    """The log of a run from a place on; the answer's value is the place up to which it follows.
+
+    Args:
+        run: Its name.
+        place: From an answer before, which is passed over if it is of another log, as of a machine before this one; or
+            empty.
+    """
+    file, _, offset = place.partition(":")
     return "\n".join(
         [
-            f'cd "$HOME"/trm-lab/launch/{shlex.quote(run)} 2> /dev/null || exit 0',
-            "size=$(stat -c %s log 2> /dev/null || echo 0)",
-            f"from={offset}; if [ $size -lt $from ]; then from=0; fi",
+            f'cd "$HOME"/trm-lab/launch/{shlex.quote(run)} 2> /dev/null && [ -e log ] || exit 0',
+            "file=$(stat -c %i-%W log); size=$(stat -c %s log); from=0",
+            f'if [ "$file" = {shlex.quote(file)} ]; then from={int(offset or 0)}; fi',
             f"if [ $((size - from)) -gt {CHUNK_BYTES} ]; then size=$((from + {CHUNK_BYTES})); fi",
-            answered("log", "$size"),
-            "tail -c +$((from + 1)) log 2> /dev/null | head -c $((size - from))",
+            answered("log", "$file:$size"),
+            "tail -c +$((from + 1)) log | head -c $((size - from))",
         ]
     )
 

@@ -122,16 +122,15 @@ class Slurm:
             return Seen(waiting=f"Slurm: {' '.join(rows[0])}")
         return Seen(hosts=self._ended(work))
 
-    def log(self, work: Work, offset: int) -> tuple[str, int]:
-        """What the job has logged since a byte."""
+    def log(self, work: Work, place: str) -> tuple[str, str]:
+        """What the job has logged since a place in its log, and the place it ends at."""
         path = self._folder(work) / "log"
         if self._shell.dry or not path.exists():
-            return "", offset
+            return "", place
         with path.open("rb") as file:
-            offset = 0 if path.stat().st_size < offset else offset
-            file.seek(offset)
+            file.seek(int(place or 0))
             content = file.read(scripts.CHUNK_BYTES)
-        return content.decode("utf-8", "replace"), offset + len(content)
+            return content.decode("utf-8", "replace"), str(file.tell())
 
     def stop(self, work: Work) -> None:
         """Ask the run to save a checkpoint and end; a job that waits is cancelled."""

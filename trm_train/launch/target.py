@@ -111,8 +111,8 @@ class Target(Protocol):
         """How a run does."""
         ...
 
-    def log(self, work: Work, offset: int) -> tuple[str, int]:
-        """What the first host has logged since a byte of its log, and the byte it ends at."""
+    def log(self, work: Work, place: str) -> tuple[str, str]:
+        """What the first host has logged since a place in its log, empty at first, and the place it ends at."""
         ...
 
     def stop(self, work: Work) -> None:

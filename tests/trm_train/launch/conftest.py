@@ -1,0 +1,124 @@
+"""Machines that are folders: a `gcloud`, an `ssh` and a Slurm on the PATH, which really run what they are asked to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import run_here
+from tests.gcs.conftest import server as server
+from trm_data.storage.root import Layout
+from trm_train.cli import main
+
+HERE = Path(__file__).parent
+UV = """#!/bin/bash
+# `uv sync` in a checkout: the program of the commit becomes the command.
+[ "$1" = sync ] && [ -e program ] || exit 1
+mkdir -p .venv/bin
+cp program .venv/bin/trm-train
+chmod +x .venv/bin/trm-train
+echo "$@" >> "$FAKE_CLOUD/synced"
+"""
+HOSTNAME = '#!/bin/sh\necho "$FAKE_HOST"\n'
+SSH = """#!/bin/bash
+# ssh -o X -o Y HOST COMMAND
+while [ "$1" = -o ]; do shift 2; done
+host="$1"; shift
+if grep -qx "$host" "$FAKE_CLOUD/down" 2> /dev/null; then
+  echo "ssh: connect to host $host: Connection timed out" >&2; exit 255
+fi
+export HOME="$FAKE_CLOUD/hosts/$host" FAKE_HOST="$host" FAKE_MACHINE="$host" PATH="$FAKE_CLOUD/host_bin:$PATH"
+mkdir -p "$HOME"; cd "$HOME"
+exec bash -c "$*"
+"""
+
+
+@dataclass
+class Cloud:
+    """Machines, and somebody who launches on them.
+
+    Attributes:
+        folder: Where they lie.
+        repository: Where the package lies; its file `program` is what is installed.
+        root: The root that all share.
+    """
+
+    folder: Path
+    repository: Path
+    root: Path
+
+    def set(self, name: str, text: str) -> None:
+        """Tell the machines something; see `fake_gcloud`."""
+        (self.folder / name).write_text(text)
+
+    def calls(self, name: str = "calls") -> list[str]:
+        """What was asked of them."""
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def commit(self, program: str) -> str:
+        """A commit whose program is a script of bash, which takes the place of `trm-train` on the hosts."""
+        (self.repository / "program").write_text(f"#!/bin/bash\n{program}\n")
+        git = ["git", "-C", str(self.repository), "-c", "user.name=n", "-c", "user.email=e@example.com"]
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "program"], check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        return head.stdout.strip()
+
+    def words(self, commit: str, *words: str, what: str = "run quickstart --data.dataset small") -> list[str]:
+        """A launch of the run that the tests know."""
+        where = ["--root", str(self.root), "--repository", str(self.repository), "--commit", commit]
+        return ["launch", *what.split(), *where, "--look-s", "0.2", *words]
+
+    def launch(self, commit: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Launch, in this process."""
+        return run_here(main, *self.words(commit, *words, **more))
+
+
+@pytest.fixture
+def cloud(
+    tmp_path: Path, small_layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> Generator[Cloud, None, None]:
+    """Machines that nobody uses; gcloud is logged in and set to a project and a zone."""
+    folder = tmp_path / "cloud"
+    for name in ("bin", "host_bin"):
+        (folder / name).mkdir(parents=True)
+    script(folder / "bin" / "gcloud", f'#!/bin/sh\nexec {sys.executable} -S {HERE / "fake_gcloud.py"} "$@"\n')
+    script(folder / "bin" / "ssh", SSH)
+    for name in ("sbatch", "squeue", "scancel", "srun"):
+        script(
+            folder / "bin" / name,
+            f'#!/bin/sh\nexec {sys.executable} -S {HERE / "fake_slurm.py"} {name} "$@"\n',
+        )
+    script(folder / "host_bin" / "uv", UV)
+    script(folder / "host_bin" / "hostname", HOSTNAME)
+    repository, root = tmp_path / "repository", tmp_path / "root"
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    shutil.copytree(small_layout.place, root)
+    monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("FAKE_CLOUD", str(folder))
+    monkeypatch.setattr("trm_train.launch.tpu.AGAIN_S", 0.05)
+    monkeypatch.setattr("trm_train.launch.on_hosts.AGAIN_S", 0.05)
+    made = Cloud(folder, repository, root)
+    for name, text in {"account": "me@example.com", "project": "p", "zone": "us-central2-b"}.items():
+        made.set(name, text)
+    made.set("offered", "v4-8 v4-16 v4-64")
+    yield made
+    for process in Path("/proc").glob("[0-9]*"):  # what a test has left running
+        try:
+            if f"FAKE_CLOUD={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), 9)
+        except (OSError, ValueError):
+            continue
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)

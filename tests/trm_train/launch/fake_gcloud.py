@@ -1,0 +1,213 @@
+"""A `gcloud` that knows TPUs: its machines are folders, and what they are asked to do they do.
+
+Everything lies in the folder `$FAKE_CLOUD`: `state.json`, `calls` (a line for each command), the homes
+`hosts/<vm>-<boot>/<host>`; what a test wants of it are files there too:
+
+    account, project, zone    who is logged in, and what gcloud is set to; no file is nothing
+    offered                   the accelerators of every zone, a line each
+    refuse                    what the next `create` says before it fails, a file that is gone then
+    preempt                   seconds after the next start of a run at which the VM is pre-empted, a line each
+    silent                    ssh gets no answer
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CLOUD = Path(os.environ["FAKE_CLOUD"])
+
+
+def changed(change: Callable[[dict[str, Any]], Any]) -> Any:
+    """Change the state while nobody else does."""
+    with (CLOUD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = CLOUD / "state.json"
+        state = json.loads(path.read_text()) if path.exists() else {"vms": {}, "queue": {}, "boots": 0}
+        answer = change(state)
+        path.write_text(json.dumps(state))
+        return answer
+
+
+def setting(name: str) -> str:
+    path = CLOUD / name
+    return path.read_text().strip() if path.exists() else ""
+
+
+def fail(text: str) -> None:
+    sys.exit(f"ERROR: (gcloud.compute.tpus) {text}")
+
+
+def take_line(name: str) -> str:
+    """The first line of a file, which is gone then."""
+    first, _, rest = setting(name).partition("\n")
+    (CLOUD / name).write_text(rest)
+    return first
+
+
+def end_processes(machine: str) -> None:
+    """Kill everything that runs on a machine, as when it is taken away."""
+    mark = f"FAKE_MACHINE={machine}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+        except (OSError, ValueError):
+            continue
+
+
+def preempt_later(machine: str, name: str, seconds: float) -> None:
+    """Take a VM away after some time, in a process that outlives this one."""
+    if os.fork():
+        return
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    time.sleep(seconds)
+    preempt(machine, name)
+    os._exit(0)
+
+
+def preempt(machine: str, name: str) -> None:
+    def change(state: dict[str, Any]) -> None:
+        state["vms"].get(name, {})["state"] = "PREEMPTED"
+        if name in state["queue"]:
+            state["queue"][name]["state"]["state"] = "SUSPENDED"
+
+    changed(change)
+    end_processes(machine)
+    shutil.rmtree(CLOUD / "hosts" / machine, ignore_errors=True)
+
+
+def create(name: str, options: dict[str, str], queued: bool) -> None:
+    if setting("refuse"):
+        text = setting("refuse")
+        (CLOUD / "refuse").unlink()
+        fail(text)
+
+    def change(state: dict[str, Any]) -> None:
+        if name in state["vms"]:
+            fail(f"ALREADY_EXISTS: {name}")
+        state["boots"] += 1
+        kind = options["accelerator-type"]
+        state["vms"][name] = {
+            "name": f"projects/p/locations/z/nodes/{name}",
+            "state": "CREATING" if queued else "READY",  # on demand it returns when the VM is there
+            "acceleratorType": kind,
+            "networkEndpoints": [{"ipAddress": f"10.0.0.{i}"} for i in range(int(kind.split("-")[1]) // 8)],
+            "boot": state["boots"],
+        }
+        if queued:
+            state["queue"][name] = {"state": {"state": "WAITING_FOR_RESOURCES"}}
+
+    changed(change)
+
+
+def describe(name: str, what: str) -> None:
+    """Say the state; every look brings a machine that is coming one further."""
+    order = {"CREATING": "READY", "WAITING_FOR_RESOURCES": "PROVISIONING", "PROVISIONING": "ACTIVE"}
+
+    def change(state: dict[str, Any]) -> dict[str, Any]:
+        there = state["queue" if what == "queued-resources" else "vms"].get(name)
+        if there is None:
+            fail(f"NOT_FOUND: Resource 'projects/p/locations/z/nodes/{name}' was not found")
+        shown = json.loads(json.dumps(there))
+        if what == "queued-resources":
+            there["state"]["state"] = order.get(there["state"]["state"], there["state"]["state"])
+        else:
+            there["state"] = order.get(there["state"], there["state"])
+        return shown
+
+    print(json.dumps(changed(change)))
+
+
+def delete(name: str, what: str) -> None:
+    def change(state: dict[str, Any]) -> dict[str, Any] | None:
+        there = state["vms"].pop(name, None)
+        queued = state["queue"].pop(name, None)
+        if there is None and queued is None:
+            fail(f"NOT_FOUND: {name}")
+        if what == "tpu-vm" and queued is not None:
+            fail("belongs to a queued resource")
+        return there
+
+    there = changed(change)
+    if there is not None:
+        machine = f"{name}-{there['boot']}"
+        end_processes(machine)
+        shutil.rmtree(CLOUD / "hosts" / machine, ignore_errors=True)
+
+
+def ssh(name: str, options: dict[str, str]) -> None:
+    there = changed(lambda state: state["vms"].get(name))
+    if there is None or there["state"] != "READY" or setting("silent"):
+        fail("[255] ssh: connect to host: Connection refused")
+    count, machine = len(there["networkEndpoints"]), f"{name}-{there['boot']}"
+    chosen = range(count) if options["worker"] == "all" else [int(options["worker"])]
+    started = []
+    for index in chosen:
+        home = CLOUD / "hosts" / machine / f"w-{index}"
+        home.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **os.environ,
+            "HOME": str(home),
+            "PATH": os.pathsep.join([str(CLOUD / "host_bin"), os.environ["PATH"]]),
+            "FAKE_MACHINE": machine,
+            "FAKE_HOST": f"t1v-{machine}-w-{index}",
+            "JAX_COORDINATOR_ADDRESS": setting("coordinator"),
+            "JAX_NUM_PROCESSES": str(count),
+            "JAX_PROCESS_ID": str(index),
+        }
+        words = ["bash", "-c", options["command"]]
+        started.append(subprocess.Popen(words, cwd=home, env=environment, stdin=subprocess.DEVNULL))
+    codes = [one.wait() for one in started]
+    if "setsid" in options["command"] and setting("preempt"):
+        preempt_later(machine, name, float(take_line("preempt")))
+    if any(codes):
+        fail(f"[{max(codes)}] a host failed")
+
+
+def main(words: list[str]) -> None:
+    with (CLOUD / "calls").open("a") as calls:
+        calls.write(" ".join(words).replace("\n", " ") + "\n")
+    options = {word[2:].partition("=")[0]: word.partition("=")[2] for word in words if word.startswith("--")}
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--") and "=" not in word and not value.startswith("--"):
+            options[word[2:]] = value
+    if words[:2] == ["auth", "list"]:
+        print(setting("account"))
+        return
+    if words[:2] == ["config", "get-value"]:
+        print(setting({"project": "project", "compute/zone": "zone"}[words[2]]) or "(unset)")
+        return
+    assert words[:2] == ["compute", "tpus"], words
+    what, verb, name = words[2:5]
+    if what == "accelerator-types":
+        if name not in setting("offered").split():
+            fail(f"NOT_FOUND: Resource 'acceleratorTypes/{name}' was not found")
+        print("{}")
+    elif verb == "create":
+        create(name, options, what == "queued-resources")
+    elif verb == "describe":
+        describe(name, what)
+    elif verb == "delete":
+        assert "--quiet" in words
+        delete(name, what)
+    elif verb == "ssh":
+        ssh(name, options)
+    else:
+        raise AssertionError(words)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,321 @@
+"""A launch on a TPU from its command to its end: created, pre-empted, created anew, left, found again, stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import run_here
+from tests.gcs.server import GcsServer
+from tests.multiprocess.processes import PROGRAM
+from tests.trm_train.launch.conftest import Cloud
+from trm_data.command import Exit
+from trm_data.storage.root import resolve_root
+from trm_train.cli import main
+from trm_train.commands.run import read_options
+from trm_train.run.record import run_folder
+from trm_train.run.status import Status, status_bytes
+
+TPU = ("--accelerator", "v4-8", "--zone", "us-central2-b")
+POD = ("--accelerator", "v4-16", "--zone", "us-central2-b")
+STEPS = """
+steps="$FAKE_CLOUD/steps"; touch "$steps"
+echo "$FAKE_HOST goes on from step $(wc -l < "$steps")"
+trap 'echo "saves a checkpoint"; exit 143' TERM
+while [ $(wc -l < "$steps") -lt 20 ]; do echo step >> "$steps"; sleep 0.1; done
+echo "trained with $*"
+"""
+"""A run of 20 steps that outlive the machine."""
+
+
+def verbs(cloud: Cloud) -> list[str]:
+    """What was done to machines, in order."""
+    found = (re.match(r"compute tpus (\S+ (?:create|delete))", call) for call in cloud.calls())
+    return [match[1] for match in found if match is not None]
+
+
+def starts(cloud: Cloud) -> int:
+    return sum("setsid" in call for call in cloud.calls())
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Wait for something that happens within seconds."""
+    end = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_run_is_trained_on_a_tpu_that_is_created_for_it(cloud: Cloud) -> None:
+    done = cloud.launch(cloud.commit(STEPS), *TPU, "--delete")
+    assert done.returncode == 0, done.stderr
+    assert verbs(cloud) == ["tpu-vm create", "tpu-vm delete"]
+    assert "goes on from step 0\n" in done.stdout
+    assert (
+        f"trained with run quickstart --data.dataset small --root {cloud.root}\n" in done.stdout
+    )  # one host
+    assert cloud.calls("synced") == ["sync --quiet --locked --no-default-groups --extra tpu --extra gcs"]
+
+
+def test_every_command_is_printed_before_it_runs(cloud: Cloud) -> None:
+    done = cloud.launch(cloud.commit(STEPS), *TPU)
+    printed = [line for line in done.stderr.splitlines() if line.startswith("$ gcloud compute tpus tpu-vm")]
+    run = [call for call in cloud.calls() if call.startswith("compute tpus tpu-vm")]
+    assert [line.split()[5] for line in printed if "create" in line] == ["create"]
+    for verb in ("describe", "create", "ssh"):
+        first = next(i for i, call in enumerate(run) if call.split()[3] == verb)
+        assert any(line.split()[5] == verb for line in printed), verb
+        assert run[first].split()[4] == "trm-v4-8"
+
+
+def test_after_a_pre_emption_the_tpu_is_created_anew_and_the_run_goes_on(cloud: Cloud) -> None:
+    cloud.set("preempt", "1.0\n")
+    done = cloud.launch(cloud.commit(STEPS), *TPU, "--spot", "--json")
+    assert done.returncode == 0, done.stderr
+    assert verbs(cloud) == ["tpu-vm create", "tpu-vm delete", "tpu-vm create"]
+    assert all("--spot" in call for call in cloud.calls() if " create " in call)
+    (outcome,) = json.loads(done.stdout)
+    assert (outcome["state"], outcome["restarts"]) == ("done", 1)
+    resumed = re.findall(r"goes on from step (\d+)", done.stderr)
+    assert len(resumed) == 2
+    assert 0 < int(resumed[1]) < 20
+    assert len(cloud.calls("steps")) == 20
+
+
+def test_a_queued_tpu_is_waited_for_and_queued_again_when_it_was_taken_away(cloud: Cloud) -> None:
+    cloud.set("preempt", "0.6\n")
+    done = cloud.launch(cloud.commit(STEPS), *POD, "--queued", "--spot")
+    assert done.returncode == 0, done.stderr
+    assert verbs(cloud) == [
+        "queued-resources create",
+        "queued-resources delete",
+        "queued-resources create",
+    ]
+    assert "is WAITING_FOR_RESOURCES; waiting" in done.stderr
+    assert "is SUSPENDED: deleted, and created anew" in done.stderr
+    assert "--distributed" in done.stdout
+
+
+def test_pre_emptions_are_survived_as_often_as_was_asked_for(cloud: Cloud) -> None:
+    cloud.set("preempt", "0.1\n0.1\n0.1\n")
+    done = cloud.launch(cloud.commit("sleep 60"), *TPU, "--restarts", "2")
+    assert done.returncode == Exit.STALLED
+    assert starts(cloud) == 3
+    assert "--restarts 2" in done.stderr
+    assert "costs: gcloud compute tpus tpu-vm delete trm-v4-8" in done.stderr
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_a_run_that_fails_ends_the_launch_with_its_code_and_the_hosts_that_have_it(
+    cloud: Cloud, code: int
+) -> None:
+    program = f'echo "trm-train: loss is no number" >&2; case $FAKE_HOST in *w-1) exit {code};; esac; exit 5'
+    done = cloud.launch(cloud.commit(program), *POD)
+    assert done.returncode == code
+    assert f"exit code {code} on t1v-trm-v4-16-1-w-1" in done.stderr
+    assert "trm-train: loss is no number" in done.stdout
+    assert starts(cloud) == 1
+
+
+def test_a_run_whose_process_died_is_started_again_on_the_same_machines(cloud: Cloud) -> None:
+    program = 'mkdir "$FAKE_CLOUD/once" && kill -9 $$; exit 0'
+    done = cloud.launch(cloud.commit(program), *TPU)
+    assert done.returncode == 0, done.stderr
+    assert (starts(cloud), verbs(cloud)) == (2, ["tpu-vm create"])
+
+
+def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(cloud: Cloud) -> None:
+    commit = cloud.commit(f'echo start >> "$FAKE_CLOUD/starts"; {STEPS}')
+    words = cloud.words(commit, *TPU)
+    first = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    until(lambda: len(cloud.calls("steps")) > 1)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    done = cloud.launch(commit, *TPU)
+    assert done.returncode == 0, done.stderr
+    assert "goes on; watched from here" in done.stderr
+    assert (len(cloud.calls("starts")), starts(cloud), verbs(cloud)) == (1, 1, ["tpu-vm create"])
+    assert len(cloud.calls("steps")) == 20
+
+
+def test_ctrl_c_leaves_the_run_alone_and_says_how_it_is_watched_again(cloud: Cloud) -> None:
+    words = cloud.words(cloud.commit(STEPS), *TPU)
+    launched = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: len(cloud.calls("steps")) > 1)
+    launched.send_signal(signal.SIGINT)
+    _, said = launched.communicate(timeout=30)
+    assert launched.returncode == Exit.INTERRUPTED
+    assert "the same command watches it, --stop ends it" in said
+    until(lambda: len(cloud.calls("steps")) == 20)
+
+
+def test_a_detached_launch_leaves_and_stop_has_the_run_save_a_checkpoint(cloud: Cloud) -> None:
+    commit = cloud.commit(STEPS.replace("lt 20", "lt 2000"))
+    assert cloud.launch(commit, *TPU, "--detach").returncode == 0
+    until(lambda: len(cloud.calls("steps")) > 1)
+    done = cloud.launch(commit, *TPU, "--stop", "--delete", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [outcome["state"] for outcome in json.loads(done.stdout)] == ["stopped"]
+    assert verbs(cloud) == ["tpu-vm create", "tpu-vm delete"]
+    count = len(cloud.calls("steps"))
+    time.sleep(0.4)
+    assert len(cloud.calls("steps")) == count < 2000
+
+
+def test_who_watches_a_run_that_somebody_stops_does_not_start_it_again(cloud: Cloud) -> None:
+    commit = cloud.commit(STEPS.replace("lt 20", "lt 2000"))
+    watching = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, *cloud.words(commit, *TPU)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: len(cloud.calls("steps")) > 1)
+    assert cloud.launch(commit, *TPU, "--stop").returncode == 0
+    printed, said = watching.communicate(timeout=30)
+    assert watching.returncode == Exit.TERMINATED
+    assert "saves a checkpoint" in printed
+    assert "stopped (exit code 143" in said
+    assert starts(cloud) == 1
+
+
+def test_a_tpu_that_trains_another_run_is_in_use(cloud: Cloud) -> None:
+    commit = cloud.commit(STEPS.replace("lt 20", "lt 2000"))
+    cloud.launch(commit, *TPU, "--detach")
+    done = cloud.launch(commit, *TPU, "--seed", "1", "--delete")
+    assert done.returncode == Exit.ERROR
+    assert re.search(r"is in use: the run quickstart-\w+-s0 on t1v-trm-v4-8-1-w-0; wait for it", done.stderr)
+    assert verbs(cloud) == ["tpu-vm create"]  # and nobody deletes it
+    refused = cloud.launch(commit, *TPU, "--seed", "1", "--stop", "--delete")
+    assert refused.returncode == Exit.ERROR
+    assert verbs(cloud) == ["tpu-vm create"]
+
+
+def test_a_batch_trains_its_runs_one_after_the_other_on_the_same_machines(cloud: Cloud) -> None:
+    program = 'echo "$*" >> "$FAKE_CLOUD/runs"; case "$*" in *"--seed 1"*) exit 2;; esac'
+    batch = "batch quickstart --data.dataset small --seeds 0,1,2"
+    commit = cloud.commit(program)
+    done = cloud.launch(commit, *TPU, "--json", what=batch)
+    assert done.returncode == Exit.FOUND
+    assert [outcome["state"] for outcome in json.loads(done.stdout)] == ["done", "failed"]
+    done = cloud.launch(commit, *TPU, "--json", "--continue-on-failure", what=batch)
+    assert [outcome["state"] for outcome in json.loads(done.stdout)] == ["done", "failed", "done"]
+    assert [re.findall(r"--seed (\d)", line) for line in cloud.calls("runs")][2:] == [["0"], ["1"], ["2"]]
+    assert verbs(cloud) == ["tpu-vm create"]
+
+
+def test_a_run_that_has_finished_asks_for_no_machine(cloud: Cloud) -> None:
+    item, options = read_options("trm-train run", "quickstart", ["--data.dataset", "small"])
+    steps = options.config.total_steps
+    now = "2026-01-01T00:00:00+00:00"
+    status = Status(
+        state="finished",
+        step=steps,
+        total_steps=steps,
+        examples_per_s=1.0,
+        loss=None,
+        heartbeat=now,
+        seconds=1.0,
+        compile_s=1.0,
+        host="h",
+        process=1,
+        started_at=now,
+    )
+    folder = run_folder(resolve_root(cloud.root), item, options.config)
+    folder.write("status.json", status_bytes(status))
+    commit = cloud.commit(STEPS)
+    done = cloud.launch(commit, *TPU)
+    assert (done.returncode, cloud.calls()) == (0, [])
+    assert "finished already" in done.stderr
+    folder.write("status.json", status_bytes(replace(status, state="stopped", step=1)))
+    assert cloud.launch(commit, *TPU).returncode == 0
+    assert verbs(cloud) == ["tpu-vm create"]
+
+
+def test_a_dry_run_prints_the_commands_and_runs_none(cloud: Cloud) -> None:
+    commit = cloud.commit(STEPS)
+    done = cloud.launch(commit, *POD, "--dry-run", "--delete")
+    assert (done.returncode, cloud.calls()) == (0, [])
+    printed = re.findall(r"^\$ gcloud compute tpus tpu-vm (\S+)", done.stdout, re.MULTILINE)
+    assert printed == ["describe", "create", "ssh", "ssh", "describe", "ssh", "ssh", "ssh", "delete"]
+    assert commit in done.stdout
+    assert "--distributed" in done.stdout
+
+
+def test_all_that_is_missing_is_said_at_once(cloud: Cloud) -> None:
+    cloud.set("account", "")
+    commit = cloud.commit(STEPS)
+    done = cloud.launch(commit, *TPU, what="run quickstart")
+    assert done.returncode == Exit.ERROR
+    assert re.search(r"dataset sudoku\S+ is not under \S+: trm-data build sudoku\S+ --root ", done.stderr)
+    assert "nobody is logged in to gcloud: gcloud auth login" in done.stderr
+    assert verbs(cloud) == []
+
+
+def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
+    cloud: Cloud, server: GcsServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRM_CACHE", str(tmp_path / "cache"))
+    server.faults.denied = 1000
+    words = cloud.words(cloud.commit(STEPS), *TPU)
+    words[words.index("--root") + 1] = "gs://bucket/trm"
+    done = run_here(main, *words)
+    assert done.returncode == Exit.ERROR
+    assert "gs://bucket/trm cannot be written" in done.stderr
+    assert verbs(cloud) == []
+    server.faults.denied = 0
+    done = run_here(main, *words)
+    assert (
+        "dataset small is not under gs://bucket/trm: trm-data sync FROM gs://bucket/trm small" in done.stderr
+    )
+    assert server.names("bucket") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run quickstart", "say where, by one of"),
+        ("quickstart --accelerator v4-8", "say what comes first: trm-train launch run EXPERIMENT"),
+        ("run --accelerator v4-8 --root /r", "name the experiment"),
+        ("run quickstart --accelerator v4-8", "a TPU needs a root that outlives it"),
+        ("run quickstart --accelerator v4-8 --root here", "a TPU needs a root that outlives it"),
+        ("run quickstart --accelerator v4 --root /r", "--accelerator v4: expected KIND-SIZE"),
+        ("run quickstart --accelerator v4-8 --name A;b --root /r", "--name 'A;b'"),
+        ("run quickstart --accelerator v4-8 --slurm --root /r", "say where, by one of"),
+        ("run quickstart --slurm --spot", "--spot: is for TPUs"),
+        ("run quickstart --hosts a,-oX=y", "got '-oX=y'"),
+        ("run quickstart --hosts a,a", "a host is named twice"),
+        ("run quickstart --hosts a --nodes 2", "--nodes and --sbatch are for --slurm"),
+        ("run quickstart --hosts a --extras gcs;rm", "--extras gcs;rm"),
+        ("run quickstart --hosts a --process-id 1", "--process-id: not with launch"),
+        ("run quickstart --hosts a --build", "--build: not with launch; build the dataset once"),
+        ("run quickstart --hosts a --acelerator v4-8", "no option --acelerator"),
+        ("run quikstart --hosts a", "did you mean 'quickstart'?"),
+        ("batch quickstart --hosts a --jobs 2", "--jobs: not with launch"),
+        ("batch quickstart --hosts a --detach", "--detach leaves at once"),
+        ("batch --hosts a", "name experiments"),
+        ("run quickstart --slurm --nodes 0", "--nodes 0: at least 1"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_a_line(cloud: Cloud, words: str, said: str) -> None:
+    done = run_here(main, "launch", *words.split(), "--commit", "0" * 40, "--repository", "r")
+    assert (done.returncode, cloud.calls()) == (2, []), done.stderr
+    assert said in done.stderr
