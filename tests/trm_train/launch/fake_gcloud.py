@@ -6,7 +6,8 @@ Everything lies in the folder `$FAKE_CLOUD`: `state.json`, `calls` (a line for e
     account, project, zone    who is logged in, and what gcloud is set to; no file is nothing
     offered                   the accelerators of every zone, a line each
     refuse                    what the next `create` says before it fails, a file that is gone then
-    preempt                   seconds after the next start of a run at which the VM is pre-empted, a line each
+    preempt                   seconds after the next start of a run at which the VM is pre-empted, a line each; or the
+                              path of a file that is waited for
     silent                    ssh gets no answer
 """
 
@@ -65,15 +66,17 @@ def end_processes(machine: str) -> None:
             continue
 
 
-def preempt_later(machine: str, name: str, seconds: float) -> None:
-    """Take a VM away after some time, in a process that outlives this one."""
+def preempt_later(machine: str, name: str, when: str) -> None:
+    """Take a VM away after some time, or when a file is there, in a process that outlives this one."""
     if os.fork():
         return
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    time.sleep(seconds)
+    while when.startswith("/") and not Path(when).exists():
+        time.sleep(0.05)
+    time.sleep(0.0 if when.startswith("/") else float(when))
     preempt(machine, name)
     os._exit(0)
 
@@ -172,7 +175,7 @@ def ssh(name: str, options: dict[str, str]) -> None:
         started.append(subprocess.Popen(words, cwd=home, env=environment, stdin=subprocess.DEVNULL))
     codes = [one.wait() for one in started]
     if "setsid" in options["command"] and setting("preempt"):
-        preempt_later(machine, name, float(take_line("preempt")))
+        preempt_later(machine, name, take_line("preempt"))
     if any(codes):
         fail(f"[{max(codes)}] a host failed")
 

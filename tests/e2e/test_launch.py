@@ -1,0 +1,76 @@
+"""Two hosts of a TPU train a run on a bucket, are pre-empted in the middle, created anew, and finish it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT, run_here
+from tests.gcs.server import GcsServer
+from tests.multiprocess.processes import PROGRAM, RUN, free_address
+from tests.trm_train.launch.conftest import Cloud, cloud, server
+from trm_data.cli import main as data
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.cli import main
+from trm_train.run.overview import overview
+
+__all__ = ["cloud", "server"]
+
+URL = "gs://bucket/trm"
+HOST = f"""
+here="$(cd "$(dirname "$0")/../.." && pwd)"
+echo "trm-train of $here"
+PYTHONPATH="$here" JAX_PLATFORMS=cpu exec {sys.executable} -W ignore -c "{PROGRAM}" "$@"
+"""
+"""The command of a host: the code of the commit that it has installed."""
+OPTIONS = ["--total-steps", "120", "--execution.checkpoint-every", "10", "--execution.log-every", "5"]
+
+
+def take_away_after_a_checkpoint(server: GcsServer, sign: Path, step: int) -> None:
+    """Wait until a checkpoint is whole on the bucket, and then let the machines be taken away."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        if any(f"checkpoints/{step}/" in name and "commit" in name for name in server.names("bucket")):
+            sign.touch()
+            return
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_pre_empted_run_of_two_hosts_is_finished(
+    cloud: Cloud, server: GcsServer, small_layout: Layout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRM_CACHE", str(tmp_path / "cache"))
+    assert run_here(data, "sync", small_layout.place, URL, "small").returncode == 0
+    for package in ("trm_data", "trm_train", "trm_eval", "catalogs"):
+        shutil.copytree(PROJECT / package, cloud.repository / package)
+    cloud.set("coordinator", free_address())
+    sign = cloud.folder / "now"
+    cloud.set("preempt", f"{sign}\n")
+    watcher = threading.Thread(target=take_away_after_a_checkpoint, args=(server, sign, 20))
+    watcher.start()
+    words = [
+        "--repository",
+        str(cloud.repository),
+        "--commit",
+        cloud.commit(HOST),
+        "--look-s",
+        "0.5",
+        "--json",
+    ]
+    where = ["--root", URL, "--accelerator", "v4-16", "--spot", "--delete"]
+    done = run_here(main, "launch", *RUN, *OPTIONS, *where, *words)
+    watcher.join()
+    assert done.returncode == 0, done.stderr[-5000:]
+    (outcome,) = json.loads(done.stdout)
+    assert (outcome["state"], outcome["restarts"]) == ("done", 1)
+    (run,) = overview(resolve_root(URL))
+    assert run.condition == "done"
+    assert run.status is not None
+    assert (run.status.step, run.status.workers) == (120, 2)
