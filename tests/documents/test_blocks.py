@@ -91,6 +91,9 @@ def test_a_comment_without_a_block_is_an_error(tmp_path: Path) -> None:
         ("trm-train run quikstart", "no experiment 'quikstart'"),
         ("trm-train batch exp04a --model.hiden-size 5", "no option --model.hiden-size"),
         ("trm-train batch exp99", "no experiment 'exp99'"),
+        ("trm-train launch run quikstart --slurm", "no experiment 'quikstart'"),
+        ("trm-train launch batch exp04a --hosts a --model.hiden-size 5", "no option --model.hiden-size"),
+        ("trm-train launch run quickstart --hots a", "no option --hots"),
         ("trm-eval sql a b", "nothing that trm-eval sql takes"),
         ("trm-eval run x --stepps 5", "no option --stepps"),
     ],
@@ -105,6 +108,7 @@ def test_a_wrong_command_is_found(line: str, said: str) -> None:
         "trm-data --version",
         "trm-train run quickstart --optim.name adamw --seed 1",
         "trm-train batch exp04a --jobs 2",
+        "trm-train launch run exp01c --accelerator v4-8 --seed 1 --spot",
     ],
 )
 def test_a_right_command_is_read_and_not_carried_out(line: str, capsys: pytest.CaptureFixture[str]) -> None:

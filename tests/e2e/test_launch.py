@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import threading
@@ -29,17 +30,19 @@ echo "trm-train of $here"
 PYTHONPATH="$here" JAX_PLATFORMS=cpu exec {sys.executable} -W ignore -c "{PROGRAM}" "$@"
 """
 """The command of a host: the code of the commit that it has installed."""
-OPTIONS = ["--total-steps", "120", "--execution.checkpoint-every", "10", "--execution.log-every", "5"]
+OPTIONS = ["--total-steps", "160", "--execution.checkpoint-every", "20", "--execution.log-every", "5"]
 
 
-def take_away_after_a_checkpoint(server: GcsServer, sign: Path, step: int) -> None:
+def take_away_after_a_checkpoint(server: GcsServer, sign: Path) -> None:
     """Wait until a checkpoint is whole on the bucket, and then let the machines be taken away."""
-    end = time.monotonic() + 300
+    end = time.monotonic() + 200
     while time.monotonic() < end:
-        if any(f"checkpoints/{step}/" in name and "commit" in name for name in server.names("bucket")):
+        if any(
+            re.search(r"checkpoints/resume/\d+/commit_success\.txt$", name) for name in server.names("bucket")
+        ):
             sign.touch()
             return
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -53,7 +56,7 @@ def test_a_pre_empted_run_of_two_hosts_is_finished(
     cloud.set("coordinator", free_address())
     sign = cloud.folder / "now"
     cloud.set("preempt", f"{sign}\n")
-    watcher = threading.Thread(target=take_away_after_a_checkpoint, args=(server, sign, 20))
+    watcher = threading.Thread(target=take_away_after_a_checkpoint, args=(server, sign))
     watcher.start()
     words = [
         "--repository",
@@ -72,5 +75,8 @@ def test_a_pre_empted_run_of_two_hosts_is_finished(
     assert (outcome["state"], outcome["restarts"]) == ("done", 1)
     (run,) = overview(resolve_root(URL))
     assert run.condition == "done"
+    (began,) = re.findall(r"at step (\d+)", done.stderr)  # the first start had none to go on from
+    assert 0 < int(began) < 160
+    assert int(began) % 20 == 0
     assert run.status is not None
-    assert (run.status.step, run.status.workers) == (120, 2)
+    assert (run.status.step, run.status.workers) == (160, 2)

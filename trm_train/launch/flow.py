@@ -259,5 +259,5 @@ def _leave(target: Target, how: How, say: Say) -> None:
 
 
 def _said(outcome: Outcome) -> str:
-    again = f", after {outcome.restarts} restarts" if outcome.restarts else ""
+    again = f", started again {outcome.restarts}x" if outcome.restarts else ""
     return f"{outcome.state}{f' ({outcome.reason})' if outcome.reason else ''}{again}"
