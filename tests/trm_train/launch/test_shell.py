@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,13 @@ from trm_train.errors import LaunchError
 from trm_train.launch.shell import Shell
 
 
-def test_a_command_is_printed_first_and_can_be_pasted() -> None:
+def test_a_command_is_printed_before_it_runs(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    printed = Shell(lambda line: said.write_text(line) and None).run(["cat", str(said)])
+    assert printed == f"$ cat {said}"
+
+
+def test_a_command_that_was_printed_can_be_pasted() -> None:
     said: list[str] = []
     printed = Shell(said.append).run(["echo", "a b", "$HOME;'"])
     assert printed == "a b $HOME;'\n"
