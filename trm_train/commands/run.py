@@ -126,23 +126,16 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     if said is not None:
         options = replace(options, config=chosen)
         print(f"trm-train: note: {name}: {said}", file=sys.stderr)
-    check_config(options.config)
+    _check(options)
     for line in without_effect(options.config, item.make()):
         print(f"trm-train: warning: {line}", file=sys.stderr)
-    if options.extend is not None:
-        check_extension(options.config, options.extend)
     archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    if not options.dry_run and (options.devices is not None or options.device is not None):
-        raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
     if options.dry_run:
         return _dry_run(item, options, layout)
-    if options.restarts < 0:
-        raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
     if options.restarts:
         _, others = take_option("--restarts", overrides)
-        setting_words = [*(["--scale", scale] if scale else []), *(["--data", data] if data else [])]
-        return train_with_restarts(["run", name, *setting_words, *others], options.restarts, _say)
+        return train_with_restarts(["run", name, *others], options.restarts, _say)
     hosts = _join(options)
     if options.build:
         dataset = options.config.data.only_dataset()
@@ -170,6 +163,21 @@ def run_experiment(name: str, overrides: list[str]) -> int:
                 _archive(result, archive, quiet=options.json)
         hosts.meet("the end", limit_s=ARCHIVE_S)
     return result.exit_code
+
+
+def _check(options: RunOptions) -> None:
+    """Refuse what cannot be asked for.
+
+    Raises:
+        ConfigError: Says what is allowed.
+    """
+    check_config(options.config)
+    if options.extend is not None:
+        check_extension(options.config, options.extend)
+    if not options.dry_run and (options.devices is not None or options.device is not None):
+        raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
+    if options.restarts < 0:
+        raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
 
 
 def _join(options: RunOptions) -> Hosts:
