@@ -118,6 +118,8 @@ def test_processes_share_nothing_but_a_bucket(
 
 
 ENDLESS = ["--execution.checkpoint-every", "5", "--execution.validate-every", "0", "--total-steps", "100000"]
+SOON = ["--join-s", "20"]
+"""So long the others wait for one that was killed before it came."""
 
 
 @pytest.mark.slow
@@ -129,7 +131,7 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(small_layout: Layout, tmp_p
     seen: list[str] = []
     for trial in range(10):
         before = max(saved_steps(list_runs(layout)[0]), default=0) if list_runs(layout) else 0
-        processes = start_together(layout.place, count, ENDLESS)
+        processes = start_together(layout.place, count, [*ENDLESS, *SOON])
         moment = ["start", "save", "train"][trial % 3]
         if moment == "start":
             time.sleep(chance.uniform(0.0, 8.0))

@@ -17,6 +17,7 @@ from trm_train.mesh.sharding import batch_sharding, make_greatest, put_batch
 from trm_train.run.beside import note_step, save, validate_now, validation_due
 from trm_train.run.failure import explained, explaining_memory
 from trm_train.run.observe import Console
+from trm_train.run.preemption import preemption_stops
 from trm_train.run.start import Started, TrainResult, start_run
 from trm_train.run.stop import StopRequest, stop_signals
 from trm_train.run.tracking import TrackingMode
@@ -67,7 +68,7 @@ def train(
             extend=extend,
             hosts=hosts or Hosts(),
         )
-        with stop_signals() as stop:
+        with stop_signals() as stop, preemption_stops(stop):
             try:
                 step, whole = _run_steps(run, stop)
                 run.observer.watchdog.close()  # the last checkpoint takes as long as it takes
