@@ -146,7 +146,7 @@ def test_a_run_that_lost_its_lease_writes_nothing_more(
 
     taken: list[object] = []
 
-    def slow(run_, state, step, save=loop._save):
+    def slow(run_, state, step, save=loop.save):
         save(run_, state, step)
         if step == 4:
             folder = run_folder(root, EXPERIMENT, TINY)
@@ -156,7 +156,7 @@ def test_a_run_that_lost_its_lease_writes_nothing_more(
             folder.write(".building", b"{}")
             taken.append(claim)
 
-    monkeypatch.setattr(loop, "_save", slow)
+    monkeypatch.setattr(loop, "save", slow)
     with pytest.raises(BusyError, match="another machine took over"):
         run(root)
     assert taken
@@ -168,14 +168,14 @@ def test_a_bucket_that_is_lost_ends_the_run_and_it_goes_on(
 ) -> None:
     from trm_train.run import loop
 
-    def lose(run_, state, step, save=loop._save):
+    def lose(run_, state, step, save=loop.save):
         save(run_, state, step)
         run_.checkpoints.wait()
         if step == 8:
             server.faults.denied = 10_000
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "_save", lose)
+        patched.setattr(loop, "save", lose)
         with pytest.raises(BucketError) as lost:
             run(root)
     assert lost.value.exit_code == 4

@@ -118,14 +118,14 @@ def test_resuming_gives_the_same_bits_and_metrics(
     class KilledError(Exception):
         pass
 
-    def killed(run, step, metrics, record=loop._note_step):
+    def killed(run, step, metrics, record=loop.note_step):
         if step >= cut:
             run.checkpoints.wait()
             raise KilledError
         record(run, step, metrics)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "_note_step", killed)
+        patched.setattr(loop, "note_step", killed)
         with pytest.raises(KilledError):
             run(elsewhere)
     result = run(elsewhere)

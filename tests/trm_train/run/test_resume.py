@@ -83,7 +83,7 @@ def test_an_error_of_any_kind_is_left_in_the_status(
     folder = folder_of(layout, finished)
     for kind in ("resume", "weights"):
         shutil.rmtree(folder.uri(f"checkpoints/{kind}/12"))
-    monkeypatch.setattr(loop, "_validate", broken)
+    monkeypatch.setattr(loop, "validate_now", broken)
     with pytest.raises(RuntimeError, match="out of memory"):
         run(layout)
     found = read_status(folder)
