@@ -53,7 +53,7 @@ for carried_out, path in zip(sys.argv[2::2], sys.argv[3::2]):
         if t == 3:
             leaves = {jax.tree_util.keystr(k): np.asarray(v) for k, v in jax.tree_util.tree_leaves_with_path(state)}
     assert state.carry.states["z_h"].sharding.spec == P("data"), state.carry.states["z_h"].sharding
-    assert state.puzzle_table.sharding.spec == P(("data", "model")), state.puzzle_table.sharding
+    assert len(jax.devices()) == 1 or state.puzzle_table.sharding.spec == P(("data", "model"))
     rows = state.puzzle_table.addressable_shards[0].data.shape[0]
     assert rows == state.puzzle_table.shape[0] // len(jax.devices()), rows
     mesh_sizes = (len(jax.devices()), mesh.shape["data"])
