@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +13,7 @@ import pytest
 
 from tests.gcs.server import GcsServer
 from tests.multiprocess.processes import ended, start_together, train_together
+from tests.multiprocess.test_training import only_run, root_with_dataset
 from trm_data.command import Exit
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader
@@ -27,17 +27,6 @@ from trm_train.run.status import read_status
 
 SIX = ["--total-steps", "6", "--execution.validate-every", "0", "--execution.checkpoint-every", "3"]
 URL = "gs://bucket/trm"
-
-
-def root_with_dataset(small_layout: Layout, folder: Path) -> Layout:
-    layout = resolve_root(folder)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
-
-
-def only_run(layout: Layout) -> Folder:
-    (run,) = list_runs(layout)
-    return run
 
 
 def check_steps(run: Folder, small_layout: Layout, steps: int) -> None:

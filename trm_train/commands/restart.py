@@ -32,12 +32,12 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
     Returns:
         How the last process ended; 128 more than the signal that killed it.
     """
-    asked = False
+    asked = 0
     process: subprocess.Popen[bytes] | None = None
 
     def pass_on(number: int, _: FrameType | None) -> None:
         nonlocal asked
-        asked = True
+        asked = number
         if process is not None:
             process.send_signal(number)
 
@@ -46,6 +46,8 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
         for left in range(restarts, -1, -1):
             # In a session of its own: Ctrl-C of a terminal reaches it once, by `pass_on`.
             process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], start_new_session=True)
+            if asked:  # before there was a process to pass it on to
+                process.send_signal(asked)
             _, arguments = take_option("--resume", arguments)  # what `never` throws away, it does once
             code = process.wait()
             if asked or not left or (code >= 0 and code not in WORTH_IT):

@@ -70,7 +70,7 @@ def train(
         )
         with stop_signals() as stop, preemption_stops(stop):
             try:
-                step, whole = _run_steps(run, stop)
+                step, validated = _run_steps(run, stop)
                 run.observer.watchdog.close()  # the last checkpoint takes as long as it takes
                 run.checkpoints.wait()
             except Exception as error:
@@ -79,7 +79,7 @@ def train(
                 if better is error:
                     raise
                 raise better from error
-        finished = whole and step >= run.record.total_steps
+        finished = validated and step >= run.record.total_steps
         run.observer.end("finished" if finished else "stopped")
         seconds = run.observer.seconds
     code = Exit.DONE if finished else stop.exit_code
@@ -97,7 +97,7 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
     behind = validation_due(run, step) and step not in run.observer.scores
     if step < total or behind:
         run.observer.begin()
-    whole = not behind or validate_now(run, stop, state, step)
+    validated = not behind or validate_now(run, stop, state, step)
     while step < total and not stop.requested:
         with run.observer.pace.waiting():
             rows = next(run.loader)
@@ -115,7 +115,7 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
             pending = None
         with run.observer.pace.aside():
             if validate_due:
-                whole = validate_now(run, stop, state, step)
+                validated = validate_now(run, stop, state, step)
             if save_due:
                 save(run, state, step)
                 saved = step
@@ -124,4 +124,4 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
         note_step(run, *pending)
     if step > saved:
         save(run, state, step)
-    return step, whole
+    return step, validated
