@@ -27,7 +27,8 @@ RUN = [
     *("--optim.puzzle-emb-lr", "1e-4"),
 ]
 """A tiny run; total steps and intervals are to be added."""
-PROGRAM = "import sys; from {}.cli import main; main(sys.argv[1:])"
+TRAIN = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
+EVALUATE = "import sys; from trm_eval.cli import main; main(sys.argv[1:])"
 
 
 def free_address() -> str:
@@ -36,10 +37,10 @@ def free_address() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def start(arguments: list[str], package: str = "trm_train", **environment: str) -> subprocess.Popen[str]:
-    """`trm-train`, or the command of another package, with arguments, in a process with one CPU device."""
+def start(arguments: list[str], program: str = TRAIN, **environment: str) -> subprocess.Popen[str]:
+    """`trm-train`, or another program, with arguments, in a process with one CPU device."""
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM.format(package), *arguments],
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -77,7 +78,7 @@ def start_evaluating(root: Path, count: int, options: list[str]) -> list[subproc
     """All processes of one evaluation."""
     together = ["--root", str(root), "--coordinator", free_address(), "--num-processes", str(count)]
     return [
-        start(["run", "quickstart", *options, *together, "--process-id", str(index)], "trm_eval")
+        start(["run", "quickstart", *options, *together, "--process-id", str(index)], EVALUATE)
         for index in range(count)
     ]
 

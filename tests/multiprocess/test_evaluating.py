@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import time
@@ -9,14 +10,19 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import run_here, small_request
 from tests.multiprocess.processes import (
+    EVALUATE,
     RUN,
     ended,
+    ended_well,
     evaluate_together,
     free_address,
     start,
@@ -27,9 +33,15 @@ from tests.trm_eval.test_votes import arc_folder
 from trm_data.build.flow import build_dataset
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
 from trm_eval import cli as eval_cli
 from trm_eval.tables.query import query_results
 from trm_train import cli as train_cli
+from trm_train.checkpoint.manager import FOLDER, restore_weights, write_weights
+from trm_train.checkpoint.tree import weights_tree
+from trm_train.mesh.sharding import make_mesh
+from trm_train.run.record import list_runs, read_record
+from trm_train.state import abstract_weights
 
 MEASURED = ("seconds", "compile_seconds", "created_at")
 """Columns of `evals` that say how long it took, and when."""
@@ -43,7 +55,24 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     layout = resolve_root(tmp_path_factory.mktemp("trained"))
     build_dataset(small_request(aug=14), layout, shard_examples=200)
     train(layout, [])
+    make_restless(list_runs(layout)[0], step=6)
     return layout
+
+
+def make_restless(run: Folder, step: int) -> None:
+    """Weights in place of a checkpoint's, by which rows halt at different supervision steps, and some never."""
+    record = read_record(run)
+    _, shapes = abstract_weights(record.config, record.input_spec, make_mesh())
+    tree, meta = restore_weights(run, step, weights_tree(shapes))
+    rng = np.random.default_rng(0)
+
+    def loud(leaf: jax.Array) -> jax.Array:
+        values = rng.normal(0, 1, leaf.shape) if leaf.ndim > 1 else np.full(leaf.shape, -0.2)
+        return jnp.asarray(values, leaf.dtype)
+
+    tree["ema"] = {**tree["ema"], "q_head": jax.tree.map(loud, tree["ema"]["q_head"])}
+    run.store.delete_folder(f"{run.path}/{FOLDER}/weights/{step}")
+    write_weights(run, tree, meta)
 
 
 def train(layout: Layout, options: list[str]) -> None:
@@ -132,6 +161,39 @@ def test_every_way_to_answer_writes_the_same(trained: Layout, tmp_path: Path, op
     check_as_one(trained, tmp_path, 4, [*options, *rows])
 
 
+COUNTING = """
+import json, sys
+from trm_data.loader.dataset import Dataset
+read, seen = Dataset.read, []
+Dataset.read = lambda self, rows: (seen.extend(rows.tolist()), read(self, rows))[1]
+from trm_eval.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("read:", json.dumps(seen), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["max_steps", "halting"])
+def test_a_process_reads_its_own_rows_alone(trained: Layout, tmp_path: Path, mode: str) -> None:
+    """But the first, which scores, and a row for the shapes."""
+    layout = copy_of(trained, tmp_path / "root")
+    together = ["--root", layout.place, "--coordinator", free_address(), "--num-processes", "2"]
+    options = ["run", "quickstart", *TRAIN, "--mode", mode, *together]
+    done = ended_well([start([*options, "--process-id", str(i)], program=COUNTING) for i in range(2)])
+    first, second = (json.loads(one.stderr.rpartition("read: ")[2]) for one in done)
+    assert set(first) == set(range(360))
+    shapes, rows = [row for row in second if row == 0], sorted(row for row in second if row != 0)
+    assert 1 <= len(shapes) <= 3
+    assert len(rows) == len(set(rows))
+    if mode == "max_steps":
+        assert rows == list(range(128, 256))  # of the second batch there is padding alone
+    else:
+        assert rows[:128] == list(range(128, 256))
+        assert 0 < len(rows[128:]) < 104  # its share of the slots that become free
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
 def test_votes_are_those_of_one_process(tmp_path: Path, count: int) -> None:
@@ -147,7 +209,7 @@ def test_processes_that_evaluate_other_things_are_named(trained: Layout, tmp_pat
     place = ["--root", layout.place, "--coordinator", free_address(), "--num-processes", "3"]
     done = ended(
         [
-            start(["run", "quickstart", *place, "--process-id", str(index), "--limit", limit], "trm_eval")
+            start(["run", "quickstart", *place, "--process-id", str(index), "--limit", limit], EVALUATE)
             for index, limit in enumerate(["4", "4", "5"])
         ]
     )
@@ -165,7 +227,7 @@ def test_a_process_that_does_not_find_the_run_ends_all(trained: Layout, tmp_path
     for index, root in enumerate([layout.place, str(tmp_path / "other")]):
         (tmp_path / "other").mkdir(exist_ok=True)
         together = ["--coordinator", address, "--num-processes", "2", "--process-id", str(index)]
-        processes.append(start(["run", "quickstart", "--root", root, *together], "trm_eval"))
+        processes.append(start(["run", "quickstart", "--root", root, *together], EVALUATE))
     first, second = ended(processes)
     assert (first.returncode, second.returncode) == (Exit.ERROR, Exit.ERROR)
     assert "process 1 (" in first.stderr
