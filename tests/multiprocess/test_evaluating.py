@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import pytest
 from tests.conftest import run_here, small_request
 from tests.multiprocess.processes import (
     EVALUATE,
+    LIMIT_S,
     RUN,
     ended,
     ended_well,
@@ -234,8 +237,21 @@ def test_a_process_that_does_not_find_the_run_ends_all(trained: Layout, tmp_path
     assert second.stderr.splitlines()[-1].removeprefix("trm-eval: ") in first.stderr
 
 
-LONG = [*TRAIN, "--checkpoint", "all", "--steps", "1500"]
+LONG = [*TRAIN, "--checkpoint", "all", "--steps", "60"]
 """Two evaluations of seconds each, almost all of it inside of programs of jax."""
+
+
+@contextmanager
+def evaluating(
+    layout: Layout, count: int, options: list[str]
+) -> Generator[list[subprocess.Popen[str]], None, None]:
+    """All processes of an evaluation; none is left behind."""
+    processes = start_evaluating(Path(layout.place), count, options)
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
 
 
 EVALS = "evals/*/*/*.parquet"
@@ -243,9 +259,9 @@ EVALS = "evals/*/*/*.parquet"
 
 def wait_for(layout: Layout, pattern: str = EVALS, before: Collection[str] = ()) -> None:
     """Until a result is there that was not before; once it is a row of `evals`, the second evaluation goes on."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + LIMIT_S
     while not set(layout.results.names(pattern)) - set(before):
-        assert time.monotonic() < deadline, f"no {pattern} in 120 s"
+        assert time.monotonic() < deadline, f"no {pattern} in {LIMIT_S:.0f} s"
         time.sleep(0.01)
 
 
@@ -262,11 +278,11 @@ def test_a_signal_to_one_process_ends_all(
     trained: Layout, tmp_path: Path, signalled: int, number: signal.Signals, code: int
 ) -> None:
     layout = copy_of(trained, tmp_path / "root")
-    processes = start_evaluating(tmp_path / "root", 3, LONG)
-    wait_for(layout)
-    processes[signalled].send_signal(number)
-    begun = time.monotonic()
-    done = ended(processes)
+    with evaluating(layout, 3, LONG) as processes:
+        wait_for(layout)
+        processes[signalled].send_signal(number)
+        begun = time.monotonic()
+        done = ended(processes)
     assert time.monotonic() - begun < 30
     assert [one.returncode for one in done] == [code] * 3, "\n".join(one.stderr for one in done)
     assert len(layout.results.names(EVALS)) == 1
@@ -280,11 +296,11 @@ def test_a_signal_to_one_process_ends_all(
 def test_a_killed_process_ends_the_others(trained: Layout, tmp_path: Path, killed: int, code: int) -> None:
     """That of process 0 takes the coordination service with it: jax itself ends the others then."""
     layout = copy_of(trained, tmp_path / "root")
-    processes = start_evaluating(tmp_path / "root", 3, LONG)
-    wait_for(layout)
-    processes[killed].kill()
-    begun = time.monotonic()
-    done = ended(processes)
+    with evaluating(layout, 3, LONG) as processes:
+        wait_for(layout)
+        processes[killed].kill()
+        begun = time.monotonic()
+        done = ended(processes)
     assert time.monotonic() - begun < 60
     others = [one for index, one in enumerate(done) if index != killed]
     assert [one.returncode for one in others] == [code] * 2, "\n".join(one.stderr for one in others)
@@ -314,17 +330,17 @@ def test_a_killed_evaluation_leaves_no_stale_and_no_double_row(
     alone, killed = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "killed")
     for count in (4, 3):
         before = killed.results.names(EVALS)
-        processes = start_evaluating(tmp_path / "killed", count, LONG)
-        if count == 3:
-            wait_for(killed, before=before)
-        elif moment == "joined":
-            assert processes[0].stderr is not None
-            assert any("4 of 4 hosts joined" in line for line in processes[0].stderr)
-        else:
-            wait_for(killed, moment)
-        for process in processes:
-            process.kill()
-        ended(processes)
+        with evaluating(killed, count, LONG) as processes:
+            if count == 3:
+                wait_for(killed, before=before)
+            elif moment == "joined":
+                assert processes[0].stderr is not None
+                assert any("4 of 4 hosts joined" in line for line in processes[0].stderr)
+            else:
+                wait_for(killed, moment)
+            for process in processes:
+                process.kill()
+            ended(processes)
     evaluate_together(tmp_path / "killed", 2, LONG)
     evaluate_alone(alone, LONG)
     check_same_tables(killed, alone)
