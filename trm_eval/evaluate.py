@@ -21,7 +21,7 @@ from trm_eval.adapt import Adapted, adapt
 from trm_eval.errors import EvalError
 from trm_eval.facts import digest_of_weights, facts_of
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
-from trm_eval.infer import Restored, Rollout, compile_rollout, restore, with_progress
+from trm_eval.infer import Restored, Rollout, compile_rollout, on_this_host, restore, with_progress
 from trm_eval.predictions import PredictionWriter
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.rollout.rows import RowReader, choose_rows
@@ -29,7 +29,7 @@ from trm_eval.score.depth import depth_counts
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
-from trm_eval.traces import trace_tables, write_traces
+from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.hosts.lost import naming_the_lost
@@ -132,8 +132,6 @@ def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> N
         ours = _prepare(layout, run, request, NoProgress(), hosts)
         for _ in ours.rollout.answer(ours.rows):
             pass
-        for _ in trace_tables(ours.restored, ours.reader, _traced(ours), **_how_traced(ours)):
-            pass
     hosts.meet("the end of an evaluation", limit_s=WRITTEN_S)
 
 
@@ -190,7 +188,15 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
         tally.add(inferred, predictions.add(inferred))
     predictions.finish()
     votes = write_votes(layout, record, dataset, predictions)
-    traces = write_traces(layout, ours.restored, ours.reader, _traced(ours), evaluation, **_how_traced(ours))
+    traces = write_traces(
+        layout,
+        on_this_host(ours.restored),
+        ours.reader,
+        ours.rows[: ours.request.traces],
+        evaluation,
+        supervision_steps=ours.supervision_steps,
+        with_latents=ours.request.latents,
+    )
     publish_run(layout, run, record)
     row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows))
     row |= {
@@ -203,16 +209,6 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
     drop_replaced(layout, record.experiment, record.run, before, row)
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
-
-
-def _traced(ours: Prepared) -> NDArray[np.int64]:
-    """The rows whose every cycle is written."""
-    return ours.rows[: ours.request.traces]
-
-
-def _how_traced(ours: Prepared) -> Any:
-    """How they are watched, as `trace_tables` takes it."""
-    return {"supervision_steps": ours.supervision_steps, "with_latents": ours.request.latents}
 
 
 class Tally:

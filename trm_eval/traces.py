@@ -20,7 +20,7 @@ from trm_eval.infer import Restored
 from trm_eval.rollout.rows import RowReader
 from trm_eval.score.cells import labelled_cells, wrong_cells
 from trm_eval.tables.writer import token_lists, write_table
-from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
+from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.step.trace import Trace, make_trace_step
 
 BATCH_EXAMPLES = 32
@@ -73,9 +73,7 @@ def write_traces(
         parts.append(part)
         digests.append(digest_of(name) or "")
 
-    for table in trace_tables(
-        restored, reader, rows, supervision_steps=supervision_steps, with_latents=with_latents
-    ):
+    for table in _tables(restored, reader, rows, supervision_steps, with_latents=with_latents):
         pending.append(table)
         if sum(waiting.nbytes for waiting in pending) >= PART_BYTES:
             write()
@@ -84,20 +82,15 @@ def write_traces(
     return {"trace_parts": parts, "trace_digests": digests}
 
 
-def trace_tables(
+def _tables(
     restored: Restored,
     reader: RowReader,
     rows: NDArray[np.int64],
-    *,
     supervision_steps: int,
+    *,
     with_latents: bool,
 ) -> Iterator[pa.Table]:
-    """What a batch of rows looks like after every cycle, in order of row, step and cycle; see `write_traces`.
-
-    Each process reads its part of every batch; all get what is seen.
-    """
-    if not len(rows):
-        return
+    """What a batch of rows looks like after every cycle, in order of row, step and cycle."""
     record = restored.record
     step = make_trace_step(
         record.config,
@@ -106,16 +99,13 @@ def trace_tables(
         steps=supervision_steps,
         with_latents=with_latents,
     )
-    mesh = restored.mesh
-    placed, gather, (part, parts) = batch_sharding(mesh), make_gather(mesh), data_part(mesh)
+    placed = batch_sharding(restored.mesh)
     program = jax.jit(step)
     size = min(BATCH_EXAMPLES, len(rows))
-    size = -(-size // mesh.shape["data"]) * mesh.shape["data"]
-    batches = evaluation_batches(reader, size, rows, process_index=part, process_count=parts)
-    for start, (batch, _) in zip(range(0, len(rows), size), batches, strict=True):
-        some, here = rows[start : start + size], put_batch(batch, placed)
-        labels, trace = jax.device_get(gather((here["labels"], program(restored.weights, here))))
-        yield _table(some, labels[: len(some)].astype(np.uint8), trace)
+    size = -(-size // restored.mesh.shape["data"]) * restored.mesh.shape["data"]
+    for batch, some in evaluation_batches(reader, size, rows):
+        labels = batch["labels"][: len(some)].astype(np.uint8)
+        yield _table(some, labels, jax.device_get(program(restored.weights, put_batch(batch, placed))))
 
 
 def _table(rows: NDArray[np.int64], labels: NDArray[np.uint8], trace: Trace) -> pa.Table:

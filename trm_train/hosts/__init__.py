@@ -1,1 +1,1 @@
-"""Several processes that train or evaluate one run together: how they find each other, agree, wait and fail together."""
+"""Several processes that work at one run together: how they find each other, agree, wait and fail together."""

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trm_data.command import Exit
-from trm_data.errors import DataError
-from trm_train.errors import HostError, TrainError
+from trm_data.errors import LabError
+from trm_train.errors import HostError
 
 MEET_S = 300.0
 """Processes wait for each other so long, from the first that arrives at a place on."""
@@ -291,5 +291,5 @@ def exit_code_of(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else Exit.DONE if error.code is None else Exit.FOUND
     if isinstance(error, KeyboardInterrupt):
         return Exit.INTERRUPTED
-    expected = (TrainError, DataError, OSError)
+    expected = (LabError, OSError)
     return getattr(error, "exit_code", Exit.ERROR) if isinstance(error, expected) else 1

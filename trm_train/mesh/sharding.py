@@ -6,7 +6,7 @@ mesh is over all devices of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -36,19 +36,19 @@ BATCH = P("data")
 """Every array of a batch starts with B."""
 
 
-def make_mesh(model_parallel: int = 1) -> Mesh:
-    """A mesh over all devices: `model_parallel` along `model`, the others along `data`.
+def make_mesh(model_parallel: int = 1, devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """A mesh over devices, all of them by default: `model_parallel` along `model`, the others along `data`.
 
     Raises:
         ConfigError: The number of devices is not a multiple of `model_parallel`.
     """
     # Those of a process stand together, so that it loads one stretch of a batch.
-    devices = np.array(sorted(jax.devices(), key=lambda device: device.process_index))
-    if model_parallel < 1 or devices.size % model_parallel:
+    chosen = np.array(sorted(devices or jax.devices(), key=lambda device: device.process_index))
+    if model_parallel < 1 or chosen.size % model_parallel:
         raise ConfigError(
-            f"execution.model_parallel: expected a divisor of {devices.size} devices, got {model_parallel}"
+            f"execution.model_parallel: expected a divisor of {chosen.size} devices, got {model_parallel}"
         )
-    grid = devices.reshape(devices.size // model_parallel, model_parallel)
+    grid = chosen.reshape(chosen.size // model_parallel, model_parallel)
     return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
 
 

@@ -21,6 +21,9 @@ from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_
 from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
+"""Rows of an evaluation batch on each device. So a row is computed in the same place of the same shapes however many
+devices there are: its answer is the same to the last bit.
+"""
 
 Evaluate = Callable[[Any, dict[str, jax.Array]], Any]
 """A jitted evaluation step: weights and batch to `EvalOutputs`."""
@@ -105,7 +108,5 @@ def validate(
 
 
 def evaluation_batch_size(dataset: ReadsRows, mesh: Mesh) -> int:
-    """Rows of an evaluation batch: a multiple of the devices along `data`, no more than the split needs."""
-    devices = mesh.shape["data"]
-    wanted = min(BATCH_EXAMPLES, len(dataset))
-    return -(-wanted // devices) * devices
+    """Rows of an evaluation batch over all devices along `data`."""
+    return min(BATCH_EXAMPLES, len(dataset)) * mesh.shape["data"]

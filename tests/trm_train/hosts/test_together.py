@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from trm_data.command import Exit
-from trm_data.errors import BucketError
+from trm_data.errors import BucketError, LabError
 from trm_train.errors import ConfigError, HostError, NotFiniteError
 from trm_train.hosts.together import Hosts, differences, exit_code_of
 
@@ -93,6 +93,7 @@ def test_what_the_others_are_told_of_a_failure(
         (HostError("x", Exit.STALLED), Exit.STALLED),
         (NotFiniteError("x"), Exit.NOT_FINITE),
         (BucketError("x"), Exit.BUCKET),
+        (LabError("of a package that this one does not know"), Exit.ERROR),
         (OSError("x"), Exit.ERROR),
         (KeyboardInterrupt(), Exit.INTERRUPTED),
         (SystemExit(Exit.TERMINATED), Exit.TERMINATED),
