@@ -29,7 +29,7 @@ RUN = [
 """A tiny run; total steps and intervals are to be added."""
 TRAIN = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
 EXAMPLES = 32
-"""Rows of each process in a batch of an evaluation: fewer than there are otherwise, so that there are several batches."""
+"""Rows of each process in a batch of an evaluation: fewer than otherwise, so that there are several batches."""
 EVALUATE = (
     f"import sys; from trm_train.run import validate; validate.BATCH_EXAMPLES = {EXAMPLES}; "
     "from trm_eval.cli import main; main(sys.argv[1:])"
