@@ -238,7 +238,7 @@ def test_a_process_that_does_not_find_the_run_ends_all(trained: Layout, tmp_path
     assert second.stderr.splitlines()[-1].removeprefix("trm-eval: ") in first.stderr
 
 
-LONG = [*TRAIN, "--checkpoint", "all", "--steps", "60"]
+LONG = [*TRAIN, "--checkpoint", "all", "--steps", "20"]
 """Two evaluations of seconds each, almost all of it inside of programs of jax."""
 
 

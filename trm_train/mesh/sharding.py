@@ -36,7 +36,7 @@ BATCH = P("data")
 """Every array of a batch starts with B."""
 
 
-def make_mesh(model_parallel: int = 1, devices: Sequence[jax.Device] | None = None) -> Mesh:
+def make_mesh(model_parallel: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
     """A mesh over devices, all of them by default: `model_parallel` along `model`, the others along `data`.
 
     Raises:
