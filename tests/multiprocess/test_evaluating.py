@@ -149,7 +149,7 @@ def test_any_number_of_processes_writes_the_same(trained: Layout, tmp_path: Path
 @pytest.mark.parametrize(
     "options",
     [
-        ["--steps", "1,2,5"],
+        ["--steps", "1,9,40"],  # so many that a difference in rounding would have grown to other answers
         ["--mode", "halting"],
         ["--samples", "3", "--select", "mode"],
         ["--traces", "5", "--latents"],
