@@ -149,7 +149,7 @@ def test_any_number_of_processes_writes_the_same(trained: Layout, tmp_path: Path
 @pytest.mark.parametrize(
     "options",
     [
-        ["--steps", "1,9,40"],  # so many that a difference in rounding would have grown to other answers
+        ["--steps", "1,2,5"],
         ["--mode", "halting"],
         ["--samples", "3", "--select", "mode"],
         ["--traces", "5", "--latents"],
@@ -162,6 +162,22 @@ def test_any_number_of_processes_writes_the_same(trained: Layout, tmp_path: Path
 def test_every_way_to_answer_writes_the_same(trained: Layout, tmp_path: Path, options: list[str]) -> None:
     rows = [] if "--split" in options or "--traces" in options else TRAIN
     check_as_one(trained, tmp_path, 3, [*options, *rows])
+
+
+@pytest.mark.slow
+def test_no_answer_is_rounded_otherwise(trained: Layout, tmp_path: Path) -> None:
+    """At the batch that users have, and so many steps that a difference in the last bit grows to other answers."""
+    alone, together = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "together")
+    options, program = (
+        [*TRAIN, "--steps", "60"],
+        "import sys; from trm_eval.cli import main; main(sys.argv[1:])",
+    )
+    ended_well([start(["run", "quickstart", *options, "--root", alone.place], program)])
+    place = ["--root", together.place, "--coordinator", free_address(), "--num-processes", "2"]
+    ended_well(
+        [start(["run", "quickstart", *options, *place, "--process-id", str(i)], program) for i in range(2)]
+    )
+    check_same_tables(together, alone)
 
 
 COUNTING = f"""
