@@ -34,7 +34,7 @@ class Exit(IntEnum):
     BUCKET = 4
     """A bucket cannot be reached, or refuses."""
     STALLED = 5
-    """Training stood still, was slower than the user asks for, or another of its processes died."""
+    """Training stood still, was slower than the user asks for, or another of the processes died."""
     INTERRUPTED = 130
     """Ctrl-C; what was going on goes on by the same command."""
     BROKEN_PIPE = 141

@@ -19,8 +19,9 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.adapt import Adapted, adapt
 from trm_eval.errors import EvalError
+from trm_eval.facts import digest_of_weights, facts_of
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest, evaluation_id
-from trm_eval.infer import compile_rollout, restore, with_progress
+from trm_eval.infer import Restored, Rollout, compile_rollout, on_this_host, restore, with_progress
 from trm_eval.predictions import PredictionWriter
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.rollout.rows import RowReader, choose_rows
@@ -31,10 +32,16 @@ from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_
 from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
 from trm_train.checkpoint.manager import weights_steps
+from trm_train.hosts.lost import naming_the_lost
+from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, input_spec, read_record
 from trm_train.run.status import written_steps
 from trm_train.step.compile import use_compilation_cache
+
+WAY_ON = "nothing half-written counts, the same commands evaluate it again"
+WRITTEN_S = 86_400.0
+"""Processes that are done wait so long for the first, which writes the tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +59,43 @@ class EvalResult:
         return f"{self.run}: exact accuracy {share} ({row['exact_count']:,} of {row['count']:,}), {row['evaluation']}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """An evaluation that is about to answer its first row.
+
+    Attributes:
+        record: The run.
+        request: What was asked for, in as few words as say the same.
+        step: The checkpoint.
+        dataset: The split.
+        evaluation: Id of the evaluation.
+        rows: Of the split, in order.
+        supervision_steps: Each is given, at most.
+        restored: The weights, after adaptation.
+        adapted: What was learned before.
+        reader: Reads the rows.
+        rollout: Answers them.
+    """
+
+    record: RunRecord
+    request: EvalRequest
+    step: int
+    dataset: Dataset
+    evaluation: str
+    rows: NDArray[np.int64]
+    supervision_steps: int
+    restored: Restored
+    adapted: Adapted | None
+    reader: RowReader
+    rollout: Rollout
+
+
 def evaluate_run(
-    layout: Layout, run: Folder, request: EvalRequest, progress: Progress | None = None
+    layout: Layout,
+    run: Folder,
+    request: EvalRequest,
+    progress: Progress | None = None,
+    hosts: Hosts | None = None,
 ) -> EvalResult:
     """Evaluate one checkpoint on the rows asked for, each once, and write the result tables: `runs`, `train_metrics`,
     `predictions`, `votes` where the kind has them, `traces` where they are asked for, and `evals`.
@@ -63,23 +105,41 @@ def evaluate_run(
         run: The run's folder.
         request: What to evaluate.
         progress: Told of the rows.
+        hosts: All processes that evaluate it, of which this is the first; the others call `assist`.
 
     Raises:
         EvalError: The request does not fit the run or its dataset.
         ConfigError: The folder holds no run.
         CheckpointError: There is no such checkpoint.
         CorruptDatasetError: The dataset is not what was built.
+        HostError: The processes differ in what they evaluate, or one of them is gone.
     """
+    hosts, progress = hosts or Hosts(), progress or NoProgress()
+    record = read_record(run)
+    with adding(layout, record.experiment, record.run), naming_the_lost(hosts, run.name, WAY_ON):
+        result = _write(layout, run, _prepare(layout, run, request, progress, hosts), progress)
+    hosts.meet("the end of an evaluation", limit_s=WRITTEN_S)
+    return result
+
+
+def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> None:
+    """Answer this process's part of the rows of `evaluate_run`, which the first process calls; it alone writes.
+
+    Raises:
+        LabError: As `evaluate_run`.
+    """
+    with naming_the_lost(hosts, run.name, WAY_ON):
+        ours = _prepare(layout, run, request, NoProgress(), hosts)
+        for _ in ours.rollout.answer(ours.rows):
+            pass
+    hosts.meet("the end of an evaluation", limit_s=WRITTEN_S)
+
+
+def _prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progress, hosts: Hosts) -> Prepared:
+    """Open, restore and compile what an evaluation needs, the same in all its processes."""
     request.check()
     use_compilation_cache()
     record = read_record(run)
-    with adding(layout, record.experiment, record.run):
-        return _evaluate(layout, run, record, request, progress or NoProgress())
-
-
-def _evaluate(
-    layout: Layout, run: Folder, record: RunRecord, request: EvalRequest, progress: Progress
-) -> EvalResult:
     step = choose_step(run, request.checkpoint)
     dataset = _open_split(layout, record, request)
     if dataset.content_digest == record.content_digest:
@@ -87,44 +147,63 @@ def _evaluate(
     if request.limit >= len(dataset):
         request = replace(request, limit=0, subset_seed=None)
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
-    evaluation = evaluation_id(record, request, step, supervision_steps, dataset)
+    if hosts.count > 1:
+        hosts.prove_equal("what is evaluated", facts_of(record, request, step, supervision_steps, dataset))
     read_metrics(run, partial=True)  # what is damaged is said before hours of inference
     rows = choose_rows(len(dataset), request.limit, request.subset_seed)
     restored = restore(run, record, step=step, weights=request.weights)
+    if hosts.count > 1:
+        hosts.prove_equal("weights", {f"checkpoint of step {step}": digest_of_weights(restored.weights)})
     adapted = None
     if request.adaptation is not None:
         train = open_dataset(dataset.name, layout, "train")
         adapted = adapt(restored, train, request.adaptation, progress)
         restored = adapted.restored
     reader = RowReader(dataset, request.identifiers, restored.record.input_spec.num_identifiers)
-    rollout = compile_rollout(restored, reader, request, supervision_steps)
-    batches = with_progress(rollout.answer(rows), progress, dataset.split, len(rows))
+    return Prepared(
+        record=record,
+        request=request,
+        step=step,
+        dataset=dataset,
+        evaluation=evaluation_id(record, request, step, supervision_steps, dataset),
+        rows=rows,
+        supervision_steps=supervision_steps,
+        restored=restored,
+        adapted=adapted,
+        reader=reader,
+        rollout=compile_rollout(restored, reader, request, supervision_steps),
+    )
+
+
+def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> EvalResult:
+    """Answer the rows and write all tables, `evals` last."""
+    record, dataset, evaluation = ours.record, ours.dataset, ours.evaluation
     for table in TABLES:
         folder = table_folder(layout, table, record.experiment, record.run)
         folder.store.remove_temporary(folder.path, older_s=LEFT_S)
     ratings = read_ratings(layout.dataset(dataset.name), dataset.manifest, dataset.split)
-    predictions = PredictionWriter(layout, record, evaluation, dataset, supervision_steps, ratings)
+    predictions = PredictionWriter(layout, record, evaluation, dataset, ours.supervision_steps, ratings)
     tally = Tally()
-    for inferred in batches:
+    for inferred in with_progress(ours.rollout.answer(ours.rows), progress, dataset.split, len(ours.rows)):
         tally.add(inferred, predictions.add(inferred))
     predictions.finish()
     votes = write_votes(layout, record, dataset, predictions)
     traces = write_traces(
         layout,
-        restored,
-        reader,
-        rows[: request.traces],
+        on_this_host(ours.restored),
+        ours.reader,
+        ours.rows[: ours.request.traces],
         evaluation,
-        supervision_steps=supervision_steps,
-        with_latents=request.latents,
+        supervision_steps=ours.supervision_steps,
+        with_latents=ours.request.latents,
     )
     publish_run(layout, run, record)
-    row = evals_row(request, step, dataset, predictions, tally, len(rows))
+    row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows))
     row |= {
-        "compile_seconds": rollout.compile_seconds,
+        "compile_seconds": ours.rollout.compile_seconds,
         **votes,
         **traces,
-        **_adapted_columns(request, adapted),
+        **_adapted_columns(ours.request, ours.adapted),
     }
     before = named_before(layout, record.experiment, record.run, evaluation)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from trm_eval.rollout.rows import RowReader
 from trm_eval.rollout.sampled import answer_sampled
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
-from trm_train.mesh.sharding import batch_sharding, make_mesh
+from trm_train.mesh.sharding import batch_sharding, make_mesh, replicated
 from trm_train.run.record import RunRecord
 from trm_train.run.resume import check_same_run
 from trm_train.run.validate import evaluation_batch_size
@@ -60,6 +60,15 @@ def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> Resto
     tree, meta = restore_weights(run, step, weights_tree(shapes))
     check_same_run(record, meta, run.place)
     return Restored(record, mesh, model, choose_weights(tree, weights))
+
+
+def on_this_host(restored: Restored) -> Restored:
+    """The same weights over the devices of this process alone: what it does with them needs no other one."""
+    if jax.process_count() == 1:
+        return restored
+    mesh = make_mesh(devices=jax.local_devices())
+    weights = jax.tree.map(lambda leaf: leaf.addressable_data(0), restored.weights)
+    return replace(restored, mesh=mesh, weights=jax.device_put(weights, replicated(mesh)))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -18,11 +20,13 @@ from trm_eval.tables.writer import token_lists, write_table
 from trm_train.run.record import RunRecord
 
 PART_EXAMPLES = 65_536
-"""Rows of one part, about: what is held in memory."""
+"""Rows of one part, the last one aside: so many and a batch are held in memory."""
 
 
 class PredictionWriter:
     """Takes batches in order and writes a part whenever enough rows have come.
+
+    Which rows a part has depends neither on the size of batches nor on the devices that answer them.
 
     Args:
         layout: The root that takes the results.
@@ -72,18 +76,30 @@ class PredictionWriter:
     def add(self, batch: Inferred) -> NDArray[np.bool_]:
         """Take the next batch; returns which of its n rows have labels, bool [n]."""
         self._pending.append(batch)
-        if sum(len(pending.predictions) for pending in self._pending) >= PART_EXAMPLES:
-            self._write()
+        while sum(len(pending.rows) for pending in self._pending) >= PART_EXAMPLES:
+            self._write(PART_EXAMPLES)
         return labelled_cells(self._dataset.read(batch.rows)["labels"].astype(np.uint8)) > 0
 
     def finish(self) -> None:
         """Write what is left."""
         if self._pending:
-            self._write()
+            self._write(PART_EXAMPLES)
 
-    def _write(self) -> None:
-        """Score and write the pending batches as one part."""
-        batches, self._pending = self._pending, []
+    def _take(self, count: int) -> list[Inferred]:
+        """The first rows that wait, so many or all; a batch is cut where they end."""
+        taken: list[Inferred] = []
+        while count and self._pending:
+            batch = self._pending.pop(0)
+            if len(batch.rows) > count:
+                self._pending.insert(0, _some(batch, slice(count, None)))
+                batch = _some(batch, slice(0, count))
+            taken.append(batch)
+            count -= len(batch.rows)
+        return taken
+
+    def _write(self, count: int) -> None:
+        """Score and write so many of the rows that wait, or all, as one part."""
+        batches = self._take(count)
         name = f"{self.evaluation}-{len(self.parts):05d}"
         predictions = np.concatenate([batch.predictions for batch in batches])
         count = len(predictions)
@@ -152,6 +168,22 @@ class PredictionWriter:
                     (found & labelled).sum()
                 )
         return columns
+
+
+def _some(batch: Inferred, part: slice) -> Inferred:
+    """A batch with what is written of some of its rows alone; its sums stay those of all."""
+    sampled = batch.sampled
+    if sampled is not None:
+        sampled = replace(sampled, chosen=sampled.chosen[part], oracle=sampled.oracle[part])
+    return replace(
+        batch,
+        rows=batch.rows[part],
+        predictions=batch.predictions[part],
+        q_halt_logits=batch.q_halt_logits[part],
+        halt_steps=batch.halt_steps[part],
+        steps=batch.steps[part],
+        sampled=sampled,
+    )
 
 
 def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:

@@ -1,4 +1,4 @@
-"""Real processes that train one run together, by the command that users give."""
+"""Real processes that train or evaluate one run together, by the command that users give."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ RUN = [
     *("--optim.puzzle-emb-lr", "1e-4"),
 ]
 """A tiny run; total steps and intervals are to be added."""
-PROGRAM = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
+TRAIN = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
+EXAMPLES = 32
+"""Rows of each process in a batch of an evaluation: fewer than otherwise, so that there are several batches."""
+EVALUATE = (
+    f"import sys; from trm_train.run import validate; validate.BATCH_EXAMPLES = {EXAMPLES}; "
+    "from trm_eval.cli import main; main(sys.argv[1:])"
+)
 
 
 def free_address() -> str:
@@ -36,10 +42,10 @@ def free_address() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def start(arguments: list[str], **environment: str) -> subprocess.Popen[str]:
-    """`trm-train` with arguments, in a process with one CPU device."""
+def start(arguments: list[str], program: str = TRAIN, **environment: str) -> subprocess.Popen[str]:
+    """`trm-train`, or another program, with arguments, in a process with one CPU device."""
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, *arguments],
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -77,6 +83,25 @@ def train_together(
     root: Path | str, count: int, options: list[str]
 ) -> list[subprocess.CompletedProcess[str]]:
     """Train a run in so many processes; all end well."""
-    done = ended(start_together(root, count, options))
+    return ended_well(start_together(root, count, options))
+
+
+def start_evaluating(root: Path, count: int, options: list[str]) -> list[subprocess.Popen[str]]:
+    """All processes of one evaluation."""
+    together = ["--root", str(root), "--coordinator", free_address(), "--num-processes", str(count)]
+    return [
+        start(["run", "quickstart", *options, *together, "--process-id", str(index)], EVALUATE)
+        for index in range(count)
+    ]
+
+
+def evaluate_together(root: Path, count: int, options: list[str]) -> list[subprocess.CompletedProcess[str]]:
+    """Evaluate a run in so many processes; all end well."""
+    return ended_well(start_evaluating(root, count, options))
+
+
+def ended_well(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
+    """How each ended, with code 0."""
+    done, count = ended(processes), len(processes)
     assert [one.returncode for one in done] == [0] * count, "\n".join(one.stderr[-3000:] for one in done)
     return done

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 
 from trm_data.command import Exit
@@ -29,8 +29,16 @@ WORDS = {
 
 
 @contextmanager
-def signals_end(program: str, grace_s: float = GRACE_S) -> Generator[None, None, None]:
-    """Within, a signal ends the process after `grace_s` at the latest; elsewhere than in the main thread, nothing."""
+def signals_end(
+    program: str, grace_s: float = GRACE_S, leave: Callable[[SystemExit], None] = lambda _: None
+) -> Generator[None, None, None]:
+    """Within, a signal ends the process after `grace_s` at the latest; elsewhere than in the main thread, nothing.
+
+    Args:
+        program: Stands before what is said.
+        grace_s: Time that the command has to end by itself.
+        leave: Called with how the process ends, before it does; may end it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -47,7 +55,7 @@ def signals_end(program: str, grace_s: float = GRACE_S) -> Generator[None, None,
                 signals.append(found)
                 told.set()
                 if not ended.wait(grace_s):
-                    _end(program, found)
+                    _end(program, found, leave)
 
     before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     threading.Thread(target=listen, name="signals", daemon=True).start()
@@ -57,7 +65,7 @@ def signals_end(program: str, grace_s: float = GRACE_S) -> Generator[None, None,
         if told.wait(
             HEARD_S
         ):  # by a signal: what jax still computes would be waited for at the end of Python
-            _end(program, signals[0])
+            _end(program, signals[0], leave)
         raise
     finally:
         ended.set()
@@ -65,9 +73,10 @@ def signals_end(program: str, grace_s: float = GRACE_S) -> Generator[None, None,
         os.close(tell)
 
 
-def _end(program: str, by: signal.Signals) -> None:
+def _end(program: str, by: signal.Signals, leave: Callable[[SystemExit], None]) -> None:
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     with suppress(OSError):
         os.write(2, f"{program}: {WORDS[by]}\n".encode())
+    leave(SystemExit(CODES[by]))
     os._exit(CODES[by])

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,11 +18,18 @@ from trm_data.storage.root import resolve_root
 from trm_eval.commands.interrupt import signals_end
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
+from trm_train.commands.processes import ProcessOptions
 from trm_train.experiments.setting import parse_setting
 
 if TYPE_CHECKING:
+    from trm_data.storage.root import Layout
     from trm_data.storage.store import Folder
+    from trm_eval.evaluate import EvalResult
     from trm_eval.identity import Adaptation, EvalRequest
+    from trm_train.hosts.together import Hosts
+
+REPORTED_S = 86_400.0
+"""Processes that are done wait so long for the first, which reads the tables and prints."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +54,7 @@ class Run:
       trm-eval run quickstart --traces 10 --latents
       trm-eval run 'exp01*' --scale tiny --checkpoint all --split validation
       trm-eval run quickstart --checkpoint watch --limit 1000 --subset-seed 0
+      trm-eval run quickstart --coordinator 10.0.0.1:8476 --num-processes 2 --process-id 0
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
@@ -91,52 +99,59 @@ class Run:
     Evaluating again without it removes those of before."""
     latents: bool = False
     """Write the latent states with the traces (float16): states x positions x hidden size x 2 bytes each cycle."""
+    processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
     root: Root = None
     json: bool = False
     """Print JSON for machines."""
 
     def command(self) -> int:
         """Evaluate and report."""
-        with signals_end("trm-eval"):
-            return self._evaluate()
-
-    def _evaluate(self) -> int:
-        from trm_data.show.progress import terminal_progress
-        from trm_eval.evaluate import evaluate_run
-        from trm_eval.report.evaluation import print_depths, print_headline, print_report, print_samples
-        from trm_train.run.find import find_runs
-
         if not self.runs:
             raise EvalError("name a run: trm-eval run RUN (trm-train status lists them)")
         steps = _steps(self.steps)
         request = self._request(steps)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        hosts = self.processes.join("trm-eval", self._one_process())
+        with signals_end("trm-eval", leave=hosts.leave), hosts.failing_together():
+            code = self._evaluate(request, steps, hosts)
+            return int(hosts.meet("the end", str(int(code)), limit_s=REPORTED_S)[0])
+
+    def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
+        from trm_data.show.progress import terminal_progress
+        from trm_eval.evaluate import assist, evaluate_run
+        from trm_train.run.find import find_runs
+
         layout = resolve_root(self.root)
         found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
         one = len(found) == 1 and self.checkpoint not in ("all", "watch")
-        rows: list[dict[str, Any]] = []
+        results: list[EvalResult] = []
         code = Exit.DONE
-        for run, checkpoint in self._wanted(found):
-            with terminal_progress(quiet=self.json) as progress:
-                result = evaluate_run(layout, run, replace(request, checkpoint=checkpoint), progress)
-            rows.append({"run": result.run, **result.row})
-            if self.json:
+        for run, checkpoint in self._wanted(found, hosts):
+            asked = replace(request, checkpoint=checkpoint)
+            if not hosts.first:
+                assist(layout, run, asked, hosts)
                 continue
-            try:
-                (print_report if one else print_headline)(layout, result)
-            except DataError as error:  # it is written; what else lies in the tables cannot be read
-                print(result.in_brief())
-                print(f"trm-eval: written, but the tables cannot be asked: {error}", file=sys.stderr)
-                code = Exit.FOUND
-            if len(steps) > 1:
-                print_depths(result, steps)
-            if request.sampling is not None:
-                print_samples(result)
-        if self.json:
+            with terminal_progress(quiet=self.json) as progress:
+                results.append(evaluate_run(layout, run, asked, progress, hosts))
+            if not self.json:
+                code = max(code, _say(layout, results[-1], asked, steps, one=one))
+        if self.json and hosts.first:
+            rows = [{"run": result.run, **result.row} for result in results]
             print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1, default=str))
         return code
 
-    def _wanted(self, runs: list[Folder]) -> Iterator[tuple[Folder, str]]:
+    def _one_process(self) -> str | None:
+        """Why what was asked for takes one process; None where it takes several."""
+        way_on = (
+            "leave out --coordinator, --num-processes and --process-id (or their variables), or --distributed"
+        )
+        if self.checkpoint == "watch":
+            return f"--checkpoint watch: follows a run in one process; name a step, last, best or all, or {way_on}"
+        if self.adapt is not None or self.adapt_steps is not None or self.adapt_weights:
+            return f"--adapt: learns in one process; {way_on}"
+        return None
+
+    def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
         """Every run and checkpoint to evaluate."""
         from trm_eval.evaluate import checkpoints_of
         from trm_eval.watch import watch_checkpoints
@@ -148,8 +163,12 @@ class Run:
             for step in watch_checkpoints(runs[0], said):
                 yield runs[0], str(step)
             return
-        wanted = [(run, checkpoint) for run in runs for checkpoint in checkpoints_of(run, self.checkpoint)]
-        yield from wanted
+        wanted = [(run, checkpoints_of(run, self.checkpoint)) for run in runs]
+        hosts.prove_equal("runs to evaluate", {"runs": [run.name for run in runs]})
+        hosts.prove_equal("checkpoints", {f"of {run.name}": checkpoints for run, checkpoints in wanted})
+        for run, checkpoints in wanted:
+            for checkpoint in checkpoints:
+                yield run, checkpoint
 
     def _request(self, steps: list[int]) -> EvalRequest:
         """What was asked for, of the last checkpoint."""
@@ -188,6 +207,24 @@ class Run:
         if self.adapt is None and self.adapt_steps is None and not self.adapt_weights:
             return None
         return Adaptation(minutes=self.adapt, steps=self.adapt_steps, weights=self.adapt_weights)
+
+
+def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[int], *, one: bool) -> int:
+    """Print what an evaluation gave; returns the exit code."""
+    from trm_eval.report.evaluation import print_depths, print_headline, print_report, print_samples
+
+    code = Exit.DONE
+    try:
+        (print_report if one else print_headline)(layout, result)
+    except DataError as error:  # it is written; what else lies in the tables cannot be read
+        print(result.in_brief())
+        print(f"trm-eval: written, but the tables cannot be asked: {error}", file=sys.stderr)
+        code = Exit.FOUND
+    if len(steps) > 1:
+        print_depths(result, steps)
+    if request.sampling is not None:
+        print_samples(result)
+    return code
 
 
 def _say_end(run: str, condition: str, *, quiet: bool) -> None:

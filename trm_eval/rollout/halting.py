@@ -11,15 +11,10 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import PAD
-from trm_data.loader.rows import Batch
 from trm_eval.rollout.inferred import Inferred, metrics_of
 from trm_eval.rollout.rows import RowReader
-from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
 from trm_train.step.answers import Answers
-
-READ_AHEAD = 4_096
-"""Rows read at once."""
 
 
 def answer_halting(
@@ -34,6 +29,8 @@ def answer_halting(
 ) -> Iterator[Inferred]:
     """Answers of rows in order, as soon as all before them have halted.
 
+    Every process knows which slot has which row, and reads those of its own slots.
+
     Args:
         program: A compiled step of `trm_train.step.halting`; it is called with weights, carry and batch.
         weights: What to evaluate.
@@ -43,24 +40,28 @@ def answer_halting(
         mesh: Devices the slots are spread over.
         slots: Rows thought about at a time.
     """
-    feed, placed = _Feed(reader, rows), batch_sharding(mesh)
+    placed, gather, (part, parts) = batch_sharding(mesh), make_gather(mesh), data_part(mesh)
+    local = slots // parts
     held = {
-        name: np.zeros((slots, *values.shape[1:]), values.dtype) for name, values in feed.first(1).items()
+        name: np.zeros((local, *values.shape[1:]), values.dtype)
+        for name, values in reader.read(rows[:1]).items()
     }
     working, steps = np.full(slots, -1), np.zeros(slots, np.int32)
-    waiting = _Waiting(len(rows))
+    waiting, taken = _Waiting(len(rows)), 0
     begun, spent = time.perf_counter(), 0
     while True:
-        free = np.flatnonzero(working < 0)
-        taken, batch = feed.take(len(free))
-        for name, values in batch.items():
-            held[name][free[: len(taken)]] = values
-        working[free[: len(taken)]], steps[free] = taken, 0
+        free = np.flatnonzero(working < 0)[: len(rows) - taken]
+        working[free], steps[free] = np.arange(taken, taken + len(free)), 0
+        taken += len(free)
         busy = working >= 0
         if not busy.any():
             return
+        mine = free[free // local == part]
+        if len(mine):
+            for name, values in reader.read(rows[working[mine]]).items():
+                held[name][mine - part * local] = values
         carry, outputs = program(weights, carry, put_batch(held, placed))
-        halted, found = jax.device_get((carry.halted, outputs))
+        halted, found = jax.device_get(gather((carry.halted, outputs)))
         steps += 1
         spent += int(busy.sum())
         done = np.flatnonzero(halted & busy)
@@ -68,7 +69,6 @@ def answer_halting(
         working[done] = -1
         for first, count, spent_on, answers in waiting.ready():
             some = rows[first : first + count]
-            labelled = (reader.dataset.read(some)["labels"] != PAD).any(axis=1)
             now = time.perf_counter()
             yield Inferred(
                 rows=some,
@@ -77,34 +77,11 @@ def answer_halting(
                 halt_steps=answers.halt_steps,
                 steps=spent_on,
                 wrong_by_step=None,
-                metrics=metrics_of(answers, labelled),
+                metrics=metrics_of(answers),
                 seconds=now - begun,
                 spent=spent,
             )
             begun, spent = time.perf_counter(), 0
-
-
-class _Feed:
-    """Rows of a split in order, as many at a time as slots are free, read in blocks."""
-
-    def __init__(self, reader: RowReader, rows: NDArray[np.int64]) -> None:
-        self._reader, self._rows = reader, rows
-        self._next = self._begin = self._end = 0
-        self._block: Batch = {}
-
-    def first(self, count: int) -> Batch:
-        """A batch of the first rows, for its shapes."""
-        return self._reader.read(self._rows[:count])
-
-    def take(self, count: int) -> tuple[NDArray[np.int64], Batch]:
-        """Places of the next rows among those chosen, and the rows: `count` of them, or what is left."""
-        begin, end = self._next, min(self._next + count, len(self._rows))
-        if end > self._end:
-            self._begin, self._end = begin, min(max(begin + READ_AHEAD, end), len(self._rows))
-            self._block = self._reader.read(self._rows[self._begin : self._end])
-        self._next = end
-        at = slice(begin - self._begin, end - self._begin)
-        return np.arange(begin, end), {name: values[at] for name, values in self._block.items()}
 
 
 class _Waiting:

@@ -57,9 +57,9 @@ class Inferred:
     sampled: Sampled | None = None
 
 
-def metrics_of(answers: Answers, labelled: NDArray[np.bool_]) -> dict[str, float]:
+def metrics_of(answers: Answers) -> dict[str, float]:
     """Sums over the rows of answers, those with labels."""
-    right = answers.wrong_cells == 0
+    labelled, right = answers.labelled_cells > 0, answers.wrong_cells == 0
     return {
         "count": int(labelled.sum()),
         "exact_accuracy": int((right & labelled).sum()),

@@ -10,7 +10,6 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import PAD
 from trm_eval.rollout.inferred import Inferred, Sampled, metrics_of
 from trm_eval.rollout.rows import RowReader
 from trm_eval.rollout.select import Selection, choices
@@ -46,8 +45,7 @@ def answer_sampled(
         best = choices(selection, tokens, samples.margins, samples.halt_steps)
         chosen, at = best[-1], np.arange(count)
         answer: Answers = jax.tree.map(lambda leaf, chosen=chosen, at=at: leaf[chosen, at], samples)
-        labelled = (reader.dataset.read(evaluated.rows)["labels"] != PAD).any(axis=1)
-        right = (samples.wrong_cells == 0) & labelled
+        right = (samples.wrong_cells == 0) & (samples.labelled_cells > 0)
         oracle = np.maximum.accumulate(right, axis=0)
         yield Inferred(
             rows=evaluated.rows,
@@ -56,7 +54,7 @@ def answer_sampled(
             halt_steps=answer.halt_steps,
             steps=np.full(count, supervision_steps, np.int32),
             wrong_by_step=None,
-            metrics=metrics_of(answer, labelled),
+            metrics=metrics_of(answer),
             seconds=evaluated.seconds,
             spent=supervision_steps * count * len(tokens),
             sampled=Sampled(

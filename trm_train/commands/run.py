@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
@@ -14,6 +14,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import Exit, Root, refuse_in_a_line
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import SourceOption
+from trm_train.commands.processes import ProcessOptions
 from trm_train.commands.restart import train_with_restarts
 from trm_train.config.effect import without_effect
 from trm_train.config.overrides import choose_forms, spelled_values, take_option
@@ -30,7 +31,6 @@ from trm_train.experiments.setting import Puzzles, Scale, parse_setting
 from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
-    from trm_train.hosts.together import Hosts
     from trm_train.run.start import TrainResult
 
 ARCHIVE_S = 86_400.0
@@ -82,16 +82,7 @@ class RunOptions:
     """never throws away the run's checkpoints and metrics and starts anew."""
     archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
     """Copy the run to this root, a folder or gs://bucket/prefix, when it has finished."""
-    distributed: bool = False
-    """Train with the other processes of this TPU pod or Slurm job, which jax finds by itself (docs/hosts.md)."""
-    coordinator: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
-    """Train with other processes: where process 0 listens for them; else $JAX_COORDINATOR_ADDRESS."""
-    num_processes: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """How many processes there are; else $JAX_NUM_PROCESSES."""
-    process_id: Annotated[int | None, arg(metavar="I", help_behavior_hint="")] = None
-    """Which of them this is, from 0; else $JAX_PROCESS_ID."""
-    join_s: float = 300.0
-    """Seconds to wait for the other processes; then those that are missing are named."""
+    processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
     restarts: int = 0
     """Start again by itself, so many times at most, where the process was killed, or lost its bucket or other hosts."""
     tracking: Literal["wandb", "none"] = "wandb"
@@ -136,7 +127,8 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     if options.restarts:
         _, others = take_option("--restarts", overrides)
         return train_with_restarts(["run", name, *others], options.restarts, _say)
-    hosts = _join(options)
+    one_builds = "--build: build the dataset once (trm-data build NAME), then start the processes"
+    hosts = options.processes.join("trm-train", one_builds if options.build else None)
     if options.build:
         dataset = options.config.data.only_dataset()
         build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
@@ -178,34 +170,6 @@ def _check(options: RunOptions) -> None:
         raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
     if options.restarts < 0:
         raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
-
-
-def _join(options: RunOptions) -> Hosts:
-    """Join the other processes of the run, if there are any.
-
-    Raises:
-        HostError: They cannot come together.
-    """
-    from trm_train.hosts.join import join, place_of
-    from trm_train.hosts.together import Hosts
-
-    place = place_of(options.coordinator, options.num_processes, options.process_id)
-    if place is None and not options.distributed:
-        return Hosts()
-    if options.build:
-        raise ConfigError("--build: build the dataset once (trm-data build NAME), then start the processes")
-    if options.join_s <= 0:
-        raise ConfigError(f"--join-s {options.join_s:g}: expected more than 0 seconds")
-    _keep_stdout_clean()
-    return join(place, options.join_s, _say)
-
-
-def _keep_stdout_clean() -> None:
-    """Libraries that write to file descriptor 1, as gloo does when processes connect, write to stderr from here on."""
-    sys.stdout.flush()
-    ours = os.dup(1)
-    os.dup2(2, 1)
-    sys.stdout = os.fdopen(ours, "w", buffering=1)
 
 
 def _say(text: str) -> None:

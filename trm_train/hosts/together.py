@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trm_data.command import Exit
-from trm_data.errors import DataError
-from trm_train.errors import HostError, TrainError
+from trm_data.errors import LabError
+from trm_train.errors import HostError
 
 MEET_S = 300.0
 """Processes wait for each other so long, from the first that arrives at a place on."""
@@ -80,6 +80,7 @@ class Hosts:
     last_words: Say = lambda _: None
     _closed: threading.Event = field(default_factory=threading.Event)
     _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _met: Counter[str] = field(default_factory=Counter[str])
 
     @property
     def first(self) -> bool:
@@ -94,7 +95,7 @@ class Hosts:
         """Wait until every process has come to a place; returns what each said there, by number.
 
         Args:
-            place: Each process comes by every place once, in the same order.
+            place: Each process comes by the same places in the same order, by some more than once.
             said: What this one says.
             limit_s: Seconds; None is `MEET_S`.
 
@@ -104,9 +105,11 @@ class Hosts:
         if self.store is None:
             return [said]
         limit_s = MEET_S if limit_s is None else limit_s
-        self.store.key_value_set(f"trm/meet/{place}/{self.index}", said)
+        self._met[place] += 1
+        here = f"meet/{place}/{self._met[place]}"
+        self.store.key_value_set(f"trm/{here}/{self.index}", said)
         deadline = time.monotonic() + limit_s
-        while len(there := self._below(f"meet/{place}")) < self.count:
+        while len(there := self._below(here)) < self.count:
             if time.monotonic() > deadline:
                 missing = ", ".join(self.name(index) for index in range(self.count) if index not in there)
                 raise HostError(
@@ -162,7 +165,7 @@ class Hosts:
         if self.store is None or self._closed.is_set():
             return
         self._closed.set()
-        code, text = exit_code_of(error), str(error) or type(error).__name__
+        code, text = exit_code_of(error), _said_of(error)
         atexit.register(self._end, code)  # jax's own farewell, which waits for all, was registered before
         late = threading.Timer(CLOSING_S, self._end_late, (text, code))
         late.daemon = True
@@ -170,6 +173,12 @@ class Hosts:
         with suppress(RuntimeError):  # the coordination service is gone
             self.store.key_value_set(f"trm/ending/{self.index}", "-", True)
             self.store.key_value_set(f"trm/failed/{self.index}", json.dumps({"code": code, "text": text}))
+
+    def leave(self, error: BaseException) -> None:
+        """End this process for an error, whatever its main thread waits for, once the others have been told."""
+        self.fail(error)
+        if self.store is not None:
+            self._end(exit_code_of(error))
 
     def _end_late(self, text: str, code: int) -> None:
         """End a process that has failed and waits for others all the same: for the rest of a checkpoint."""
@@ -268,11 +277,19 @@ def differences(everyone: list[dict[str, Any]], name: Callable[[int], str]) -> l
     return problems
 
 
+def _said_of(error: BaseException) -> str:
+    """What an error says of itself to the other processes."""
+    code = exit_code_of(error)
+    if isinstance(error, SystemExit | KeyboardInterrupt) and code in (Exit.INTERRUPTED, Exit.TERMINATED):
+        return "Ctrl-C" if code == Exit.INTERRUPTED else "SIGTERM"
+    return str(error) or type(error).__name__
+
+
 def exit_code_of(error: BaseException) -> int:
     """How a process ends that raises this."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else Exit.DONE if error.code is None else Exit.FOUND
     if isinstance(error, KeyboardInterrupt):
         return Exit.INTERRUPTED
-    expected = (TrainError, DataError, OSError)
+    expected = (LabError, OSError)
     return getattr(error, "exit_code", Exit.ERROR) if isinstance(error, expected) else 1

@@ -7,7 +7,8 @@ mesh is over all devices of all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import jax
@@ -44,19 +45,19 @@ SPECS: dict[str, Callable[[Mesh, tuple[int, ...]], P]] = {
 """With `shard_parameters` the first three are split by `split_spec`."""
 
 
-def make_mesh(model_parallel: int = 1) -> Mesh:
-    """A mesh over all devices: `model_parallel` along `model`, the others along `data`.
+def make_mesh(model_parallel: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
+    """A mesh over devices, all of them by default: `model_parallel` along `model`, the others along `data`.
 
     Raises:
         ConfigError: The number of devices is not a multiple of `model_parallel`.
     """
     # Those of a process stand together, so that it loads one stretch of a batch.
-    devices = np.array(sorted(jax.devices(), key=lambda device: device.process_index))
-    if model_parallel < 1 or devices.size % model_parallel:
+    chosen = np.array(sorted(devices or jax.devices(), key=lambda device: device.process_index))
+    if model_parallel < 1 or chosen.size % model_parallel:
         raise ConfigError(
-            f"execution.model_parallel: expected a divisor of {devices.size} devices, got {model_parallel}"
+            f"execution.model_parallel: expected a divisor of {chosen.size} devices, got {model_parallel}"
         )
-    grid = devices.reshape(devices.size // model_parallel, model_parallel)
+    grid = chosen.reshape(chosen.size // model_parallel, model_parallel)
     return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
 
 
@@ -197,6 +198,14 @@ def make_greatest(mesh: Mesh) -> Callable[[int], jax.Array]:
         return greatest(jax.make_array_from_process_local_data(placed, mine))
 
     return ask
+
+
+@cache
+def make_gather(mesh: Mesh) -> Callable[[Any], Any]:
+    """Makes what gives every process all rows of arrays that lie over several, as one process has them anyway."""
+    if jax.process_count() == 1:
+        return lambda arrays: arrays
+    return jax.jit(lambda arrays: arrays, out_shardings=replicated(mesh))
 
 
 def put_batch(batch: Mapping[str, np.ndarray], placed: NamedSharding) -> dict[str, jax.Array]:

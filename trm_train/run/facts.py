@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import trm_data
@@ -27,21 +28,25 @@ def facts_of(record: RunRecord, *, resume: bool, extend: int | None) -> dict[str
     """
     return {
         "experiment": record.experiment,
-        **dict(_leaves("", config_to_json(record.config))),
+        **dict(leaves(config_to_json(record.config))),
         "--resume never": not resume,
         "--extend": extend,
         "dataset content digest": record.content_digest,
         "dataset identifiers digest": record.identifiers_digest,
-        "code of trm_data and trm_train": code_digest(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
+        "code of trm_data and trm_train": code_digest(trm_data, trm_train),
+        **library_versions(),
     }
 
 
-def code_digest() -> str:
-    """sha256 over the source files of both packages, their names included; 16 digits of it."""
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that numbers depend on, by name."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def code_digest(*packages: ModuleType) -> str:
+    """sha256 over the source files of packages, their names included; 16 digits of it."""
     digest = hashlib.sha256()
-    for package in (trm_data, trm_train):
+    for package in packages:
         folder = Path(package.__path__[0])
         for path in sorted(folder.rglob("*.py")):
             digest.update(f"{package.__name__}/{path.relative_to(folder).as_posix()}\0".encode())
@@ -49,10 +54,10 @@ def code_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _leaves(prefix: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Values by their dotted names."""
     for name, inner in value.items():
         if isinstance(inner, dict):
-            yield from _leaves(f"{prefix}{name}.", inner)  # pyright: ignore[reportUnknownArgumentType]
+            yield from leaves(inner, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]
         else:
             yield f"{prefix}{name}", inner

@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 
 import jax
 
-from trm_data.command import Exit
 from trm_data.errors import DataError
 from trm_train.checkpoint.manager import is_full
-from trm_train.errors import HostError, NotFiniteError, OutOfMemoryError, TrainError
+from trm_train.errors import NotFiniteError, OutOfMemoryError, TrainError
+from trm_train.hosts.lost import lost
 from trm_train.run.start import Started
 
 LESS_MEMORY = (
@@ -48,13 +48,8 @@ def explained(run: Started, error: Exception) -> Exception:
     elif _is_out_of_memory(error):
         error = OutOfMemoryError(_out_of_memory(error))
     elif run.hosts.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
-        gone = ", ".join(run.hosts.name(index) for index in run.hosts.silent())
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        error = HostError(
-            f"{run.record.run}: the processes could not finish a step together ({said})"
-            f"{f'; no sign of life of {gone}' if gone else ''}; the same commands go on from the last checkpoint",
-            Exit.STALLED,
-        )
+        way_on = "the same commands go on from the last checkpoint"
+        error = lost(run.hosts, error, run.record.run, way_on)
     with suppress(DataError, OSError):
         run.observer.flush("failed", str(error))
     return error

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import ReadsRows, evaluation_batches
-from trm_train.mesh.sharding import batch_sharding, data_part, put_batch
+from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
 from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
+"""Rows of an evaluation batch on each device. So a row is computed in the same place of the same shapes however many
+devices there are: its answer is the same to the last bit.
+"""
 
 Evaluate = Callable[[Any, dict[str, jax.Array]], Any]
 """A jitted evaluation step: weights and batch to `EvalOutputs`."""
@@ -31,8 +34,8 @@ class Evaluated:
     """What an evaluation step gave for one batch.
 
     Attributes:
-        rows: Of the split, int64 [n]: those in the first of this process's slots of the batch; the others are padding.
-        outputs: `EvalOutputs` on the host.
+        rows: Of the split, int64 [n]: those in the first slots of the batch; the others are padding.
+        outputs: `EvalOutputs` on the host, of the whole batch in every process.
         seconds: Wall-clock time since the batch before.
     """
 
@@ -44,7 +47,7 @@ class Evaluated:
 def evaluate_split(
     evaluate: Evaluate, weights: Any, dataset: ReadsRows, mesh: Mesh, rows: NDArray[np.int64] | None = None
 ) -> Iterator[Evaluated]:
-    """Evaluate rows of a split once, in order.
+    """Evaluate rows of a split once, in order. Each process reads its part of every batch; all get what is found.
 
     Args:
         evaluate: A jitted evaluation step.
@@ -57,6 +60,8 @@ def evaluate_split(
         One `Evaluated` a batch.
     """
     batch_size, placed = evaluation_batch_size(dataset, mesh), batch_sharding(mesh)
+    chosen = np.arange(len(dataset), dtype=np.int64) if rows is None else rows
+    gather = make_gather(mesh)
     begun = time.perf_counter()
     pending: tuple[NDArray[np.int64], Any] | None = None
 
@@ -68,12 +73,13 @@ def evaluate_split(
         return Evaluated(rows, host, seconds)
 
     part, parts = data_part(mesh)
-    for batch, some in evaluation_batches(dataset, batch_size, rows, process_index=part, process_count=parts):
-        weight = np.arange(batch_size // parts) < len(some)
-        outputs = evaluate(weights, put_batch({**batch, "weight": weight}, placed))
+    batches = evaluation_batches(dataset, batch_size, chosen, process_index=part, process_count=parts)
+    for start, (batch, mine) in zip(range(0, len(chosen), batch_size), batches, strict=True):
+        weight = np.arange(batch_size // parts) < len(mine)
+        outputs = gather(evaluate(weights, put_batch({**batch, "weight": weight}, placed)))
         if pending is not None:
             yield fetched(*pending)
-        pending = (some, outputs)
+        pending = (chosen[start : start + batch_size], outputs)
     if pending is not None:
         yield fetched(*pending)
 
@@ -102,7 +108,5 @@ def validate(
 
 
 def evaluation_batch_size(dataset: ReadsRows, mesh: Mesh) -> int:
-    """Rows of an evaluation batch: a multiple of the devices along `data`, no more than the split needs."""
-    devices = mesh.shape["data"]
-    wanted = min(BATCH_EXAMPLES, len(dataset))
-    return -(-wanted // devices) * devices
+    """Rows of an evaluation batch over all devices along `data`."""
+    return min(BATCH_EXAMPLES, len(dataset)) * mesh.shape["data"]

@@ -25,6 +25,8 @@ class Answers:
     """float32 [B]: how sure of its answer a row is; training halts above 0."""
     halt_steps: Any
     """int32 [B]: first supervision step with a margin above 0; 0 where there is none."""
+    labelled_cells: Any
+    """int32 [B]: cells with a label; 0 in rows of padding and those that nobody knows the answer of."""
     wrong_cells: Any
     """int32 [B]: labelled cells that are wrong."""
     lm_loss: Any
@@ -46,6 +48,7 @@ def answers(
         q_halt_logits=q_logits[:, 0],
         margins=margins,
         halt_steps=jnp.asarray(halt_steps, jnp.int32),
+        labelled_cells=losses.labelled,
         wrong_cells=losses.labelled - losses.correct,
         lm_loss=losses.lm,
     )

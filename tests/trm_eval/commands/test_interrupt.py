@@ -54,6 +54,28 @@ def test_a_signal_ends_the_process(work: str, number: signal.Signals, code: int)
     assert line.endswith("nothing half-written counts, the same command goes on")
 
 
+LEAVES = """
+def leave(how):
+    print("leaves with", how.code, flush=True)
+with errors_end("trm-eval"), signals_end("trm-eval", 0.5, leave):
+    work()
+"""
+
+
+@pytest.mark.parametrize("work", [LOSES, STOPS], ids=["it is lost", "it ends the command"])
+def test_what_is_to_be_done_before_a_signal_ends_the_process(work: str) -> None:
+    """As telling the other processes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BEGIN + work + LEAVES], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        process.terminate()
+        out, _ = process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert out.endswith("leaves with 143\n")
+
+
 def test_without_a_signal_nothing_changes() -> None:
     with pytest.raises(KeyboardInterrupt), signals_end("x"):
         raise KeyboardInterrupt

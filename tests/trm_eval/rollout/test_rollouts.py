@@ -10,7 +10,6 @@ import pytest
 from tests.trm_eval.rollout.conftest import STEPS, Restless
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import compile_rollout
-from trm_eval.rollout import halting
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_train.run import validate
@@ -37,20 +36,18 @@ def plain(restless: Restless) -> list[list[Inferred]]:
     return [answered(restless, EvalRequest(), steps=n) for n in range(1, STEPS + 1)]
 
 
-@pytest.mark.parametrize(("slots", "read_ahead"), [(256, 4096), (7, 10), (16, 3)])
+@pytest.mark.parametrize("slots", [256, 7, 16])
 def test_rows_halt_where_and_as_in_training(
     restless: Restless,
     plain: list[list[Inferred]],
     monkeypatch: pytest.MonkeyPatch,
     slots: int,
-    read_ahead: int,
 ) -> None:
     """The answer of every row is the plain one after as many steps, whatever slots it shared a batch with."""
     halt_steps = joined(plain[-1], "halt_steps")
     assert len(set(halt_steps.tolist())) > 3  # 0 among them: rows that never do
     steps = np.where(halt_steps > 0, halt_steps, STEPS)
     monkeypatch.setattr(validate, "BATCH_EXAMPLES", slots)
-    monkeypatch.setattr(halting, "READ_AHEAD", read_ahead)
     batches = answered(restless, EvalRequest(mode="halting"))
     np.testing.assert_array_equal(joined(batches, "rows"), restless.rows)
     np.testing.assert_array_equal(joined(batches, "steps"), steps)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from trm_data.command import Exit
-from trm_data.errors import BucketError
+from trm_data.errors import BucketError, LabError
 from trm_train.errors import ConfigError, HostError, NotFiniteError
 from trm_train.hosts.together import Hosts, differences, exit_code_of
 
@@ -35,6 +40,52 @@ def test_one_process_alone_waits_for_nobody() -> None:
         raise ConfigError("as ever")
 
 
+class Store:
+    """What jax's coordination service keeps, in one process."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
+        assert allow_overwrite or key not in self.values, key
+        self.values[key] = value
+
+    def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
+        return [(name, value) for name, value in dict(self.values).items() if name.startswith(key)]
+
+
+def test_processes_meet_at_a_place_more_than_once() -> None:
+    store = Store()
+    hosts = [Hosts(index, 2, store) for index in range(2)]
+
+    def go(host: Hosts) -> list[list[str]]:
+        return [host.meet("a place", f"{host.index}, time {time}", 10.0) for time in range(12)]
+
+    with ThreadPoolExecutor(2) as pool:
+        for met in pool.map(go, hosts):
+            assert met == [[f"{index}, time {time}" for index in range(2)] for time in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (HostError("in its own words"), "in its own words"),
+        (SystemExit(Exit.TERMINATED), "SIGTERM"),
+        (KeyboardInterrupt(), "Ctrl-C"),
+        (SystemExit(Exit.ERROR), "2"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_what_the_others_are_told_of_a_failure(
+    error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atexit, "register", lambda *_: None)
+    monkeypatch.setattr(threading.Timer, "start", lambda _: None)
+    store = Store()
+    Hosts(1, 2, store).fail(error)
+    assert json.loads(store.values["trm/failed/1"]) == {"code": exit_code_of(error), "text": said}
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -42,6 +93,7 @@ def test_one_process_alone_waits_for_nobody() -> None:
         (HostError("x", Exit.STALLED), Exit.STALLED),
         (NotFiniteError("x"), Exit.NOT_FINITE),
         (BucketError("x"), Exit.BUCKET),
+        (LabError("of a package that this one does not know"), Exit.ERROR),
         (OSError("x"), Exit.ERROR),
         (KeyboardInterrupt(), Exit.INTERRUPTED),
         (SystemExit(Exit.TERMINATED), Exit.TERMINATED),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import trm_data
 import trm_train
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
@@ -34,11 +35,11 @@ def test_what_differs_is_a_fact_of_its_own(small_layout: Layout) -> None:
 
 
 def test_other_code_has_another_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = code_digest()
+    ours = code_digest(trm_data, trm_train)
     monkeypatch.setattr(trm_train, "__path__", [str(tmp_path)])
     (tmp_path / "a.py").write_text("x = 1\n")
-    first = code_digest()
+    first = code_digest(trm_data, trm_train)
     (tmp_path / "a.py").write_text("x = 2\n")
-    second = code_digest()
+    second = code_digest(trm_data, trm_train)
     (tmp_path / "a.py").rename(tmp_path / "b.py")
-    assert len({ours, first, second, code_digest()}) == 4
+    assert len({ours, first, second, code_digest(trm_data, trm_train)}) == 4

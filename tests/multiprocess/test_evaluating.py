@@ -1,0 +1,385 @@
+"""Processes that evaluate a run together write the tables that one process writes, row for row."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import run_here, small_request
+from tests.multiprocess.processes import (
+    EVALUATE,
+    EXAMPLES,
+    LIMIT_S,
+    RUN,
+    ended,
+    ended_well,
+    evaluate_together,
+    free_address,
+    start,
+    start_evaluating,
+)
+from tests.trm_data.kinds.test_arc import request as arc_request
+from tests.trm_eval.test_votes import arc_folder
+from trm_data.build.flow import build_dataset
+from trm_data.command import Exit
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_eval import cli as eval_cli
+from trm_eval.tables.query import query_results
+from trm_train import cli as train_cli
+from trm_train.checkpoint.manager import FOLDER, restore_weights, write_weights
+from trm_train.checkpoint.tree import weights_tree
+from trm_train.mesh.sharding import make_mesh
+from trm_train.run.record import list_runs, read_record
+from trm_train.state import abstract_weights
+
+MEASURED = ("seconds", "compile_seconds", "created_at")
+"""Columns of `evals` that say how long it took, and when."""
+TRAIN = ["--split", "train"]
+"""360 rows: several batches, of which the last leaves some processes with padding alone."""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A root with a dataset of 360, 8 and 12 rows and a run on it; tests must not change it."""
+    layout = resolve_root(tmp_path_factory.mktemp("trained"))
+    build_dataset(small_request(aug=14), layout, shard_examples=200)
+    train(layout, [])
+    make_restless(list_runs(layout)[0], step=6)
+    return layout
+
+
+def make_restless(run: Folder, step: int) -> None:
+    """Weights in place of a checkpoint's, by which rows halt at different supervision steps, and some never."""
+    record = read_record(run)
+    _, shapes = abstract_weights(record.config, record.input_spec, make_mesh())
+    tree, meta = restore_weights(run, step, weights_tree(shapes))
+    rng = np.random.default_rng(0)
+
+    def loud(leaf: jax.Array) -> jax.Array:
+        values = rng.normal(0, 1, leaf.shape) if leaf.ndim > 1 else np.full(leaf.shape, -0.2)
+        return jnp.asarray(values, leaf.dtype)
+
+    tree["ema"] = {**tree["ema"], "q_head": jax.tree.map(loud, tree["ema"]["q_head"])}
+    run.store.delete_folder(f"{run.path}/{FOLDER}/weights/{step}")
+    write_weights(run, tree, meta)
+
+
+def train(layout: Layout, options: list[str]) -> None:
+    steps = ["--total-steps", "6", "--execution.validate-every", "3", "--execution.checkpoint-every", "3"]
+    done = run_here(train_cli.main, *RUN, *steps, *options, "--root", layout.place)
+    assert done.returncode == 0, done.stderr
+
+
+def evaluate_alone(layout: Layout, options: list[str]) -> None:
+    ended_well([start(["run", "quickstart", *options, "--root", layout.place], EVALUATE)])
+
+
+def copy_of(layout: Layout, folder: Path) -> Layout:
+    shutil.copytree(layout.place, folder, symlinks=True)
+    return resolve_root(folder)
+
+
+def tables(layout: Layout) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all files of every result table, those of files that nobody names too."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for folder in sorted(Path(layout.results.uri()).iterdir()):
+        files = [pq.ParquetFile(path).read() for path in sorted(folder.rglob("*.parquet"))]
+        found[folder.name] = pa.concat_tables(files).to_pylist() if files else []
+    for row in found.get("evals", []):
+        for name in MEASURED:
+            row.pop(name)
+    found.get("evals", []).sort(key=lambda row: row["evaluation"])
+    return found
+
+
+def check_same_tables(layout: Layout, reference: Layout) -> None:
+    """Every row of every table, in order, with the same names of files and digests; the sums of losses are rounded."""
+    ours, theirs = tables(layout), tables(reference)
+    assert ours.keys() == theirs.keys()
+    for row, wanted in zip(ours["evals"], theirs["evals"], strict=True):
+        assert row.pop("lm_loss_sum") == pytest.approx(wanted.pop("lm_loss_sum"), rel=1e-6)
+    for table, rows in theirs.items():
+        assert rows, table
+        assert ours[table] == rows, table
+
+
+def check_as_one(trained: Layout, folder: Path, count: int, options: list[str]) -> None:
+    """Evaluate in one process and in several, and compare."""
+    alone, together = copy_of(trained, folder / "alone"), copy_of(trained, folder / "together")
+    evaluate_alone(alone, options)
+    evaluate_together(Path(together.place), count, options)
+    check_same_tables(together, alone)
+
+
+def test_two_processes_write_what_one_writes(trained: Layout, tmp_path: Path) -> None:
+    alone, together = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "together")
+    first, second = evaluate_together(tmp_path / "together", 2, TRAIN)
+    evaluate_alone(alone, TRAIN)
+    check_same_tables(together, alone)
+    counted = query_results(together, "SELECT count(*), count(DISTINCT row) FROM all_predictions").rows
+    assert counted == [(360, 360)]
+    assert "of 360" in first.stdout
+    assert second.stdout == ""
+    assert "2 of 2 hosts joined" in second.stderr
+    assert "Traceback" not in first.stderr + second.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_any_number_of_processes_writes_the_same(trained: Layout, tmp_path: Path, count: int) -> None:
+    check_as_one(trained, tmp_path, count, TRAIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--steps", "1,2,5"],
+        ["--mode", "halting"],
+        ["--samples", "3", "--select", "mode"],
+        ["--traces", "5", "--latents"],
+        ["--limit", "7", "--subset-seed", "1", "--identifiers", "random", "--weights", "raw"],
+        ["--checkpoint", "all", "--split", "validation"],
+        ["--checkpoint", "best"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_every_way_to_answer_writes_the_same(trained: Layout, tmp_path: Path, options: list[str]) -> None:
+    rows = [] if "--split" in options or "--traces" in options else TRAIN
+    check_as_one(trained, tmp_path, 3, [*options, *rows])
+
+
+@pytest.mark.slow
+def test_no_answer_is_rounded_otherwise(trained: Layout, tmp_path: Path) -> None:
+    """At the batch that users have, and so many steps that a difference in the last bit grows to other answers."""
+    alone, together = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "together")
+    options, program = (
+        [*TRAIN, "--steps", "60"],
+        "import sys; from trm_eval.cli import main; main(sys.argv[1:])",
+    )
+    ended_well([start(["run", "quickstart", *options, "--root", alone.place], program)])
+    place = ["--root", together.place, "--coordinator", free_address(), "--num-processes", "2"]
+    ended_well(
+        [start(["run", "quickstart", *options, *place, "--process-id", str(i)], program) for i in range(2)]
+    )
+    check_same_tables(together, alone)
+
+
+COUNTING = f"""
+import json, sys
+from trm_data.loader.dataset import Dataset
+read, seen = Dataset.read, []
+Dataset.read = lambda self, rows: (seen.extend(rows.tolist()), read(self, rows))[1]
+from trm_train.run import validate
+validate.BATCH_EXAMPLES = {EXAMPLES}
+from trm_eval.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("read:", json.dumps(seen), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["max_steps", "halting"])
+def test_a_process_reads_its_own_rows_alone(trained: Layout, tmp_path: Path, mode: str) -> None:
+    """But the first, which scores, and a row for the shapes."""
+    layout = copy_of(trained, tmp_path / "root")
+    together = ["--root", layout.place, "--coordinator", free_address(), "--num-processes", "2"]
+    options = ["run", "quickstart", *TRAIN, "--mode", mode, *together]
+    done = ended_well([start([*options, "--process-id", str(i)], program=COUNTING) for i in range(2)])
+    first, second = (json.loads(one.stderr.rpartition("read: ")[2]) for one in done)
+    assert set(first) == set(range(360))
+    rows = sorted(row for row in second if row != 0)
+    assert len(rows) == len(set(rows))
+    if mode == "max_steps":
+        assert rows == [row for row in range(360) if row // EXAMPLES % 2]
+    else:
+        assert rows[:EXAMPLES] == list(range(EXAMPLES, 2 * EXAMPLES))
+        assert 50 < len(rows) < 310  # its share of the slots that become free
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 8])
+def test_votes_are_those_of_one_process(tmp_path: Path, count: int) -> None:
+    layout = resolve_root(tmp_path / "root")
+    build_dataset(arc_request(arc_folder(tmp_path / "arc"), aug=5, val_size=1), layout)
+    train(layout, ["--data.dataset", "arc", "--model.puzzle-emb-ndim", "16"])
+    check_as_one(layout, tmp_path, count, [])
+
+
+@pytest.mark.slow
+def test_processes_that_evaluate_other_things_are_named(trained: Layout, tmp_path: Path) -> None:
+    layout = copy_of(trained, tmp_path / "root")
+    place = ["--root", layout.place, "--coordinator", free_address(), "--num-processes", "3"]
+    done = ended(
+        [
+            start(["run", "quickstart", *place, "--process-id", str(index), "--limit", limit], EVALUATE)
+            for index, limit in enumerate(["4", "4", "5"])
+        ]
+    )
+    for one in done:
+        assert one.returncode == Exit.ERROR
+        assert "what is evaluated: the processes are not of one run" in one.stderr
+        assert "limit is 5, of process 0" in one.stderr
+        assert "process 2 (" in one.stderr
+    assert layout.results.names("**/*.parquet") == []
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_find_the_run_ends_all(trained: Layout, tmp_path: Path) -> None:
+    layout, address, processes = copy_of(trained, tmp_path / "root"), free_address(), []
+    for index, root in enumerate([layout.place, str(tmp_path / "other")]):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        together = ["--coordinator", address, "--num-processes", "2", "--process-id", str(index)]
+        processes.append(start(["run", "quickstart", "--root", root, *together], EVALUATE))
+    first, second = ended(processes)
+    assert (first.returncode, second.returncode) == (Exit.ERROR, Exit.ERROR)
+    assert "process 1 (" in first.stderr
+    assert second.stderr.splitlines()[-1].removeprefix("trm-eval: ") in first.stderr
+
+
+LONG = [*TRAIN, "--checkpoint", "all", "--steps", "20"]
+"""Two evaluations of seconds each, almost all of it inside of programs of jax."""
+
+
+@contextmanager
+def evaluating(
+    layout: Layout, count: int, options: list[str]
+) -> Generator[list[subprocess.Popen[str]], None, None]:
+    """All processes of an evaluation; none is left behind."""
+    processes = start_evaluating(Path(layout.place), count, options)
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+
+
+EVALS = "evals/*/*/*.parquet"
+
+
+def wait_for(layout: Layout, pattern: str = EVALS, before: Collection[str] = ()) -> None:
+    """Until a result is there that was not before; once it is a row of `evals`, the second evaluation goes on."""
+    deadline = time.monotonic() + LIMIT_S
+    while not set(layout.results.names(pattern)) - set(before):
+        assert time.monotonic() < deadline, f"no {pattern} in {LIMIT_S:.0f} s"
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("signalled", "number", "code"),
+    [
+        (1, signal.SIGTERM, Exit.TERMINATED),
+        (0, signal.SIGTERM, Exit.TERMINATED),
+        (1, signal.SIGINT, Exit.INTERRUPTED),
+    ],
+)
+def test_a_signal_to_one_process_ends_all(
+    trained: Layout, tmp_path: Path, signalled: int, number: signal.Signals, code: int
+) -> None:
+    layout = copy_of(trained, tmp_path / "root")
+    with evaluating(layout, 3, LONG) as processes:
+        wait_for(layout)
+        processes[signalled].send_signal(number)
+        begun = time.monotonic()
+        done = ended(processes)
+    assert time.monotonic() - begun < 30
+    assert [one.returncode for one in done] == [code] * 3, "\n".join(one.stderr for one in done)
+    assert len(layout.results.names(EVALS)) == 1
+    for index, one in enumerate(done):
+        said = "nothing half-written counts" if index == signalled else f"process {signalled} ("
+        assert said in one.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("killed", "code"), [(0, -signal.SIGABRT), (1, Exit.STALLED)])
+def test_a_killed_process_ends_the_others(trained: Layout, tmp_path: Path, killed: int, code: int) -> None:
+    """That of process 0 takes the coordination service with it: jax itself ends the others then. Of another one they
+    hear at once, if a step waits for it, or after `together.SILENT_S`.
+    """
+    layout = copy_of(trained, tmp_path / "root")
+    with evaluating(layout, 3, LONG) as processes:
+        wait_for(layout)
+        processes[killed].kill()
+        begun = time.monotonic()
+        done = ended(processes)
+    assert time.monotonic() - begun < 90
+    others = [one for index, one in enumerate(done) if index != killed]
+    assert [one.returncode for one in others] == [code] * 2, "\n".join(one.stderr for one in others)
+    if killed == 1:
+        assert all("process 1 (" in one.stderr and "sign of life" in one.stderr for one in others)
+
+
+@pytest.mark.slow
+def test_tables_that_cannot_be_written_end_all(trained: Layout, tmp_path: Path) -> None:
+    layout = copy_of(trained, tmp_path / "root")
+    (tmp_path / "root" / "results").mkdir()
+    (tmp_path / "root" / "results" / "predictions").write_text("no folder")
+    first, second = ended(start_evaluating(Path(layout.place), 2, []))
+    assert (first.returncode, second.returncode) == (Exit.ERROR, Exit.ERROR)
+    assert "process 0 (" in second.stderr
+    assert "could not be written" in second.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "moment", ["joined", EVALS, "predictions/*/*/*.parquet"], ids=["joined", "evals", "predictions"]
+)
+def test_a_killed_evaluation_leaves_no_stale_and_no_double_row(
+    trained: Layout, tmp_path: Path, moment: str
+) -> None:
+    """Killed in 4 processes, again in 3, done by 2: what one process writes that nobody disturbs."""
+    alone, killed = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "killed")
+    for count in (4, 3):
+        before = killed.results.names(EVALS)
+        with evaluating(killed, count, LONG) as processes:
+            if count == 3:
+                wait_for(killed, before=before)
+            elif moment == "joined":
+                assert processes[0].stderr is not None
+                assert any("4 of 4 hosts joined" in line for line in processes[0].stderr)
+            else:
+                wait_for(killed, moment)
+            for process in processes:
+                process.kill()
+            ended(processes)
+    evaluate_together(tmp_path / "killed", 2, LONG)
+    evaluate_alone(alone, LONG)
+    check_same_tables(killed, alone)
+    rows = query_results(
+        killed, "SELECT count(*), count(DISTINCT (evaluation, row)) FROM all_predictions"
+    ).rows
+    assert rows == [(720, 720)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--checkpoint", "watch"], "--checkpoint watch: follows a run in one process; name a step"),
+        (["--adapt", "1"], "--adapt: learns in one process; leave out --coordinator"),
+        (["--join-s", "0"], "--join-s 0: expected more than 0 seconds"),
+        (["--num-processes", "0"], "--num-processes 0: at least 1"),
+    ],
+)
+def test_what_takes_one_process_is_refused(options: list[str], message: str) -> None:
+    together = ["--coordinator", "127.0.0.1:1", "--num-processes", "2", "--process-id", "0"]
+    done = run_here(eval_cli.main, "run", "quickstart", *together, *options)
+    assert done.returncode == Exit.ERROR
+    assert message in done.stderr

@@ -1,0 +1,41 @@
+"""Processes of one evaluation are compared by all that decides what they answer."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+
+from tests.trm_eval.conftest import Evaluated
+from trm_eval.facts import digest_of_weights, facts_of
+from trm_eval.identity import EvalRequest, Sampling
+from trm_eval.infer import restore
+from trm_train.hosts.together import differences
+
+
+def test_what_differs_is_a_fact_of_its_own(evaluated: Evaluated) -> None:
+    record, request = evaluated.record, EvalRequest()
+
+    def facts(request: EvalRequest, step: int = 12, steps: int = 3) -> dict[str, object]:
+        return facts_of(record, request, step, steps, evaluated.test)
+
+    assert differences([facts(request), facts(EvalRequest(checkpoint="12", split="test"))], str) == []
+    others = {
+        "checkpoint": facts(request, step=8),
+        "supervision_steps": facts(request, steps=4),
+        "limit": facts(EvalRequest(limit=3)),
+        "traces": facts(EvalRequest(traces=1)),
+        "identifiers": facts(EvalRequest(identifiers="blank")),
+    }
+    for name, other in others.items():
+        (line,) = differences([facts(request), other], str)
+        assert line.startswith(f"1: {name} is ")
+    two, three = (facts(EvalRequest(sampling=Sampling(samples=number))) for number in (2, 3))
+    assert differences([two, three], str) == ["1: sampling.samples is 3, of 0 2"]
+
+
+def test_other_weights_have_another_digest(evaluated: Evaluated) -> None:
+    weights = restore(evaluated.folder, evaluated.record, step=12, weights="ema").weights
+    other = dataclasses.replace(weights, params=jax.tree.map(lambda leaf: leaf * 2, weights.params))
+    assert digest_of_weights(weights) == digest_of_weights(dataclasses.replace(weights))
+    assert digest_of_weights(other) != digest_of_weights(weights)

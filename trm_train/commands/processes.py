@@ -1,0 +1,63 @@
+"""The options by which a command works in several processes, and how it joins the others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+from trm_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trm_train.hosts.together import Hosts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessOptions:
+    """Which of several processes this one is."""
+
+    distributed: bool = False
+    """Work with the other processes of this TPU pod or Slurm job, which jax finds by itself (docs/hosts.md)."""
+    coordinator: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
+    """Work with other processes: where process 0 listens for them; else $JAX_COORDINATOR_ADDRESS."""
+    num_processes: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """How many processes there are; else $JAX_NUM_PROCESSES."""
+    process_id: Annotated[int | None, arg(metavar="I", help_behavior_hint="")] = None
+    """Which of them this is, from 0; else $JAX_PROCESS_ID."""
+    join_s: float = 300.0
+    """Seconds to wait for the other processes; then those that are missing are named."""
+
+    def join(self, program: str, refused: str | None = None) -> Hosts:
+        """Join the other processes, if there are any. Nothing may have asked jax for devices before.
+
+        Args:
+            program: Stands before what is said of them.
+            refused: Why this command takes one process, and what else can be done; None where it takes several.
+
+        Raises:
+            ConfigError: It takes one process, and there are others; or an option cannot be.
+            HostError: They cannot come together.
+        """
+        from trm_train.hosts.join import join, place_of
+        from trm_train.hosts.together import Hosts
+
+        place = place_of(self.coordinator, self.num_processes, self.process_id)
+        if place is None and not self.distributed:
+            return Hosts()
+        if refused is not None:
+            raise ConfigError(refused)
+        if self.join_s <= 0:
+            raise ConfigError(f"--join-s {self.join_s:g}: expected more than 0 seconds")
+        _keep_stdout_clean()
+        return join(place, self.join_s, lambda text: print(f"{program}: {text}", file=sys.stderr, flush=True))
+
+
+def _keep_stdout_clean() -> None:
+    """Libraries that write to file descriptor 1, as gloo does when processes connect, write to stderr from here on."""
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(ours, "w", buffering=1)
