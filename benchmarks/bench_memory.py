@@ -23,6 +23,7 @@ from trm_train.config.run import ExecutionConfig, InputSpec, ModelConfig, RunCon
 from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
 from trm_train.state import init_state
 from trm_train.step.compile import compile_train_step
+from trm_train.step.several import Given
 
 SPEC = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
 MAX_RATIO = 1.3
@@ -49,12 +50,12 @@ def measured(
         "labels": rng.integers(2, 11, (arguments.batch, 81)).astype(np.uint8),
         "puzzle_identifiers": np.zeros(arguments.batch, np.int32),
     }
-    batch = put_batch(rows, batch_sharding(mesh))
+    given = Given(put_batch(rows, batch_sharding(mesh)))
     rates: list[float] = []
     metrics: Any = None
     for number in range(arguments.steps + 1):
         begun = time.perf_counter()
-        state, metrics = step.at(1)(state, batch)
+        state, metrics = step.at(1)(state, given)
         jax.block_until_ready(metrics)
         if number:
             rates.append(arguments.batch / (time.perf_counter() - begun))

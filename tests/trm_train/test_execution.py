@@ -22,6 +22,7 @@ from trm_train.optim import loss_scale
 from trm_train.optim.loss_scale import Scaled
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
+from trm_train.step.several import Given
 from trm_train.step.train import Detail, from_pieces, into_pieces, make_train_step
 
 
@@ -186,8 +187,8 @@ def test_a_stage_is_the_step_of_its_cycles(staged: tuple[CompiledStep, TrainStat
         )
         same, _, _ = compile_train_step(plain, SPEC, make_mesh())
         plain_state = init_state(plain, SPEC, BATCH, make_mesh())[1]
-        staged_after, _ = compiled.stages[stage][1](jax.tree.map(jnp.copy, state), make_batch(0))
-        plain_after, _ = same.at(1)(plain_state, make_batch(0))
+        staged_after, _ = compiled.stages[stage][1](jax.tree.map(jnp.copy, state), Given(make_batch(0)))
+        plain_after, _ = same.at(1)(plain_state, Given(make_batch(0)))
         assert not changed(staged_after, plain_after)
 
 

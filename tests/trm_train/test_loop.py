@@ -118,14 +118,14 @@ def test_resuming_gives_the_same_bits_and_metrics(
     class KilledError(Exception):
         pass
 
-    def killed(run, step, metrics, record=loop.note_step):
-        if step >= cut:
+    def killed(run, first, count, metrics, record=loop.note_steps):
+        if first >= cut:
             run.checkpoints.wait()
             raise KilledError
-        record(run, step, metrics)
+        record(run, first, count, metrics)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "note_step", killed)
+        patched.setattr(loop, "note_steps", killed)
         with pytest.raises(KilledError):
             run(elsewhere)
     result = run(elsewhere)

@@ -10,7 +10,7 @@ from trm_train.config.bounds import check_not_negative, check_positive
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig:
     """How a run is carried out. What is learned stays the same, but for the rounding of another `model_parallel`,
-    `shard_parameters`, `micro_batches` or `rematerialise`.
+    `shard_parameters`, `micro_batches`, `rematerialise`, or `steps_per_dispatch` of more than 1.
 
     `validation_examples` and what of weights is kept decide what is validated and kept, and so what `best` can be.
     """
@@ -37,6 +37,12 @@ class ExecutionConfig:
     rematerialise: bool = False
     """Compute what is inside a level again in the backward pass instead of keeping it: less memory, more time."""
 
+    steps_per_dispatch: int = 1
+    """Training steps that the devices are given at once: for small models, whose steps are over before the host has
+    prepared the next one. A stop, and the console, wait for all of them."""
+    device_rows: bool = False
+    """Hold the rows of the training split on every device, so that a batch is sent as their numbers."""
+
     stall_s: float = 600.0
     """Seconds without a step, after the first, until a run is said to stand still; after twice as long it ends with
     exit code 5. 0 never. It is never less than 20 times the longest step."""
@@ -57,6 +63,7 @@ class ExecutionConfig:
                 "execution.log_every": self.log_every,
                 "execution.micro_batches": self.micro_batches,
                 "execution.model_parallel": self.model_parallel,
+                "execution.steps_per_dispatch": self.steps_per_dispatch,
             }
         )
         check_not_negative(

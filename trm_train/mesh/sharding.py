@@ -147,6 +147,11 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, BATCH)
 
 
+def batches_sharding(mesh: Mesh) -> NamedSharding:
+    """Of every array of several batches, [K, B, ...]."""
+    return NamedSharding(mesh, P(None, *BATCH))
+
+
 def data_part(mesh: Mesh) -> tuple[int, int]:
     """Which part of every batch this process loads, and how many parts there are.
 
@@ -171,18 +176,21 @@ def replicated(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, P())
 
 
-def jit_train_step(train_step: Callable[..., Any], mesh: Mesh, state: Any) -> Callable[..., Any]:
+def jit_train_step(
+    train_step: Callable[..., Any], mesh: Mesh, state: Any, given: Any = None
+) -> Callable[..., Any]:
     """Compiles a training step over the mesh; the state it is given is donated.
 
     Args:
-        train_step: From `make_train_step`.
+        train_step: From `make_train_step`, or `make_program`.
         mesh: From `make_mesh`.
         state: The state over the mesh, or its shapes with shardings.
+        given: How what it takes beside the state is laid out; None of a batch.
     """
     placed = jax.tree.map(lambda leaf: leaf.sharding, state)
     return jax.jit(
         train_step,
-        in_shardings=(placed, batch_sharding(mesh)),
+        in_shardings=(placed, batch_sharding(mesh) if given is None else given),
         out_shardings=(placed, replicated(mesh)),
         donate_argnums=0,
     )
@@ -209,5 +217,7 @@ def make_gather(mesh: Mesh) -> Callable[[Any], Any]:
 
 
 def put_batch(batch: Mapping[str, np.ndarray], placed: NamedSharding) -> dict[str, jax.Array]:
-    """This host's slice of a batch as part of the global arrays."""
+    """This host's slice of a batch, or of what else begins so, as part of the global arrays."""
+    if jax.process_count() == 1:
+        return jax.device_put(dict(batch), placed)
     return {name: jax.make_array_from_process_local_data(placed, values) for name, values in batch.items()}

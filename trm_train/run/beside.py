@@ -19,9 +19,13 @@ def validation_due(run: Started, step: int) -> bool:
     return run.validation is not None and step > 0 and (step == run.record.total_steps or step % every == 0)
 
 
-def note_step(run: Started, step: int, metrics: Any) -> None:
-    """Fetch a step's metrics and note them."""
-    run.observer.step(step, jax.device_get(metrics))
+def note_steps(run: Started, first: int, count: int, metrics: Any) -> None:
+    """Fetch the metrics of the steps of a dispatch and note them."""
+    fetched = jax.device_get(metrics)
+    run.observer.pace.arrived(count)
+    for index in range(count):
+        of_step = {name: value[index] if value.ndim else value for name, value in fetched.items()}
+        run.observer.step(first + index, of_step)
 
 
 def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) -> bool:

@@ -81,7 +81,7 @@ class Follower:
         """
         self._step = step
         paced = self.pace.step(step)
-        self.watchdog.beat(paced["step_s"])
+        self.watchdog.beat(self.pace.dispatch_s)
         self._heart.step(step, paced)
         loss = float(metrics["lm_loss"]) / self._slots
         if not math.isfinite(loss):

@@ -1,6 +1,6 @@
 """One training run: steps, metrics, validation, checkpoints. Reads top to bottom in `train` and `_run_steps`.
 
-The device never waits for the host: step t is dispatched, then the metrics of step t - 1 are fetched.
+The device never waits for the host: steps are dispatched, then the metrics of the dispatch before are fetched.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
-from trm_train.mesh.sharding import batch_sharding, make_greatest, put_batch
-from trm_train.run.beside import note_step, save, validate_now, validation_due
+from trm_train.mesh.sharding import make_greatest
+from trm_train.run.beside import note_steps, save, validate_now, validation_due
 from trm_train.run.failure import explained, explaining_memory
 from trm_train.run.observe import Console
 from trm_train.run.preemption import preemption_stops
@@ -88,9 +88,9 @@ def train(
 
 def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
     """All steps that are left; returns the steps taken in all, and whether every validation up to there was made."""
-    execution, placed = run.config.execution, batch_sharding(run.mesh)
+    execution = run.config.execution
     state, total = run.state, run.record.total_steps
-    pending: tuple[int, Any] | None = None
+    pending: tuple[int, int, Any] | None = None
     if run.hosts.count > 1:
         stop.ask, stop.agreed = make_greatest(run.mesh), 0
     step = saved = run.start
@@ -100,18 +100,17 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
     validated = not behind or validate_now(run, stop, state, step)
     while step < total and not stop.requested:
         with run.observer.pace.waiting():
-            rows = next(run.loader)
-        batch = put_batch(rows, placed)
-        state, metrics = run.step.at(step + 1)(state, batch)
-        step += 1
+            count, given = run.feed.next()
+        state, metrics = run.step.at(step + 1)(state, given)
+        step += count
         if pending is not None:
-            note_step(run, *pending)
+            note_steps(run, *pending)
         stop.agree()
-        pending = (step, metrics)
+        pending = (step - count + 1, count, metrics)
         save_due = step == total or step % execution.checkpoint_every == 0
         validate_due = validation_due(run, step)
         if save_due or validate_due:
-            note_step(run, *pending)
+            note_steps(run, *pending)
             pending = None
         with run.observer.pace.aside():
             if validate_due:
@@ -121,7 +120,7 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
                 saved = step
         stop.too_slow = run.observer.too_slow
     if pending is not None:
-        note_step(run, *pending)
+        note_steps(run, *pending)
     if step > saved:
         save(run, state, step)
     return step, validated

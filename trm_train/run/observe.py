@@ -165,7 +165,7 @@ class Observer:
         row = {"step": step, "split": "train", "rows_loaded": rows_loaded, "global_batch_size": slots}
         row |= {"lr": float(self._rates[step - 1]), "seconds": self.seconds}
         paced = self.pace.step(step)
-        self.watchdog.beat(paced["step_s"])
+        self.watchdog.beat(self.pace.dispatch_s)
         if self._heart is not None:
             self._heart.step(step, paced)
         self._memory = held_bytes()

@@ -21,11 +21,15 @@ VAIN_STRETCHES = 3
 class Pace:
     """The clock of a run's steps.
 
-    The host is one step ahead of the device: a step's time is that between two steps whose metrics have arrived.
+    The host is one dispatch ahead of the device: the time of its steps is that between two whose metrics have arrived,
+    the same for each of them.
 
     Args:
         flops_at: Floating-point operations of a step, counted from 1; None where they are not known.
         peak: What the devices can do at most (FLOP/s), None where it is not known.
+
+    Attributes:
+        dispatch_s: Time of the last steps that came together.
     """
 
     def __init__(self, flops_at: Callable[[int], float | None], peak: float | None) -> None:
@@ -34,6 +38,9 @@ class Pace:
         self._aside = self._waited = 0.0
         self._sums = {"step_s": 0.0, "data_wait_s": 0.0, "model_flops": 0.0}
         self._steps = 0
+        self.dispatch_s = 0.0
+        self._of_a_step = 0.0, 0.0
+        self._noted = 0
 
     def begin(self) -> None:
         """The first step is about to be taken."""
@@ -53,17 +60,26 @@ class Pace:
         yield
         self._aside += time.perf_counter() - begun
 
-    def step(self, step: int) -> dict[str, Any]:
-        """A step is done; returns its columns of the metric table."""
+    def arrived(self, steps: int) -> None:
+        """The metrics of so many steps have arrived together."""
         now = time.perf_counter()
-        taken = max(now - self._marked - self._aside, 0.0)
+        self.dispatch_s = max(now - self._marked - self._aside, 0.0)
+        self._of_a_step = self.dispatch_s / steps, self._waited / steps
+        self._noted = steps
+        self._marked, self._aside, self._waited = now, 0.0, 0.0
+
+    def step(self, step: int) -> dict[str, Any]:
+        """One of the steps that have arrived, or one that has now; returns its columns of the metric table."""
+        if not self._noted:
+            self.arrived(1)
+        self._noted -= 1
+        taken, waited = self._of_a_step
         columns = {
             "step_s": taken,
-            "data_wait_s": self._waited,
+            "data_wait_s": waited,
             "model_flops": self._flops_at(step),
             "peak_flops_per_s": self._peak,
         }
-        self._marked, self._aside, self._waited = now, 0.0, 0.0
         for name in self._sums:
             self._sums[name] += columns[name] or 0.0
         self._steps += 1

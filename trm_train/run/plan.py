@@ -36,7 +36,8 @@ class RunPlan:
         run: Name of the run.
         folder: Where it would lie.
         config: The resolved configuration.
-        dataset: Name, digest, training groups and identifiers of the dataset, and whether it is built.
+        dataset: Name, digest, training groups, examples (None until it is built) and identifiers of the dataset, and
+            whether it is built.
         num_parameters: Trained parameters of the network.
         num_embedding_parameters: Elements of the puzzle-embedding table.
         total_steps: Optimizer steps.
@@ -100,6 +101,8 @@ class RunPlan:
         if self.peak_bytes is None:
             return []
         needed = f"              {self.peak_bytes / 1e9:,.2f} GB a device"
+        if self.config["execution"]["device_rows"] and self.dataset["examples"] is None:
+            needed += " and the rows that it holds, whose number is known when the dataset is built"
         if self.device_bytes is None:
             return [needed]
         held = f"{needed}, which holds {self.device_bytes / 1e9:,.1f} GB"
@@ -174,7 +177,7 @@ def plan_run(
     """
     mesh, spec, dataset = _find_dataset(experiment, config, layout)
     held = None if device is None else device_bytes(device)
-    compiled, _, _ = compile_train_step(config, spec, mesh)
+    compiled, _, _ = compile_train_step(config, spec, mesh, dataset["examples"] or 0)
     memory, peak = compiled.memory_bytes, None
     if memory is not None:
         peak = memory["arguments"] + memory["temporaries"] + max(memory["results"] - memory["donated"], 0)
@@ -211,9 +214,12 @@ def _find_dataset(
         mesh = make_mesh(config.execution.model_parallel)
         check_batch(config, mesh)
         facts = {"name": planned.name, "built": False, "content_digest": None, "groups": planned.groups}
+        facts["examples"] = None
         facts |= {"num_identifiers": planned.input_spec.num_identifiers, "identifiers": planned.identifiers}
         return mesh, planned.input_spec, facts
     manifest = prepared.manifest
     facts = {"name": manifest.name, "built": True, "content_digest": manifest.content_digest}
-    facts |= {"groups": manifest.splits["train"].num_groups, "num_identifiers": manifest.num_identifiers}
+    train = manifest.splits["train"]
+    facts |= {"groups": train.num_groups, "examples": train.num_examples}
+    facts["num_identifiers"] = manifest.num_identifiers
     return prepared.mesh, prepared.record.input_spec, {**facts, "identifiers": "exact"}

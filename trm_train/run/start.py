@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from trm_data.loader.dataset import Dataset, open_dataset
-from trm_data.loader.pipeline import BatchLoader, make_loader
+from trm_data.loader.pipeline import make_loader
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
@@ -29,6 +29,7 @@ from trm_train.mesh.devices import peak_flops_per_s
 from trm_train.mesh.sharding import data_part
 from trm_train.optim.build import make_schedule
 from trm_train.run.facts import facts_of
+from trm_train.run.feed import Feed, dispatches, hold_rows, numbered
 from trm_train.run.follow import Follower
 from trm_train.run.heartbeat import HEARTBEATS, Heart
 from trm_train.run.observe import Console, Observer
@@ -58,7 +59,7 @@ class Started:
         step: The compiled training step.
         state: Before the first step; that step takes it over.
         start: Steps taken by earlier starts.
-        loader: Batches from the next step on.
+        feed: What the programs take, from the next step on.
         evaluate: The evaluation step.
         validation: The validation split; None where there is none, or it is not to be looked at.
         checkpoints: What it saves.
@@ -74,7 +75,7 @@ class Started:
     step: CompiledStep
     state: TrainState
     start: int
-    loader: BatchLoader
+    feed: Feed
     evaluate: Evaluate
     validation: Dataset | None
     checkpoints: Checkpoints
@@ -130,7 +131,7 @@ def start_run(
     else:
         _find_root(folder, hosts)
         record, turn = continue_record(folder, record), None
-    compiled, shapes, model = compile_train_step(config, record.input_spec, mesh)
+    compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, len(dataset))
     execution = config.execution
     keep = Keep(execution.keep_weights, execution.keep_weights_every, execution.keep_best_weights)
     checkpoints = Checkpoints(folder, keep, hosts)
@@ -161,7 +162,7 @@ def start_run(
         step=compiled,
         state=_first_state(config, record, mesh) if found is None else found.state,
         start=start,
-        loader=stack.enter_context(_batches(dataset, config, start, mesh)),
+        feed=_feed(stack, dataset, record, compiled, start, mesh),
         evaluate=jax.jit(make_eval_step(config, record.input_spec, model, mesh=mesh)),
         validation=_open_validation(config, layout, dataset),
         checkpoints=checkpoints,
@@ -234,17 +235,24 @@ def _find_root(folder: Folder, hosts: Hosts) -> None:
         )
 
 
-def _batches(dataset: Dataset, config: RunConfig, start: int, mesh: Mesh) -> BatchLoader:
-    """This process's part of the batches from a step on."""
-    part, parts = data_part(mesh)
-    return make_loader(
-        dataset,
+def _feed(
+    stack: ExitStack, dataset: Dataset, record: RunRecord, compiled: CompiledStep, start: int, mesh: Mesh
+) -> Feed:
+    """This process's part of the batches from a step on, or of the numbers of their rows, dispatch by dispatch."""
+    config, execution, (part, parts) = record.config, record.config.execution, data_part(mesh)
+    loader = make_loader(
+        numbered(dataset) if execution.device_rows else dataset,
         global_batch_size=config.data.global_batch_size,
         seed=config.seed,
         process_index=part,
         process_count=parts,
         start_step=start,
     )
+    stack.enter_context(loader)
+    most, every = execution.steps_per_dispatch, (execution.checkpoint_every, execution.validate_every)
+    counts = dispatches(start, record.total_steps, most, every, [end for end, _ in compiled.stages])
+    held = hold_rows(dataset, mesh) if execution.device_rows else None
+    return stack.enter_context(Feed(loader, mesh, counts, most, held))
 
 
 def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:

@@ -18,8 +18,9 @@ from jax.sharding import Mesh
 from trm_data.storage.machine import user_cache
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.collectives import Exchange, exchanges
-from trm_train.mesh.sharding import batch_sharding, jit_train_step
+from trm_train.mesh.sharding import batch_sharding, batches_sharding, jit_train_step, replicated
 from trm_train.state import TrainState, abstract_state, abstract_weights
+from trm_train.step.several import Given, make_program
 from trm_train.step.train import make_train_step
 
 
@@ -28,8 +29,9 @@ class CompiledStep:
     """A compiled training step and what is known of it.
 
     Attributes:
-        stages: The last step of each stage of training, and its program, called with state and batch.
-        batch: Shapes and types of the batch it takes.
+        stages: The last step of each stage of training, and its program, called with state and `Given`.
+        given: Shapes, types and layout of what it takes beside the state.
+        batch: Shapes and types of a batch.
         num_parameters: Trained parameters of the network.
         num_embedding_parameters: Elements of the puzzle-embedding table, padding included.
         seconds: Time it took to trace and compile, or to read from the cache.
@@ -38,6 +40,7 @@ class CompiledStep:
     """
 
     stages: list[tuple[int, Any]]
+    given: Given
     batch: dict[str, jax.ShapeDtypeStruct]
     num_parameters: int
     num_embedding_parameters: int
@@ -65,24 +68,33 @@ def use_compilation_cache() -> None:
 
 
 def compile_train_step(
-    config: RunConfig, spec: InputSpec, mesh: Mesh
+    config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int = 0
 ) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
-    """The compiled training step, the shapes of its state, both over the mesh, and the model."""
+    """The compiled training step, the shapes of its state, both over the mesh, and the model.
+
+    Args:
+        config: Of the run.
+        spec: Of the dataset.
+        mesh: Devices.
+        num_rows: Rows of the training split, which devices hold with `execution.device_rows`.
+    """
     model, state = abstract_state(config, spec, config.data.global_batch_size, mesh)
     begun = time.perf_counter()
-    batch = batch_element(config, spec, mesh)
+    given = given_element(config, spec, mesh, num_rows)
     stages: list[tuple[int, Any]] = []
     for end, network in config.model.stages(config.total_steps):
         stage = replace(config, model=network)
         definition = model if network == config.model else abstract_weights(stage, spec)[0]
         step = make_train_step(stage, spec, definition, mesh=mesh)
-        jitted: Any = jit_train_step(step, mesh, state)
-        stages.append((end, jitted.lower(state, batch).compile()))
+        program = make_program(step, config.execution.steps_per_dispatch)
+        jitted: Any = jit_train_step(program, mesh, state, jax.tree.map(lambda leaf: leaf.sharding, given))
+        stages.append((end, jitted.lower(state, given).compile()))
     table = state.puzzle_table
     memory = [found for _, program in stages if (found := _memory(program)) is not None]
     step = CompiledStep(
         stages=stages,
-        batch=batch,
+        given=given,
+        batch=batch_element(config, spec, mesh),
         num_parameters=sum(leaf.size for leaf in jax.tree.leaves(state.params)),
         num_embedding_parameters=0 if table is None else table.size,
         seconds=time.perf_counter() - begun,
@@ -100,6 +112,27 @@ def batch_element(config: RunConfig, spec: InputSpec, mesh: Mesh) -> dict[str, j
         "labels": jax.ShapeDtypeStruct(cells, np.uint8, sharding=placed),
         "puzzle_identifiers": jax.ShapeDtypeStruct((rows,), np.int32, sharding=placed),
     }
+
+
+def given_element(config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int) -> Given:
+    """Shapes, types and layout of what a program takes beside the state."""
+    slots, most = config.data.global_batch_size, config.execution.steps_per_dispatch
+    batch, held, count = batch_element(config, spec, mesh), None, None
+    everywhere = replicated(mesh)
+    if config.execution.device_rows:
+        held = {
+            name: jax.ShapeDtypeStruct((num_rows, *one.shape[1:]), one.dtype, sharding=everywhere)
+            for name, one in batch.items()
+        }
+        batch = {"rows": jax.ShapeDtypeStruct((slots,), np.int32, sharding=batch_sharding(mesh))}
+    if most > 1:
+        placed = batches_sharding(mesh)
+        batch = {
+            name: jax.ShapeDtypeStruct((most, *one.shape), one.dtype, sharding=placed)
+            for name, one in batch.items()
+        }
+        count = jax.ShapeDtypeStruct((), np.int32, sharding=everywhere)
+    return Given(batch, count, held)
 
 
 def _memory(compiled: Any) -> dict[str, int] | None:

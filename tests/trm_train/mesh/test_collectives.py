@@ -28,12 +28,12 @@ model = ModelConfig(hidden_size=32, num_heads=2, num_layers=1, h_cycles=2, l_cyc
 spec = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=2000)
 found = {}
 for line in sys.argv[1:]:
-    model_parallel, micro_batches, split = map(int, line.split(","))
+    model_parallel, micro_batches, split, steps = map(int, line.split(","))
     execution = ExecutionConfig(model_parallel=model_parallel, micro_batches=micro_batches,
-                                shard_parameters=bool(split))
+                                shard_parameters=bool(split), steps_per_dispatch=steps, device_rows=steps > 1)
     config = RunConfig(data=DataConfig(dataset="x", global_batch_size=64), model=model, execution=execution,
                        total_steps=9)
-    step, state, _ = compile_train_step(config, spec, make_mesh(model_parallel))
+    step, state, _ = compile_train_step(config, spec, make_mesh(model_parallel), num_rows=5000)
     sent = collectives(step.stages[-1][1].as_text())
     found[line] = {
         "sent": [[one.kind, one.dtype, list(one.shape)] for one in sent],
@@ -50,7 +50,7 @@ print(json.dumps(found))
 def compiled() -> dict[str, Any]:
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, "1,1,0", "2,1,0", "1,2,1", "2,1,1"],
+        [sys.executable, "-c", SCRIPT, "1,1,0,1", "2,1,0,1", "1,2,1,1", "2,1,1,1", "2,1,0,5", "1,1,1,5"],
         env=os.environ | {"XLA_FLAGS": flags},
         capture_output=True,
         text=True,
@@ -61,10 +61,10 @@ def compiled() -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("mesh", ["1,1,0", "2,1,0", "1,2,1", "2,1,1"])
+@pytest.mark.parametrize("mesh", ["1,1,0,1", "2,1,0,1", "1,2,1,1", "2,1,1,1", "2,1,0,5", "1,1,1,5"])
 def test_nothing_is_sent_but_what_is_listed(compiled: dict[str, Any], mesh: str) -> None:
     one = compiled[mesh]
-    model_parallel, _, split = map(int, mesh.split(","))
+    model_parallel, _, split, _ = map(int, mesh.split(","))
     data = 8 // model_parallel
     params = [tuple(shape) for shape in one["params"]]
     rows = {
@@ -101,7 +101,7 @@ def test_nothing_is_sent_but_what_is_listed(compiled: dict[str, Any], mesh: str)
 
 
 def test_split_parameters_take_less_memory(compiled: dict[str, Any]) -> None:
-    assert compiled["1,2,1"]["memory"]["arguments"] < 0.3 * compiled["1,1,0"]["memory"]["arguments"]
+    assert compiled["1,2,1,1"]["memory"]["arguments"] < 0.3 * compiled["1,1,0,1"]["memory"]["arguments"]
 
 
 PROGRAM = """

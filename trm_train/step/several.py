@@ -1,0 +1,64 @@
+"""Several training steps as one program, so that the host is asked once for all of them; and rows that devices hold.
+
+The program is a loop over one step whose count is given when it is called: however steps are put together, each of
+them is the same program on the same numbers, and none is compiled again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int
+
+from trm_train.metrics.sums import Metrics
+from trm_train.state import TrainState
+from trm_train.step.train import TrainStep
+
+
+class Given(NamedTuple):
+    """What a program is given beside the state, by the host or in shapes. K steps at most, of B slots."""
+
+    batch: Mapping[str, Any]
+    """A batch [B, ...] where K is 1, else [K, B, ...]; of rows that devices hold their numbers, `rows`."""
+    steps: Int[Array, ""] | Any = None
+    """How many of the K steps are to be taken, the first ones; None where K is 1."""
+    held: Mapping[str, Any] | None = None
+    """The rows that devices hold, [N, ...]; None where batches bring theirs."""
+
+
+def make_program(
+    train_step: TrainStep, most: int
+) -> Callable[[TrainState, Given], tuple[TrainState, Metrics]]:
+    """Makes `program(state, given) -> (state, metrics)`, to be jitted with the state donated.
+
+    Args:
+        train_step: From `make_train_step`.
+        most: K. Above 1 metrics are [K], those of the steps that were not taken 0.
+    """
+
+    def take(state: TrainState, batch: Mapping[str, Any], held: Mapping[str, Any] | None) -> Any:
+        if held is not None:
+            batch = {name: rows[batch["rows"]] for name, rows in held.items()}
+        return train_step(state, batch)
+
+    def program(state: TrainState, given: Given) -> tuple[TrainState, Metrics]:
+        batches, steps, held = given
+        if most == 1:
+            return take(state, batches, held)
+
+        def one(index: Array, taken: tuple[TrainState, Metrics]) -> tuple[TrainState, Metrics]:
+            state, metrics = taken
+            batch = {name: lax.dynamic_index_in_dim(x, index, keepdims=False) for name, x in batches.items()}
+            state, found = take(state, batch, held)
+            return state, {name: metrics[name].at[index].set(value) for name, value in found.items()}
+
+        first = {name: x[0] for name, x in batches.items()}
+        shapes: Metrics = jax.eval_shape(take, state, first, held)[1]
+        none = {name: jnp.zeros((most,), shape.dtype) for name, shape in shapes.items()}
+        return lax.fori_loop(0, steps, one, (state, none))
+
+    return program
