@@ -81,6 +81,7 @@ bench: setup .tools/peers/bin/reasoning-gym-is-there
 	for kind in maze arc; do \
 	  $(BIN)/python benchmarks/bench_build.py --kind $$kind --json benchmarks/results/build_$$kind.json || exit 1; done
 	$(BIN)/python benchmarks/bench_step.py --mixer attention --json benchmarks/results/step_attention.json
+	$(BIN)/python benchmarks/bench_hosts.py --json benchmarks/results/hosts.json
 	$(BIN)/python benchmarks/bench_memory.py --json benchmarks/results/memory.json
 	$(BIN)/python benchmarks/bench_sql.py --json benchmarks/results/sql.json
 	root=$$(mktemp -d); PATH="$(CURDIR)/$(BIN):$$PATH" TRM_ROOT=$$root sh examples/demo.sh && \

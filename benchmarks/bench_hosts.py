@@ -176,7 +176,8 @@ def free_address() -> str:
 
 def command(root: Path, processes: int, steps: int) -> tuple[float, float]:
     """Seconds until the first step of a whole command, and its examples/s, by so many processes."""
-    options = ["run", "quickstart", "--root", str(root), "--resume", "never", "--tracking", "none", *QUIET]
+    options = ["run", "quickstart", "--root", str(root), "--seed", "1", "--resume", "never"]
+    options += ["--tracking", "none", *QUIET]
     options += ["--total-steps", str(steps), "--optim.lr-warmup-steps", "2", "--data.global-batch-size", "32"]
     address = free_address()
     begun = time.perf_counter()
@@ -196,7 +197,7 @@ def command(root: Path, processes: int, steps: int) -> tuple[float, float]:
     codes = [process.wait() for process in running]
     whole = time.perf_counter() - begun
     assert not any(codes), codes
-    (folder,) = list_runs(resolve_root(root))
+    (folder,) = [run for run in list_runs(resolve_root(root)) if run.name.endswith("-s1")]
     rows = read_metrics(folder).to_pylist()
     later = rows[len(rows) // 4 :]
     rate = 32 * len(later) / sum(row["step_s"] for row in later)

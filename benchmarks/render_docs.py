@@ -19,6 +19,7 @@ ORDER = (
     "step",
     "step_attention",
     "memory",
+    "hosts",
     "eval",
     "sql",
 )

@@ -16,6 +16,7 @@ from trm_data.command import Exit, Json, Root
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.batch import Batch, override, parse_seeds, patterns_first
+from trm_train.commands.processes import ProcessOptions
 from trm_train.commands.run import RunOptions, parse_options, read_options
 from trm_train.config.overrides import split_overrides
 from trm_train.config.run import check_config, check_extension, planned_steps
@@ -318,7 +319,7 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     item, options = read_options("trm-train launch run", name, rest)
     _refuse(options, "build", "build the dataset once (trm-data build NAME)")
     for given in ("distributed", "coordinator", "num_processes", "process_id"):
-        _refuse(options, given, "a launch says it to its hosts")
+        _refuse(options.processes, given, "a launch says it to its hosts")
     config, said = with_puzzles_at_hand(options.config, parse_source_of(options.source), layout)
     if said is not None:
         print(f"trm-train: note: {name}: {said}", file=sys.stderr)
@@ -334,7 +335,7 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     )
 
 
-def _refuse(options: RunOptions | Batch, name: str, instead: str) -> None:
+def _refuse(options: RunOptions | ProcessOptions | Batch, name: str, instead: str) -> None:
     field = next(field for field in fields(options) if field.name == name)
     if getattr(options, name) != field.default:
         raise LaunchError(f"--{name.replace('_', '-')}: not with launch; {instead}")
