@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import PROJECT, run_here
 from tests.gcs.server import GcsServer
-from tests.multiprocess.processes import PROGRAM, RUN, free_address
+from tests.multiprocess.processes import RUN, TRAIN, free_address
 from tests.trm_train.launch.conftest import Cloud, cloud, server
 from trm_data.cli import main as data
 from trm_data.storage.root import Layout, resolve_root
@@ -27,7 +27,7 @@ URL = "gs://bucket/trm"
 HOST = f"""
 here="$(cd "$(dirname "$0")/../.." && pwd)"
 echo "trm-train of $here"
-PYTHONPATH="$here" JAX_PLATFORMS=cpu exec {sys.executable} -W ignore -c "{PROGRAM}" "$@"
+PYTHONPATH="$here" JAX_PLATFORMS=cpu exec {sys.executable} -W ignore -c "{TRAIN}" "$@"
 """
 """The command of a host: the code of the commit that it has installed."""
 OPTIONS = ["--total-steps", "160", "--execution.checkpoint-every", "20", "--execution.log-every", "5"]

@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import run_here
 from tests.gcs.server import GcsServer
-from tests.multiprocess.processes import PROGRAM
+from tests.multiprocess.processes import TRAIN
 from tests.trm_train.launch.conftest import Cloud
 from trm_data.command import Exit
 from trm_data.storage.root import resolve_root
@@ -137,7 +137,7 @@ def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(clou
     commit = cloud.commit(f'echo start >> "$FAKE_CLOUD/starts"; {STEPS}')
     words = cloud.words(commit, *TPU)
     first = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, *words],
+        [sys.executable, "-W", "ignore", "-c", TRAIN, *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
@@ -154,7 +154,7 @@ def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(clou
 def test_ctrl_c_leaves_the_run_alone_and_says_how_it_is_watched_again(cloud: Cloud) -> None:
     words = cloud.words(cloud.commit(STEPS), *TPU)
     launched = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, *words],
+        [sys.executable, "-W", "ignore", "-c", TRAIN, *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -183,7 +183,7 @@ def test_a_detached_launch_leaves_and_stop_has_the_run_save_a_checkpoint(cloud: 
 def test_who_watches_a_run_that_somebody_stops_does_not_start_it_again(cloud: Cloud) -> None:
     commit = cloud.commit(STEPS.replace("lt 20", "lt 2000"))
     watching = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, *cloud.words(commit, *TPU)],
+        [sys.executable, "-W", "ignore", "-c", TRAIN, *cloud.words(commit, *TPU)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
