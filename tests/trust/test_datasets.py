@@ -30,12 +30,12 @@ from trm_data.export import export_dataset
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, read_manifest
 from trm_data.records import Rows, SourceFile
-from trm_data.shards.digest import row_prints
 from trm_data.shards.naming import sidecar_path
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
+from trm_data.verify.prints import row_prints
 from trm_eval.tables.query import query_results
 
 BIN = Path(sys.executable).parent

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trm_data.records import Rows
 
@@ -33,18 +32,6 @@ def group_digests(rows: Rows) -> bytes:
             digest.update(np.ascontiguousarray(column[start:stop]).data)
         digests.append(digest.digest()[:GROUP_DIGEST_BYTES])
     return b"".join(digests)
-
-
-def row_prints(rows: Rows) -> NDArray[np.uint64]:
-    """A number for each row, uint64 [N], from its input and label alone; other rows have it by accident only."""
-    width = rows.inputs.shape[1]
-    odds = np.random.default_rng(0).integers(0, 2**63, 2 * width, np.uint64) * np.uint64(2) + np.uint64(1)
-    prints = np.zeros(len(rows), np.uint64)
-    for cell in range(width):
-        for column, odd in ((rows.inputs, odds[cell]), (rows.labels, odds[width + cell])):
-            prints += (column[:, cell].astype(np.uint64) + np.uint64(1)) * odd
-            prints ^= prints >> np.uint64(29)
-    return prints
 
 
 def split_digest(sequence_length: int, digests: Iterable[bytes], *, virtual: str = "") -> str:

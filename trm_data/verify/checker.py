@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 
@@ -15,13 +16,14 @@ from trm_data.errors import CorruptDatasetError
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest, ShardEntry
 from trm_data.records import Rows
-from trm_data.shards.digest import content_digest, group_digests, row_prints, split_digest
+from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.naming import sidecar_name
 from trm_data.shards.reader import read_blocks
 from trm_data.shards.writer import ShardInfo, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
 from trm_data.storage.datasets import DatasetFolder
+from trm_data.verify.prints import row_prints
 from trm_data.verify.rows import ShardRows, check_rows
 
 
@@ -111,13 +113,19 @@ class Checker:
                 f"{split}: the catalog's puzzles are not the {entry.num_groups:,} of the manifest"
             )
             return content
-        for shard in entry.shards:
-            try:
-                rows = self._read_shard(shard)
-            except CorruptDatasetError as error:
-                self.problems.append(str(error))
-                return content
-            self._check_shard(split, catalog, shard, rows, content)
+        with ThreadPoolExecutor(1, thread_name_prefix="read") as reader:
+            coming = [reader.submit(self._read_shard, shard) for shard in entry.shards[:1]]
+            for index, shard in enumerate(entry.shards):
+                try:
+                    rows = coming.pop().result()
+                except CorruptDatasetError as error:
+                    self.problems.append(str(error))
+                    return content
+                # The next shard is read meanwhile.
+                coming += [
+                    reader.submit(self._read_shard, next_) for next_ in entry.shards[index + 1 : index + 2]
+                ]
+                self._check_shard(split, catalog, shard, rows, content)
         self._check_totals(split, catalog, content)
         return content
 
