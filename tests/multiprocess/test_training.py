@@ -87,6 +87,15 @@ def test_twenty_steps_stay_within_rounding(
 
 
 @pytest.mark.slow
+def test_several_steps_a_dispatch_on_rows_that_devices_hold(small_layout: Layout, tmp_path: Path) -> None:
+    alone, together = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "together"))
+    several = ["--execution.steps-per-dispatch", "4", "--execution.device-rows"]
+    train_together(tmp_path / "together", 2, [*TWENTY, *several])
+    train_alone(alone, TWENTY)
+    check_same_losses(together, alone)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
 def test_a_run_goes_on_with_another_number_of_processes(
     small_layout: Layout, tmp_path: Path, before: int, after: int
