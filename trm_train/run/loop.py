@@ -5,6 +5,7 @@ The device never waits for the host: step t is dispatched, then the metrics of s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -33,6 +34,7 @@ def train(
     tracking: TrackingMode = "wandb",
     extend: int | None = None,
     hosts: Hosts | None = None,
+    begins: Callable[[StopRequest], None] = lambda _: None,
 ) -> TrainResult:
     """Train a run to its last step, from its newest checkpoint if it has one.
 
@@ -45,6 +47,7 @@ def train(
         tracking: Where metrics are mirrored.
         extend: Steps in all, beyond those of the configuration.
         hosts: All processes that train it, each of which calls this; None where there is one.
+        begins: Called before the first step: from here on a signal is a request to stop, after a step and a checkpoint.
 
     Raises:
         ConfigError: The configuration cannot be run.
@@ -70,6 +73,7 @@ def train(
         )
         with stop_signals() as stop, preemption_stops(stop):
             try:
+                begins(stop)
                 step, validated = _run_steps(run, stop)
                 run.observer.watchdog.close()  # the last checkpoint takes as long as it takes
                 run.checkpoints.wait()

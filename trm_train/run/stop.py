@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from trm_data.command import Exit
+from trm_data.interrupt import Heard
 
 
 class StoppedError(Exception):
@@ -51,6 +52,13 @@ class StopRequest:
     def wish(self) -> int:
         """How this process was asked to end; 0 while it was not."""
         return 128 + self.signal if self.signal else Exit.STALLED if self.too_slow else Exit.DONE
+
+    def take_over(self, heard: Heard | None) -> None:
+        """Take over from what has heard of signals so far, so that none is lost in between."""
+        if heard is None:
+            return
+        heard.close()
+        self.signal = self.signal or next(iter(heard.signals), 0)
 
     def agree(self) -> None:
         """Ask the other processes, where there are any; what was asked at the call before is known now.
