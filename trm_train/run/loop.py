@@ -15,10 +15,11 @@ from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
 from trm_train.mesh.sharding import batch_sharding, make_greatest, put_batch
-from trm_train.run.beside import note_step, save, validate_now, validation_due
+from trm_train.run.beside import note_step, validate_now, validation_due
 from trm_train.run.failure import explained, explaining_memory
 from trm_train.run.observe import Console
 from trm_train.run.preemption import preemption_stops
+from trm_train.run.saving import finish_saving, save
 from trm_train.run.start import Started, TrainResult, start_run
 from trm_train.run.stop import StopRequest, stop_signals
 from trm_train.run.tracking import TrackingMode
@@ -75,8 +76,6 @@ def train(
             try:
                 begins(stop)
                 step, validated = _run_steps(run, stop)
-                run.observer.watchdog.close()  # the last checkpoint takes as long as it takes
-                run.checkpoints.wait()
             except Exception as error:
                 better = explained(run, error)
                 run.hosts.fail(better)
@@ -123,9 +122,10 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
             if save_due:
                 save(run, state, step)
                 saved = step
-        stop.too_slow = run.observer.too_slow
+        stop.too_slow, stop.unsaved = run.observer.too_slow, run.observer.lost is not None
     if pending is not None:
         note_step(run, *pending)
     if step > saved:
         save(run, state, step)
+    finish_saving(run, state, step)
     return step, validated
