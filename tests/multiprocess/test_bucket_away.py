@@ -55,9 +55,11 @@ class Machines:
     def kept(self) -> list[Path]:
         return [path for cache in self.caches for path in sorted(cache.glob("kept/*/*/kept.json"))]
 
-    def stop_later(self, processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
-        """Stop them, as a pre-emption does, after a checkpoint that is newer than all."""
-        wait_for_more(self.layout, max(resume_steps(only_run(self.layout)), default=0), processes)
+    def stop_later(
+        self, processes: list[subprocess.Popen[str]], after: int = 0
+    ) -> list[subprocess.CompletedProcess[str]]:
+        """Stop them, as a pre-emption does, after a checkpoint that is newer than all and than step `after`."""
+        wait_for_more(self.layout, max([after, *resume_steps(only_run(self.layout))]), processes)
         processes[-1].send_signal(signal.SIGTERM)
         done = ended(processes)
         assert {one.returncode for one in done} == {Exit.TERMINATED}, done[0].stderr[-3000:]
@@ -119,7 +121,7 @@ def test_for_an_hour_each_host_keeps_its_part_and_the_next_start_goes_on(
     assert "Traceback" not in "".join(one.stderr for one in done)
     server.faults.unavailable_until = 0.0
     assert max(resume_steps(only_run(machines.layout)), default=0) < step
-    done = machines.stop_later(machines.start())
+    done = machines.stop_later(machines.start(), step)
     assert f"going on from step {step:,}, which the hosts have kept" in done[0].stderr
     assert not machines.kept()
     machines.check_steps(small_layout)
@@ -137,7 +139,7 @@ def test_what_not_all_hosts_have_kept_is_not_used_and_that_is_said(
     server.faults.unavailable_until = 0.0
     shutil.rmtree(machines.caches[1] / "kept")
     last = max(resume_steps(only_run(machines.layout)), default=0)
-    done = machines.stop_later(machines.start())
+    done = machines.stop_later(machines.start(), step)
     assert f"a state of step {step:,} that hosts have kept cannot be used: process 1 (" in done[0].stderr
     there = f"the last checkpoint, at step {last:,}, is used" if last else "the run begins anew"
     assert there in done[0].stderr
@@ -163,7 +165,7 @@ def test_a_save_that_hangs_says_so_and_ends(
     assert "--execution.save-limit-s 0 waits for ever" in done[0].stderr
     (step,) = {kept_step(one.stderr) for one in done}
     server.faults.hangs_until = 0.0
-    done = machines.stop_later(machines.start())
+    done = machines.stop_later(machines.start(), step)
     last = [int(one) for one in re.findall(r"goes on from step (\d+)", done[0].stderr.replace(",", ""))]
     assert last == [step], done[0].stderr
     machines.check_steps(small_layout)
