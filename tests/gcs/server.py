@@ -81,6 +81,8 @@ class Faults:
     """So many of all requests, drawn at random, are answered 503."""
     unavailable_until: float = 0.0
     """By the monotonic clock (s): all requests before are answered 503."""
+    hangs_until: float = 0.0
+    """By the monotonic clock (s): requests before are not answered until then."""
     denied: int = 0
     """Requests answered 403."""
     denied_deletes: int = 0
@@ -231,6 +233,8 @@ class Handler(BaseHTTPRequestHandler):
             if self.store.fails_now("slow"):
                 time.sleep(self.store.faults.slow_s)
             body = self.read_body()
+            while time.monotonic() < self.store.faults.hangs_until:
+                time.sleep(0.1)
             if random.random() < self.store.faults.unavailable_share:
                 raise RefusedError(503, "backendError")
             if self.store.fails_now("unavailable") or time.monotonic() < self.store.faults.unavailable_until:

@@ -181,7 +181,7 @@ def test_a_bucket_that_is_lost_ends_the_run_and_it_goes_on(
     assert lost.value.exit_code == 4
     server.faults.denied = 0
     result = run(root)
-    assert result.started_at == 8
+    assert result.started_at == 12  # this machine has kept what the bucket did not take
     assert final_state(result) == final_state(undisturbed)
     assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
 

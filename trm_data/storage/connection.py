@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import io
 import logging
+import math
 import os
 import random
 import threading
@@ -32,6 +33,8 @@ from trm_data.storage.answers import (
 CONNECT_S = 20.0
 SILENCE_S = 20.0
 """A connection that says nothing for so long is given up and the request sent again."""
+PATIENCE_VARIABLE = "TRM_BUCKET_PATIENCE_S"
+"""Environment variable: another patience than `PATIENCE_S`."""
 PATIENCE_S = 100.0
 """A request is given up when so much time was spent in waiting for answers that did not come, and between tries."""
 SLOWEST_BYTES = 65_536
@@ -184,6 +187,8 @@ class Connection:
         """Try until it succeeds or patience ends; of what is not brief the time in which bytes moved does not count."""
         from fsspec.asyn import sync
 
+        patience_s = _patience_s()
+
         async def patiently() -> T:
             loop = asyncio.get_running_loop()
             begun, spent, wait, tries = loop.time(), 0.0, FIRST_WAIT_S, 0
@@ -204,13 +209,13 @@ class Connection:
                     elif isinstance(error, TimeoutError):
                         spent += SILENCE_S
                     refused = getattr(error, "code", None) == 401 and not self._renew(tries)
-                    if spent >= PATIENCE_S or refused or not _may_pass(error):
+                    if spent >= patience_s or refused or not _may_pass(error):
                         raise GaveUpError(tries, loop.time() - begun, error) from error
                     if tries == WARNED_TRY:
                         LOG.warning(
                             "the bucket does not answer (%s); trying again for %.0f s",
                             error,
-                            PATIENCE_S - spent,
+                            patience_s - spent,
                         )
                 await asyncio.sleep(wait * random.uniform(0.8, 1.0))
                 spent, wait = spent + wait, min(2 * wait, LONGEST_WAIT_S)
@@ -225,6 +230,22 @@ class Connection:
         with suppress(AttributeError):
             self._filesystem.credentials.credentials.token = None
         return True
+
+
+def _patience_s() -> float:
+    """How long requests are patient, which a user may say.
+
+    Raises:
+        SpecError: It is no number of seconds.
+    """
+    text = os.environ.get(PATIENCE_VARIABLE)
+    try:
+        seconds = float(text) if text else PATIENCE_S
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise SpecError(f"{PATIENCE_VARIABLE}={text}: expected a number of seconds of at least 0")
+    return seconds
 
 
 def connection() -> Connection:
@@ -246,6 +267,7 @@ def prepare_other_libraries() -> None:
     import fsspec.config
 
     _leave_out_grpc()
+    _make_gcsfs_patient()
     emulator = os.environ.get("STORAGE_EMULATOR_HOST")
     options: dict[str, Any] = {"use_listings_cache": False, "requests_timeout": _limits()}
     if emulator:
@@ -254,6 +276,29 @@ def prepare_other_libraries() -> None:
         os.environ.setdefault("GOOGLE_AUTH_TOKEN_FOR_TESTING", "none")
     for protocol in ("gcs", "gs"):
         fsspec.config.conf.setdefault(protocol, {}).update(options)
+
+
+@cache
+def _make_gcsfs_patient() -> None:
+    """Have gcsfs ask for as long as we do where others ask through it: by itself it gives up after half a minute.
+
+    It waits 1, 2, 4, ... and at most 32 s between tries, and logs the error that it raises, which is said elsewhere.
+    """
+    try:
+        from gcsfs.core import GCSFileSystem
+        from gcsfs.retry import retry_request
+    except ImportError:
+        return  # who asks for a bucket is told what is missing
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
+    opened: Any = GCSFileSystem
+    ask = getattr(opened._request, "__wrapped__", None)
+    if ask is None:
+        return
+    patience_s, waited, tries = _patience_s(), 0.0, 1
+    while waited < patience_s:
+        waited, tries = waited + min(2.0 ** (tries - 1), 32.0), tries + 1
+    patient: Any = retry_request
+    opened._request = patient(retries=tries)(ask)
 
 
 OUT_OF_REACH = (

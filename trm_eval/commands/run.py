@@ -14,8 +14,8 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root
 from trm_data.errors import DataError
+from trm_data.interrupt import signals_end
 from trm_data.storage.root import resolve_root
-from trm_eval.commands.interrupt import signals_end
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.commands.processes import ProcessOptions

@@ -44,15 +44,18 @@ class ProcessOptions:
         from trm_train.hosts.join import join, place_of
         from trm_train.hosts.together import Hosts
 
+        def say(text: str) -> None:
+            print(f"{program}: {text}", file=sys.stderr, flush=True)
+
         place = place_of(self.coordinator, self.num_processes, self.process_id)
         if place is None and not self.distributed:
-            return Hosts()
+            return Hosts(say=say, own_process=True)
         if refused is not None:
             raise ConfigError(refused)
         if self.join_s <= 0:
             raise ConfigError(f"--join-s {self.join_s:g}: expected more than 0 seconds")
         _keep_stdout_clean()
-        return join(place, self.join_s, lambda text: print(f"{program}: {text}", file=sys.stderr, flush=True))
+        return join(place, self.join_s, say)
 
 
 def _keep_stdout_clean() -> None:

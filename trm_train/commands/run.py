@@ -12,6 +12,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root, refuse_in_a_line
+from trm_data.interrupt import Heard, signals_end
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import SourceOption
 from trm_train.commands.processes import ProcessOptions
@@ -31,6 +32,7 @@ from trm_train.experiments.setting import Puzzles, Scale, parse_setting
 from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
+    from trm_train.hosts.together import Hosts
     from trm_train.run.start import TrainResult
 
 ARCHIVE_S = 86_400.0
@@ -132,28 +134,41 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     if options.build:
         dataset = options.config.data.only_dataset()
         build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
+    with signals_end("trm-train", leave=hosts.leave) as heard, hosts.failing_together():
+        return _train(item, options, layout, archive, hosts, heard)
+
+
+def _train(
+    item: Experiment,
+    options: RunOptions,
+    layout: Layout,
+    archive: Layout | None,
+    hosts: Hosts,
+    heard: Heard | None,
+) -> int:
+    """Train, say how it went, and keep a copy where that is wanted; returns the exit code."""
     from trm_train.console import RunConsole
     from trm_train.run.loop import train
     from trm_train.run.prepare import check_dataset_is_built
 
-    with hosts.failing_together():
-        check_dataset_is_built(options.config, layout)
-        with RunConsole(options.config, quiet=options.json or not hosts.first) as console:
-            result = train(
-                item,
-                options.config,
-                layout,
-                console,
-                resume=options.resume == "auto",
-                tracking=options.tracking,
-                extend=options.extend,
-                hosts=hosts,
-            )
-        if hosts.first:
-            _print_result(result, as_json=options.json)
-            if archive is not None and result.finished:
-                _archive(result, archive, quiet=options.json)
-        hosts.meet("the end", limit_s=ARCHIVE_S)
+    check_dataset_is_built(options.config, layout)
+    with RunConsole(options.config, quiet=options.json or not hosts.first) as console:
+        result = train(
+            item,
+            options.config,
+            layout,
+            console,
+            resume=options.resume == "auto",
+            tracking=options.tracking,
+            extend=options.extend,
+            hosts=hosts,
+            begins=lambda stop: stop.take_over(heard),
+        )
+    if hosts.first:
+        _print_result(result, as_json=options.json)
+        if archive is not None and result.finished:
+            _archive(result, archive, quiet=options.json)
+    hosts.meet("the end", limit_s=ARCHIVE_S)
     return result.exit_code
 
 

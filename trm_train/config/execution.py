@@ -46,6 +46,9 @@ class ExecutionConfig:
     stall_s: float = 600.0
     """Seconds without a step, after the first, until a run is said to stand still; after twice as long it ends with
     exit code 5. 0 never. It is never less than 20 times the longest step."""
+    save_limit_s: float = 1_800.0
+    """Seconds that a checkpoint may take to be saved; then the run ends with exit code 5, and what it would have saved
+    is kept on each host for the next start. That it takes long is said before. 0 waits for ever."""
     min_examples_per_s: float = 0.0
     """A run that is slower for three minutes saves a checkpoint and ends with exit code 5; 0 never."""
     device_tflops: float = 0.0
@@ -70,6 +73,7 @@ class ExecutionConfig:
             {
                 "execution.device_tflops": self.device_tflops,
                 "execution.min_examples_per_s": self.min_examples_per_s,
+                "execution.save_limit_s": self.save_limit_s,
                 "execution.stall_s": self.stall_s,
                 "execution.keep_weights": self.keep_weights,
                 "execution.keep_weights_every": self.keep_weights_every,

@@ -69,6 +69,7 @@ class Hosts:
         store: What they talk through.
         say: Tells a person something.
         names: Host and process id of each, once they have met.
+        own_process: It is a command that has the process for itself: the process may be ended.
         last_words: Called with what happened when another process has failed, before this one is ended.
     """
 
@@ -77,6 +78,7 @@ class Hosts:
     store: KeyValueStore | None = None
     say: Say = lambda _: None
     names: list[str] = field(default_factory=list)
+    own_process: bool = False
     last_words: Say = lambda _: None
     _closed: threading.Event = field(default_factory=threading.Event)
     _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
@@ -135,6 +137,15 @@ class Hosts:
             shown = "\n  ".join(problems[:MOST_DIFFERENCES] + ([f"and {more} more"] if more > 0 else []))
             raise HostError(f"{place}: the processes are not of one run:\n  {shown}")
 
+    def tell(self, what: str, said: str) -> None:
+        """Say something that the others may ask for, and need not wait for."""
+        if self.store is not None:
+            self.store.key_value_set(f"trm/{what}/{self.index}", said, True)
+
+    def told(self, what: str) -> list[str]:
+        """What any of the processes has said of it."""
+        return [] if self.store is None else list(self._below(what).values())
+
     @contextmanager
     def failing_together(self) -> Generator[None, None, None]:
         """What goes wrong inside is told to the other processes, which end with the same code."""
@@ -175,10 +186,17 @@ class Hosts:
             self.store.key_value_set(f"trm/failed/{self.index}", json.dumps({"code": code, "text": text}))
 
     def leave(self, error: BaseException) -> None:
-        """End this process for an error, whatever its main thread waits for, once the others have been told."""
+        """End this process for an error, whatever its main thread waits for, once the others have been told.
+
+        One that is alone, and not its own, is not ended: whoever calls raises the error.
+        """
         self.fail(error)
         if self.store is not None:
             self._end(exit_code_of(error))
+        elif self.own_process:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(exit_code_of(error))
 
     def _end_late(self, text: str, code: int) -> None:
         """End a process that has failed and waits for others all the same: for the rest of a checkpoint."""

@@ -1,4 +1,4 @@
-"""What happens beside the steps of a run: metrics are noted, validations made, checkpoints saved."""
+"""What happens beside the steps of a run: metrics are noted, validations made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 
-from trm_train.checkpoint.manager import CheckpointMeta
 from trm_train.run.start import Started
 from trm_train.run.stop import StoppedError, StopRequest
 from trm_train.run.validate import validate
@@ -50,18 +49,3 @@ def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) 
         return False
     run.observer.validated(step, sums)
     return True
-
-
-def save(run: Started, state: TrainState, step: int) -> None:
-    """Write the metrics up to here, then start writing the checkpoint that stands on them."""
-    run.observer.flush("running")
-    meta = CheckpointMeta(
-        step=step,
-        identity=run.record.identity,
-        content_digest=run.record.content_digest,
-        identifiers_digest=run.record.identifiers_digest,
-        tracking_id=run.tracking_id,
-        run=run.record.run,
-    )
-    with run.observer.watchdog.paused():
-        run.checkpoints.save(state, meta)

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trm_data.command import Exit
+from trm_data.errors import BucketError
 from trm_data.storage.store import Folder
 from trm_train.errors import NotFiniteError
 from trm_train.hosts.together import Hosts
@@ -44,6 +45,7 @@ class Follower:
         scores: Exact accuracy of the validations of this start, by step; process 0 knows those before.
         seconds: Training time is process 0's to count.
         too_slow: As is speed.
+        lost: Why the bucket is taken to be away; None while it is not.
     """
 
     seconds = 0.0
@@ -58,6 +60,7 @@ class Follower:
         self._log: list[str] = []
         self._parts = 0
         self._flushed, self._flush_after = time.monotonic(), min(FIRST_FLUSH_S, FLUSH_S)
+        self.lost: BucketError | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="follow")
         self._writing: Future[None] | None = None
         self.pace = pace
@@ -88,9 +91,9 @@ class Follower:
             raise NotFiniteError(f"step {step:,}: the loss is {loss}")
         if step % self._log_every == 0 or step == self._record.total_steps:
             self._note(f"step {step:>6,}  loss {loss:.4f}")
+        self._hear_of_writing()
         due = time.monotonic() - self._flushed >= self._flush_after
-        if due and (self._writing is None or self._writing.done()):
-            self._ended()
+        if due and self._writing is None and self.lost is None:
             self._flush_after = min(2 * self._flush_after, FLUSH_S)
             self._writing = self._writer.submit(self._prepared())
 
@@ -121,6 +124,21 @@ class Follower:
         """End the threads; what was being written is written."""
         self.watchdog.close()
         self._writer.shutdown(wait=True)
+
+    def say(self, text: str) -> None:
+        """Say something in the log; process 0 has the console."""
+        self._note(text)
+
+    def unwritten(self, step: int) -> None:
+        """The rows of the metric table are process 0's."""
+
+    def _hear_of_writing(self) -> None:
+        """Hear how what was written beside the steps has ended, if it has."""
+        if self._writing is not None and self._writing.done():
+            try:
+                self._ended()
+            except BucketError as error:
+                self.lost = error
 
     def _ended(self) -> None:
         """Wait for what is being written beside the steps; its errors are raised here."""

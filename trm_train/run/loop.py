@@ -5,6 +5,7 @@ The device never waits for the host: steps are dispatched, then the metrics of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,10 +15,11 @@ from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
 from trm_train.mesh.sharding import make_greatest
-from trm_train.run.beside import note_steps, save, validate_now, validation_due
+from trm_train.run.beside import note_steps, validate_now, validation_due
 from trm_train.run.failure import explained, explaining_memory
 from trm_train.run.observe import Console
 from trm_train.run.preemption import preemption_stops
+from trm_train.run.saving import finish_saving, save
 from trm_train.run.start import Started, TrainResult, start_run
 from trm_train.run.stop import StopRequest, stop_signals
 from trm_train.run.tracking import TrackingMode
@@ -33,6 +35,7 @@ def train(
     tracking: TrackingMode = "wandb",
     extend: int | None = None,
     hosts: Hosts | None = None,
+    begins: Callable[[StopRequest], None] = lambda _: None,
 ) -> TrainResult:
     """Train a run to its last step, from its newest checkpoint if it has one.
 
@@ -45,6 +48,7 @@ def train(
         tracking: Where metrics are mirrored.
         extend: Steps in all, beyond those of the configuration.
         hosts: All processes that train it, each of which calls this; None where there is one.
+        begins: Called before the first step: from here on a signal is a request to stop, after a step and a checkpoint.
 
     Raises:
         ConfigError: The configuration cannot be run.
@@ -70,9 +74,8 @@ def train(
         )
         with stop_signals() as stop, preemption_stops(stop):
             try:
+                begins(stop)
                 step, validated = _run_steps(run, stop)
-                run.observer.watchdog.close()  # the last checkpoint takes as long as it takes
-                run.checkpoints.wait()
             except Exception as error:
                 better = explained(run, error)
                 run.hosts.fail(better)
@@ -118,9 +121,10 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
             if save_due:
                 save(run, state, step)
                 saved = step
-        stop.too_slow = run.observer.too_slow
+        stop.too_slow, stop.unsaved = run.observer.too_slow, run.observer.lost is not None
     if pending is not None:
         note_steps(run, *pending)
     if step > saved:
         save(run, state, step)
+    finish_saving(run, state, step)
     return step, validated

@@ -25,10 +25,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from trm_data.command import Exit
+from trm_data.errors import BucketError
 from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
 from trm_train.mesh.devices import held_bytes
-from trm_train.metrics.table import MetricTable
+from trm_train.metrics.table import MetricTable, Part
 from trm_train.run.heartbeat import Heart
 from trm_train.run.pace import VAIN_STRETCHES, Pace, SlowAlert
 from trm_train.run.record import RunRecord
@@ -92,6 +93,7 @@ class Observer:
         pace: The same.
         watchdog: Says when it stands still, and ends it.
         scores: Exact accuracy of the validations of all starts, by step; None of no labelled rows.
+        lost: Why the bucket is taken to be away; None while it is not.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Observer:
         self.watchdog = Watchdog(execution.stall_s, self._stands_still, self._ends_still)
         self._log: list[str] = []
         self._parts = 0
+        self.lost: BucketError | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="observe")
         self._writing: Future[None] | None = None
         self._begin = lambda: console.begin(record, folder, start, compiled)
@@ -184,9 +187,9 @@ class Observer:
             self._report_window(step, rows_loaded)
         else:
             self._console.step(step)
+        self._hear_of_writing()
         due = time.perf_counter() - self._flushed >= self._flush_after
-        if due and (self._writing is None or self._writing.done()):
-            self._ended()
+        if due and self._writing is None and self.lost is None:
             self._flush_after = min(2 * self._flush_after, FLUSH_S)
             self._writing = self._writer.submit(self._prepared("running"))
         if text := self._slow.step(slots, paced["step_s"]):
@@ -326,6 +329,23 @@ class Observer:
         """End the threads; what was being written is written."""
         self.watchdog.close()
         self._writer.shutdown(wait=True)
+
+    def say(self, text: str) -> None:
+        """Say something on the console and in the log."""
+        self._note(self._console.note(text))
+
+    def unwritten(self, step: int) -> Part | None:
+        """The rows of steps up to `step` that could not be written, or were not yet."""
+        return self._table.unwritten(step)
+
+    def _hear_of_writing(self) -> None:
+        """Hear how what was written beside the steps has ended, if it has."""
+        if self._writing is not None and self._writing.done():
+            try:
+                self._ended()
+            except BucketError as error:
+                self.lost = error
+                self.say(f"step {self._step:>6,}  {error}; the run keeps its state on this machine and ends")
 
     def _ended(self) -> None:
         """Wait for what is being written beside the steps; its errors are raised here."""

@@ -19,6 +19,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.keep import Keep
+from trm_train.checkpoint.kept import forget_kept
 from trm_train.checkpoint.manager import Checkpoints
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError, HostError
@@ -36,6 +37,7 @@ from trm_train.run.observe import Console, Observer
 from trm_train.run.pace import Pace
 from trm_train.run.prepare import prepare
 from trm_train.run.record import RunRecord, extend_record, write_record
+from trm_train.run.refuge import come_back
 from trm_train.run.resume import continue_record, forget, is_being_forgotten, restore
 from trm_train.run.tracking import TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate
@@ -137,6 +139,9 @@ def start_run(
     checkpoints = Checkpoints(folder, keep, hosts)
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
+    if not resume:
+        forget_kept(folder, hosts)
+    found = come_back(folder, record, checkpoints, hosts, shapes, found, console.note)
     start = 0 if found is None else found.meta.step
     hosts.prove_equal("checkpoint to go on from", {"step": start})
     for problem in [] if found is None else found.problems:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from trm_data.command import Exit
+from trm_data.interrupt import Heard
 
 
 class StoppedError(Exception):
@@ -26,6 +27,7 @@ class StopRequest:
     Attributes:
         signal: Number of the signal that asked; 0 while none has.
         too_slow: It is slower than the user asks for.
+        unsaved: The bucket has long been away: what the run has learned is to be kept here.
         agreed: Where several processes train the run: the exit code of those that were asked, known to all of them
             after the same step, and 0 while there is none; None in a process that is alone.
         ask: Given the exit code that this process wishes, returns the greatest that any does, before it is known.
@@ -33,6 +35,7 @@ class StopRequest:
 
     signal: int = 0
     too_slow: bool = False
+    unsaved: bool = False
     agreed: int | None = None
     ask: Callable[[int], Any] | None = None
     _asked: Any = None
@@ -50,7 +53,16 @@ class StopRequest:
     @property
     def wish(self) -> int:
         """How this process was asked to end; 0 while it was not."""
-        return 128 + self.signal if self.signal else Exit.STALLED if self.too_slow else Exit.DONE
+        if self.signal:
+            return 128 + self.signal
+        return Exit.STALLED if self.too_slow else Exit.BUCKET if self.unsaved else Exit.DONE
+
+    def take_over(self, heard: Heard | None) -> None:
+        """Take over from what has heard of signals so far, so that none is lost in between."""
+        if heard is None:
+            return
+        heard.close()
+        self.signal = self.signal or next(iter(heard.signals), 0)
 
     def agree(self) -> None:
         """Ask the other processes, where there are any; what was asked at the call before is known now.

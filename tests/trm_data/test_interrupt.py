@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from trm_eval.commands.interrupt import signals_end
+from trm_data.interrupt import signals_end
 
 BEGIN = """
 import sys, time
 from trm_data.command import errors_end
-from trm_eval.commands.interrupt import signals_end
+from trm_data.interrupt import signals_end
 """
 LOSES = """
 def work():

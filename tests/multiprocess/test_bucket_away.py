@@ -1,0 +1,171 @@
+"""A bucket that is away: for a minute the run waits; for longer each host keeps its part, and goes on from it later."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.gcs.server import GcsServer
+from tests.multiprocess.processes import RUN, ended, start, start_together
+from tests.multiprocess.test_never_lost import URL, check_steps, put_dataset, wait_for_more
+from tests.multiprocess.test_training import only_run
+from trm_data.command import Exit
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.checkpoint.manager import resume_steps
+from trm_train.run.status import read_status
+
+ENDLESS = ["--execution.checkpoint-every", "20", "--execution.validate-every", "0", "--total-steps", "100000"]
+SOON = {"TRM_BUCKET_PATIENCE_S": "5"}
+"""Requests are given up after so long, where users wait for `connection.PATIENCE_S`."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[GcsServer, None, None]:
+    with GcsServer("bucket") as started:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
+        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
+        monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
+        monkeypatch.setenv("TRM_CACHE", str(tmp_path / "test"))
+        from gcsfs import GCSFileSystem
+
+        GCSFileSystem.clear_instance_cache()
+        yield started
+
+
+class Machines:
+    """Machines that share nothing but the bucket, and the run that they train."""
+
+    def __init__(self, count: int, folder: Path) -> None:
+        self.caches = [folder / f"machine-{index}" for index in range(count)]
+        self.layout = resolve_root(URL)
+
+    def start(self, *options: str, **environment: str) -> list[subprocess.Popen[str]]:
+        own = [environment | {"TRM_CACHE": str(cache)} for cache in self.caches]
+        if len(own) == 1:
+            return [start([*RUN, *ENDLESS, *options, "--root", URL], **own[0])]
+        return start_together(URL, len(own), [*ENDLESS, *options], own)
+
+    def kept(self) -> list[Path]:
+        return [path for cache in self.caches for path in sorted(cache.glob("kept/*/*/kept.json"))]
+
+    def stop_later(
+        self, processes: list[subprocess.Popen[str]], after: int = 0
+    ) -> list[subprocess.CompletedProcess[str]]:
+        """Stop them, as a pre-emption does, after a checkpoint that is newer than all and than step `after`."""
+        wait_for_more(self.layout, max([after, *resume_steps(only_run(self.layout))]), processes)
+        processes[-1].send_signal(signal.SIGTERM)
+        done = ended(processes)
+        assert {one.returncode for one in done} == {Exit.TERMINATED}, done[0].stderr[-3000:]
+        return done
+
+    def check_steps(self, small_layout: Layout) -> None:
+        run = only_run(self.layout)
+        status = read_status(run)
+        assert status is not None
+        check_steps(run, small_layout, status.step)
+
+
+def kept_step(said: str) -> int:
+    """The step that a process says it has kept."""
+    found = re.search(r"step ([\d,]+) is kept in ", said)
+    assert found is not None, said[-3000:]
+    return int(found[1].replace(",", ""))
+
+
+def go_away(machines: Machines, processes: list[subprocess.Popen[str]], server: GcsServer) -> None:
+    """The bucket goes away for an hour, after the first checkpoint."""
+    wait_for_more(machines.layout, 0, processes)
+    server.faults.unavailable_until = time.monotonic() + 3600
+
+
+@pytest.mark.slow
+def test_for_a_minute_the_run_waits_and_goes_on(
+    small_layout: Layout, server: GcsServer, tmp_path: Path
+) -> None:
+    """With the waits that users have."""
+    put_dataset(server, small_layout)
+    machines = Machines(2, tmp_path)
+    processes = machines.start()
+    wait_for_more(machines.layout, 0, processes)
+    server.faults.unavailable_until = time.monotonic() + 60
+    time.sleep(60.0)
+    assert all(process.poll() is None for process in processes)
+    done = machines.stop_later(processes)
+    assert "Traceback" not in done[0].stderr + done[1].stderr
+    assert not machines.kept()
+    machines.check_steps(small_layout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_for_an_hour_each_host_keeps_its_part_and_the_next_start_goes_on(
+    small_layout: Layout, server: GcsServer, tmp_path: Path, count: int
+) -> None:
+    put_dataset(server, small_layout)
+    machines = Machines(count, tmp_path)
+    processes = machines.start(**SOON)
+    go_away(machines, processes, server)
+    begun = time.monotonic()
+    done = ended(processes)
+    assert time.monotonic() - begun < 90
+    assert [one.returncode for one in done] == [Exit.BUCKET] * count, done[0].stderr[-3000:]
+    assert len(machines.kept()) == count
+    (step,) = {kept_step(one.stderr) for one in done}
+    assert "Traceback" not in "".join(one.stderr for one in done)
+    server.faults.unavailable_until = 0.0
+    assert max(resume_steps(only_run(machines.layout)), default=0) < step
+    done = machines.stop_later(machines.start(), step)
+    assert f"going on from step {step:,}, which the hosts have kept" in done[0].stderr
+    assert not machines.kept()
+    machines.check_steps(small_layout)
+
+
+@pytest.mark.slow
+def test_what_not_all_hosts_have_kept_is_not_used_and_that_is_said(
+    small_layout: Layout, server: GcsServer, tmp_path: Path
+) -> None:
+    put_dataset(server, small_layout)
+    machines = Machines(2, tmp_path)
+    processes = machines.start(**SOON)
+    go_away(machines, processes, server)
+    step = kept_step(ended(processes)[0].stderr)
+    server.faults.unavailable_until = 0.0
+    shutil.rmtree(machines.caches[1] / "kept")
+    last = max(resume_steps(only_run(machines.layout)), default=0)
+    done = machines.stop_later(machines.start(), step)
+    assert f"a state of step {step:,} that hosts have kept cannot be used: process 1 (" in done[0].stderr
+    there = f"the last checkpoint, at step {last:,}, is used" if last else "the run begins anew"
+    assert there in done[0].stderr
+    machines.check_steps(small_layout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_save_that_hangs_says_so_and_ends(
+    small_layout: Layout, server: GcsServer, tmp_path: Path, count: int
+) -> None:
+    put_dataset(server, small_layout)
+    machines = Machines(count, tmp_path)
+    processes = machines.start("--execution.save-limit-s", "12", "--execution.checkpoint-every", "50")
+    wait_for_more(machines.layout, 0, processes)
+    server.faults.hangs_until = time.monotonic() + 3600
+    begun = time.monotonic()
+    done = ended(processes)
+    assert time.monotonic() - begun < 90
+    assert [one.returncode for one in done] == [Exit.STALLED] * count, done[0].stderr[-3000:]
+    said = re.findall(r"saving checkpoint at step [\d,]+ for (\d+) s", done[0].stderr)
+    assert [int(seconds) for seconds in said] == [3, 6]
+    assert "--execution.save-limit-s 0 waits for ever" in done[0].stderr
+    (step,) = {kept_step(one.stderr) for one in done}
+    server.faults.hangs_until = 0.0
+    done = machines.stop_later(machines.start(), step)
+    last = [int(one) for one in re.findall(r"goes on from step (\d+)", done[0].stderr.replace(",", ""))]
+    assert last == [step], done[0].stderr
+    machines.check_steps(small_layout)

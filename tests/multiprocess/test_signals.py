@@ -1,0 +1,119 @@
+"""A signal that comes while a run starts ends it at once: nothing is unsaved then."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.multiprocess.processes import RUN, free_address, start
+from tests.multiprocess.test_training import root_with_dataset
+from trm_data.command import Exit
+from trm_data.storage.root import Layout
+from trm_train.checkpoint.manager import saved_steps
+from trm_train.run.record import list_runs
+
+MANY_CYCLES = ["--model.hidden-size", "64", "--model.num-layers", "8", "--model.l-cycles", "12"]
+"""A step that takes half a minute to compile."""
+COMPILES = "jaxpr to MLIR module conversion jit(train_step)"
+AT_ONCE_S = 15.0
+"""Three seconds in which the command could end by itself, and time for a machine that is busy."""
+
+
+class Heard:
+    """What a process says on standard error, line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process, self.lines = process, list[str]()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self.lines.extend(iter(self.process.stderr.readline, ""))
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    def wait_for(self, words: str, limit_s: float = 120.0) -> None:
+        deadline = time.monotonic() + limit_s
+        while not any(words in line for line in list(self.lines)):
+            assert self.process.poll() is None, self.text
+            assert time.monotonic() < deadline, f"{words}: not said in {limit_s} s: {self.text}"
+            time.sleep(0.05)
+
+    def end(self, limit_s: float) -> int:
+        try:
+            code = self.process.wait(limit_s)
+        finally:
+            self.process.kill()
+        self._thread.join(5.0)
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+        return code
+
+
+@pytest.fixture
+def begin(small_layout: Layout, tmp_path: Path) -> Callable[[int], tuple[Layout, list[Heard]]]:
+    """Starts a run of so many processes that has nothing compiled yet, and returns when all of them compile."""
+
+    def begun(count: int) -> tuple[Layout, list[Heard]]:
+        layout = root_with_dataset(small_layout, tmp_path / "root")
+        together = ["--coordinator", free_address(), "--num-processes", str(count)] if count > 1 else []
+        heard: list[Heard] = []
+        for index in range(count):
+            own = ["--process-id", str(index)] if count > 1 else []
+            cache = str(tmp_path / f"cache-{index}")
+            environment = {"TRM_CACHE": cache, "JAX_COMPILATION_CACHE_DIR": cache}
+            environment |= {"JAX_LOG_COMPILES": "1", "XLA_FLAGS": ""}
+            options = [*RUN, *MANY_CYCLES, "--total-steps", "100", "--root", layout.place, *together, *own]
+            heard.append(Heard(start(options, **environment)))
+        for one in heard:
+            one.wait_for(COMPILES)
+        time.sleep(
+            3.0
+        )  # so that they are inside the compiler, which goes on when Python has heard of a signal
+        return layout, heard
+
+    return begun
+
+
+def check_nothing_is_half_written(layout: Layout) -> None:
+    """The run's folder says what it is, and no more."""
+    (run,) = list_runs(layout)
+    assert saved_steps(run) == []
+    assert run.within("metrics").names() == []
+    assert not list(Path(run.place).rglob(".tmp*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_while_it_compiles(
+    begin: Callable[[int], tuple[Layout, list[Heard]]], sent: signal.Signals, code: int
+) -> None:
+    layout, (alone,) = begin(1)
+    alone.process.send_signal(sent)
+    assert alone.end(AT_ONCE_S) == code
+    assert "Traceback" not in alone.text
+    assert alone.lines[-1].endswith("nothing half-written counts, the same command goes on\n")
+    check_nothing_is_half_written(layout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [0, 1])
+def test_while_two_processes_compile(begin: Callable[[int], tuple[Layout, list[Heard]]], asked: int) -> None:
+    layout, both = begin(2)
+    both[asked].process.send_signal(signal.SIGTERM)
+    for one in both:
+        assert one.end(AT_ONCE_S) == Exit.TERMINATED, one.text
+        assert "Traceback" not in one.text
+    assert f"process {asked} (" in both[1 - asked].text
+    assert "failed: SIGTERM" in both[1 - asked].text
+    check_nothing_is_half_written(layout)

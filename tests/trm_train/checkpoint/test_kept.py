@@ -1,0 +1,119 @@
+"""A state that a host has kept is the same to the bit, or none."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import shutil
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from tests.trm_train.test_loop import TINY, run
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_data.sync import sync_datasets
+from trm_train.checkpoint.kept import KEPT, STATE, find_kept, forget_kept, keep_state, load_kept, place_of
+from trm_train.checkpoint.manager import CheckpointMeta
+from trm_train.checkpoint.tree import state_tree
+from trm_train.hosts.together import Hosts
+from trm_train.metrics.table import Part, add_kept_rows, keep_rows, part_names, read_metrics
+from trm_train.run.start import TrainResult
+from trm_train.state import TrainState, init_state
+
+META = CheckpointMeta(
+    step=7, identity="i", content_digest="c", identifiers_digest="d", tracking_id="t", run="r"
+)
+ALONE = Hosts()
+
+
+@pytest.fixture(scope="module")
+def finished(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
+    layout = resolve_root(tmp_path_factory.mktemp("kept"))
+    sync_datasets(small_layout, layout, ["small"])
+    return run(layout)
+
+
+@pytest.fixture(scope="module")
+def state(finished: TrainResult) -> TrainState:
+    return init_state(TINY, finished.record.input_spec, TINY.data.global_batch_size)[1]
+
+
+@pytest.fixture
+def folder(finished: TrainResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A copy of the run's folder, on a machine with an empty cache."""
+    monkeypatch.setenv("TRM_CACHE", str(tmp_path / "cache"))
+    root = resolve_root(tmp_path / "root")
+    shutil.copytree(finished.folder.uri(), root.runs.within("run").uri())
+    return root.runs.within("run")
+
+
+def test_it_is_read_back_to_the_bit(folder: Folder, state: TrainState) -> None:
+    assert find_kept(folder, ALONE) is None
+    keep_state(folder, ALONE, state, META)
+    kept = find_kept(folder, ALONE)
+    assert kept is not None
+    assert (kept.meta, kept.worker, kept.workers) == (META, 0, 1)
+    again = load_kept(folder, ALONE, kept, state)
+    assert again is not None
+    for wanted, found in zip(
+        jax.tree.leaves(state_tree(state)), jax.tree.leaves(state_tree(again)), strict=True
+    ):
+        assert (wanted.dtype, wanted.sharding) == (found.dtype, found.sharding)
+        assert np.asarray(wanted).tobytes() == np.asarray(found).tobytes()
+    forget_kept(folder, ALONE)
+    assert find_kept(folder, ALONE) is None
+    forget_kept(folder, ALONE)
+
+
+def test_it_belongs_to_one_run_and_one_process(folder: Folder, state: TrainState) -> None:
+    keep_state(folder, ALONE, state, META)
+    assert find_kept(folder.within("other"), ALONE) is None
+    assert find_kept(folder, Hosts(index=1, count=2)) is None
+
+
+def test_what_is_not_whole_is_none(folder: Folder, state: TrainState) -> None:
+    chance = random.Random(0)
+    for name in (STATE, KEPT):
+        for _ in range(10):
+            keep_state(folder, ALONE, state, META)
+            path = place_of(folder, ALONE) / name
+            content = bytearray(path.read_bytes())
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+            path.write_bytes(content)
+            assert find_kept(folder, ALONE) is None, name
+        path.write_bytes(content[: len(content) // 2])
+        assert find_kept(folder, ALONE) is None, name
+        path.unlink()
+        assert find_kept(folder, ALONE) is None, name
+
+
+def test_of_another_layout_it_is_none(folder: Folder, state: TrainState) -> None:
+    keep_state(folder, ALONE, state, META)
+    kept = find_kept(folder, ALONE)
+    assert kept is not None
+    other = dataclasses.replace(state, step=np.zeros(2, np.int32))
+    like = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf), other)
+    assert load_kept(folder, ALONE, kept, like) is None
+
+
+def test_rows_are_added_once(folder: Folder, tmp_path: Path) -> None:
+    """Those that parts hold are not added; steps that nobody holds are named, and then nothing is written."""
+    before = read_metrics(folder).to_pylist()
+    rows = [row for row in before if row["step"] > 8]
+    keep_rows(Part(9, 12, rows), tmp_path / "rows.parquet")
+    assert add_kept_rows(folder, tmp_path / "rows.parquet", 12) == ""
+    assert read_metrics(folder).to_pylist() == before  # all are there
+    for part in part_names(folder):
+        if part.split("-")[1].startswith("000000012"):
+            folder.within("metrics").delete(part)
+    assert add_kept_rows(folder, None, 12) != ""
+    for _ in range(2):
+        assert add_kept_rows(folder, tmp_path / "rows.parquet", 12) == ""
+        assert read_metrics(folder).to_pylist() == before
+    for part in part_names(folder):
+        folder.within("metrics").delete(part)
+    assert add_kept_rows(folder, tmp_path / "rows.parquet", 12) == "1 to 8"
+    assert part_names(folder) == []

@@ -1,0 +1,135 @@
+"""Saving a checkpoint, however long that takes and wherever it can be saved.
+
+That it takes long is said. Where the bucket is away for longer than requests are patient, or the time for a save is
+over, each process keeps what it holds in its user's cache (`checkpoint/kept.py`), says so, and ends; the next start
+finds it there (`run/refuge.py`). All processes do so at the same step: they tell each other after every part of a save
+whether the bucket took it, and a report that could not be written asks all to stop as a signal does.
+
+Neighbour: `overdue` watches from a thread, because what saves may wait for ever: for a bucket, or for a process that
+has given up.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from trm_data.command import Exit
+from trm_data.errors import BucketError
+from trm_train.checkpoint.kept import keep_state
+from trm_train.checkpoint.manager import CheckpointMeta
+from trm_train.errors import HostError, UnsavedError
+from trm_train.run.overdue import Overdue
+from trm_train.run.record import CONFIG_FILE
+from trm_train.run.start import Started
+from trm_train.state import TrainState
+
+TOGETHER_S = 86_400.0
+"""Processes wait so long for each other during a save; `overdue` ends it before."""
+KEPT_S = 60.0
+"""And so long when each has kept what it holds: one that is gone has kept nothing."""
+AWAY = "away"
+"""Under this name processes tell each other that a bucket has taken no checkpoint."""
+
+
+def save(run: Started, state: TrainState, step: int) -> None:
+    """Write the metrics up to here, then start writing the checkpoint that stands on them.
+
+    Raises:
+        UnsavedError: The bucket is away; what was to be saved is kept here.
+    """
+    meta = _meta(run, step)
+    parts = [lambda: run.observer.flush("running"), lambda: run.checkpoints.save(state, meta)]
+    _save_or_keep(run, state, meta, parts)
+
+
+def finish_saving(run: Started, state: TrainState, step: int) -> None:
+    """Return when everything that was saved is where it belongs.
+
+    Raises:
+        UnsavedError: The bucket is away; what was to be saved is kept here.
+    """
+    run.observer.watchdog.close()
+    _save_or_keep(run, state, _meta(run, step), [run.checkpoints.wait])
+
+
+def _meta(run: Started, step: int) -> CheckpointMeta:
+    """What the checkpoint at a step says of itself."""
+    return CheckpointMeta(
+        step=step,
+        identity=run.record.identity,
+        content_digest=run.record.content_digest,
+        identifiers_digest=run.record.identifiers_digest,
+        tracking_id=run.tracking_id,
+        run=run.record.run,
+    )
+
+
+def _save_or_keep(
+    run: Started, state: TrainState, meta: CheckpointMeta, parts: list[Callable[[], None]]
+) -> None:
+    """Do one after the other what saves a state, as long as the bucket takes it from every process."""
+    keeping = threading.Lock()
+    overdue = Overdue(
+        what=f"saving checkpoint at step {meta.step:,}",
+        limit_s=run.config.execution.save_limit_s,
+        say=run.observer.say,
+        ask=lambda: run.folder.read(CONFIG_FILE),
+        told=lambda: next(iter(run.hosts.told(AWAY)), ""),
+        end=partial(_end, run, state, meta, keeping),
+    )
+    with run.observer.watchdog.paused(), overdue:
+        lost = run.observer.lost
+        for part in parts:
+            if lost is None:
+                try:
+                    part()
+                except BucketError as error:
+                    lost = error
+                    run.hosts.tell(AWAY, str(error))
+            if (lost := _agreed(run, lost)) is not None:
+                break
+        else:
+            return
+        keeping.acquire()  # never given back: the process ends
+    text = _keep(run, state, meta, str(lost))
+    error = UnsavedError(text)
+    run.hosts.say(text)
+    run.hosts.leave(error)
+    raise error from lost
+
+
+def _agreed(run: Started, lost: BucketError | None) -> BucketError | None:
+    """Why the bucket is away, for any of the processes; each comes by here equally often."""
+    for said in run.hosts.meet("saving", str(lost or "-"), TOGETHER_S):
+        if said != "-" and lost is None:
+            return BucketError(said)
+    return lost
+
+
+def _keep(run: Started, state: TrainState, meta: CheckpointMeta, reason: str) -> str:
+    """Keep what this process holds; returns what to say. The others have kept theirs then, or are gone."""
+    try:
+        where = keep_state(run.folder, run.hosts, state, meta, run.observer.unwritten(meta.step))
+        kept = f"step {meta.step:,} is kept in {where}"
+    except (OSError, RuntimeError) as error:
+        kept = f"step {meta.step:,} could not be kept here either ({error})"
+    with suppress(HostError):
+        run.hosts.meet("kept", limit_s=KEPT_S)
+    goes_on = "commands on the same hosts go" if run.hosts.count > 1 else "command on this machine goes"
+    return f"{run.record.run}: the checkpoint could not be saved ({reason}); {kept}; the same {goes_on} on from there"
+
+
+def _end(
+    run: Started, state: TrainState, meta: CheckpointMeta, keeping: threading.Lock, reason: str, code: Exit
+) -> None:
+    """End a process whose save is overdue, whatever its main thread waits for; that one may be ending it already."""
+    if not keeping.acquire(blocking=False):
+        return
+    text = _keep(run, state, meta, reason)
+    run.hosts.say(text)
+    run.hosts.leave(HostError(text, code))
+    os._exit(code)
