@@ -243,7 +243,7 @@ class SomeGroups(Protocol):
     """Some groups of a split: in memory, or read when they are asked for."""
 
     def whole(self) -> Groups:
-        """The groups, without facts."""
+        """The groups, with all that their rows are made of."""
         ...
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 CATALOG_FOLDER = "catalog"
 TABLES_AT_A_TIME = 2
+INDEX_MEMORY = "512MB"
+"""What DuckDB may hold of the index that it writes: without a limit it holds more the more puzzles there are."""
 
 
 def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], Columns]]) -> list[FileEntry]:
@@ -178,6 +180,7 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
     problems: list[str] = []
     try:
         with closing(duckdb.connect(str(path))) as connection:
+            connection.execute(f"SET memory_limit = '{INDEX_MEMORY}'")
             if changed is None:
                 connection.execute(schema_sql())
             for name in layout.dataset_names() if changed is None else changed:

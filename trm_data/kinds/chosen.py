@@ -15,8 +15,8 @@ import numpy as np
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.columns import ColumnStore, Place
 
-PART_BYTES = 1 << 26
-"""Candidates that are held in memory, and made groups of, at a time: 215,000 Sudokus of 9x9."""
+PART_BYTES = 1 << 25
+"""Candidates that are held in memory, and made groups of, at a time: 107,000 Sudokus of 9x9."""
 
 
 class Chosen:

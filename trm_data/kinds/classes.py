@@ -24,7 +24,7 @@ PIECE = 1 << 20
 """Keys of a run that are read at a time: 16 MB."""
 RUNS_OF_A_SIZE = 8
 """So many of them are merged."""
-PREFIX_BITS = 16
+PREFIX_BITS = 14
 """Leading bits of the hash that an index tells apart."""
 GAP = 4_096
 """Keys that are read though nobody asked for them, rather than in two readings."""
@@ -123,6 +123,7 @@ class _Run:
     def whole(self) -> _Run:
         """Nothing more will be appended."""
         self.starts = np.concatenate([[0], np.cumsum(self.counts)])
+        self.counts = self.starts[:0]
         return self
 
     def keys(self, start: int, stop: int) -> NDArray[np.bytes_]:
@@ -136,7 +137,7 @@ class _Run:
     def look_up(self, asked: NDArray[np.bytes_], found: NDArray[np.int64]) -> None:
         """Write the holders of those of the keys, which are in order, that are here."""
         prefixes = _prefixes(asked)
-        for first, last in _pieces(self.starts, np.unique(prefixes)):
+        for first, last in _pieces(self.starts, prefixes[np.diff(prefixes, prepend=-1) > 0]):
             start, stop = int(self.starts[first]), int(self.starts[last + 1])
             here = slice(*np.searchsorted(prefixes, [first, last + 1]).tolist())
             keys = self.keys(start, stop)

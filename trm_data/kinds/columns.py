@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,33 @@ from numpy.typing import NDArray
 
 from trm_data.storage.spill import SpillFile
 
-CODEC = "zstd"
+CODEC, LEVEL = "zstd", 1
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where arrays are in a file.
+class _Column:
+    """Where an array is, and what it is.
 
     Attributes:
-        begin: First byte.
+        begin: First byte in the file.
         stored: Bytes there.
-        size: Bytes that they are when they are not compressed.
+        dtype: As numpy writes it.
+        shape: Of the array.
     """
 
     begin: int
     stored: int
-    size: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes when they are not compressed."""
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+
+Place = Mapping[str, _Column]
+"""Where arrays are that were written together."""
 
 
 class ColumnStore:
@@ -49,20 +59,27 @@ class ColumnStore:
         """
         import pyarrow as pa
 
-        sink = io.BytesIO()
-        np.savez(sink, allow_pickle=False, **columns)
-        size = sink.tell()
-        content = pa.compress(sink.getvalue(), CODEC, asbytes=True)
-        return Place(self._file.append(content), len(content), size)
+        codec = pa.Codec(CODEC, compression_level=LEVEL)
+        place: dict[str, _Column] = {}
+        for name, values in columns.items():
+            plain = np.ascontiguousarray(values)
+            content = codec.compress(plain.reshape(-1).view(np.uint8), asbytes=True)
+            begin = self._file.append(content)
+            place[name] = _Column(begin, len(content), plain.dtype.str, plain.shape)
+        return place
 
-    def read(self, place: Place) -> dict[str, NDArray[Any]]:
-        """The arrays that were written there."""
+    def read(self, place: Place, names: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+        """The arrays that were written there; only those of `names`, if given."""
         import pyarrow as pa
 
-        content = pa.py_buffer(self._file.read(place.begin, place.stored))
-        plain = pa.decompress(content, place.size, CODEC, asbytes=True)
-        with np.load(io.BytesIO(plain), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        codec, found = pa.Codec(CODEC), dict[str, NDArray[Any]]()
+        for name, column in place.items():
+            if names is None or name in names:
+                content = pa.py_buffer(self._file.read(column.begin, column.stored))
+                plain = codec.decompress(content, column.size, asbytes=False)
+                values = np.frombuffer(plain, np.dtype(column.dtype)).reshape(column.shape)
+                found[name] = values.copy()  # kernels are compiled for arrays that may be written
+        return found
 
     def close(self) -> None:
         """Give the disk back its space."""

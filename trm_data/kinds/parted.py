@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from trm_data.kinds.columns import ColumnStore, Place
 from trm_data.records import Augmentations, Groups
 
+TEXTS = "texts"
+"""Hashes, names of files and facts, in one column."""
+
 
 class GroupsInParts:
     """The groups of one split.
@@ -45,7 +48,7 @@ class GroupsInParts:
         }
         table = {"hash": groups.canonical_hashes, "file": groups.source_files, **groups.facts}
         self._parts.append(
-            _Part(len(self), len(groups), self._store.append({**columns, "table": _packed(table)}))
+            _Part(len(self), len(groups), self._store.append({**columns, TEXTS: _packed(table)}))
         )
         self.num_base += groups.num_base
         self.num_puzzles += groups.num_puzzles
@@ -64,18 +67,21 @@ class GroupsInParts:
             yield part.start, self._read(part)
 
     def read(self, start: int, stop: int) -> Groups:
-        """The groups `start` to `stop`, in memory."""
+        """The groups `start` to `stop`, in memory, with what their rows are made of."""
         return Groups.concatenate(
             [
-                self._read(part).slice(max(start, part.start) - part.start, min(stop, part.stop) - part.start)
+                self._read(part, texts=False).slice(
+                    max(start, part.start) - part.start, min(stop, part.stop) - part.start
+                )
                 for part in self._parts
                 if part.start < stop and start < part.stop
             ]
         )
 
-    def _read(self, part: _Part) -> Groups:
-        columns = self._store.read(part.place)
-        facts = _unpacked(columns["table"])
+    def _read(self, part: _Part, *, texts: bool = True) -> Groups:
+        """A part, with what only the catalog names if `texts`."""
+        columns = self._store.read(part.place, None if texts else part.place.keys() - {TEXTS})
+        facts = _unpacked(columns[TEXTS]) if texts else {}
         return Groups(
             inputs=columns["inputs"],
             labels=columns["labels"],
@@ -83,8 +89,8 @@ class GroupsInParts:
             augmentations=Augmentations(columns["counts"], columns["offsets"], columns["listed"]),
             keys=columns["keys"],
             first_identifiers=columns["first_identifiers"],
-            canonical_hashes=facts.pop("hash").to_pylist(),
-            source_files=facts.pop("file").to_pylist(),
+            canonical_hashes=facts.pop("hash").to_pylist() if texts else [],
+            source_files=facts.pop("file").to_pylist() if texts else [],
             source_rows=columns["source_rows"],
             facts=facts,
         )
@@ -92,7 +98,10 @@ class GroupsInParts:
 
 @dataclass(frozen=True)
 class GroupsOnDisk:
-    """Groups that are read when they are asked for, and where they are pickled for another process."""
+    """Groups that are read when they are asked for, and where they are pickled for another process.
+
+    They are without facts, hashes and names of files, which rows have nothing of.
+    """
 
     split: GroupsInParts
     start: int

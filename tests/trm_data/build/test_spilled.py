@@ -31,7 +31,7 @@ Make = Callable[..., BuildRequest]
 TINY = {
     classes: {"NEWEST": 20, "PIECE": 16, "GAP": 2, "RUNS_OF_A_SIZE": 2, "PREFIX_BITS": 6},
     chosen: {"PART_BYTES": 5_000},
-    choosing: {"PART_BYTES": 5_000, "MOST_ASKED": 16},
+    choosing: {"ASKED_BYTES": 5_000, "MOST_ASKED": 16},
     tables: {"PART_ROWS": 50},
 }
 KILLED = """
@@ -40,9 +40,9 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import small_request
 from trm_data.build import flow
-from trm_data.kinds import chosen, choosing, classes
+from trm_data.kinds import chosen, classes
 from trm_data.storage.root import resolve_root
-classes.NEWEST, chosen.PART_BYTES, choosing.PART_BYTES = 20, 10_000, 10_000
+classes.NEWEST, chosen.PART_BYTES = 20, 10_000
 written = flow.write_job
 def told(job):
     shard = written(job)
