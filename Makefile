@@ -78,6 +78,7 @@ bench: setup .tools/peers/bin/reasoning-gym-is-there
 	mkdir -p benchmarks/results
 	for name in build generate loader step; do \
 	  $(BIN)/python benchmarks/bench_$$name.py --json benchmarks/results/$$name.json || exit 1; done
+	$(BIN)/python benchmarks/bench_choosing.py --json benchmarks/results/choosing.json
 	for kind in maze arc; do \
 	  $(BIN)/python benchmarks/bench_build.py --kind $$kind --json benchmarks/results/build_$$kind.json || exit 1; done
 	$(BIN)/python benchmarks/bench_step.py --mixer attention --json benchmarks/results/step_attention.json

@@ -14,6 +14,7 @@ ORDER = (
     "build",
     "build_maze",
     "build_arc",
+    "choosing",
     "generate",
     "loader",
     "step",

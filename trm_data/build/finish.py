@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from trm_data.build.shard_job import ShardJob, WrittenShard
+from trm_data.build.shard_job import ShardJob, WrittenShard, digests_of
 from trm_data.card import CARD, card_bytes
 from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables
@@ -24,6 +24,8 @@ from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.store import Turn
 
+ShardsOf = dict[str, list[tuple[ShardJob, WrittenShard]]]
+"""The shards of each split, in order."""
 BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
 """Digest of the identifiers of a dataset whose puzzles all share the blank one."""
 
@@ -44,15 +46,15 @@ def finish_build(
         BuildError: They could not be written, or another machine wrote there meanwhile.
     """
     progress.start("write catalog", len(TABLES), "tables")
-    shards_of: dict[str, list[WrittenShard]] = {
-        split: [shard for shard, job in zip(written, jobs, strict=True) if job.split == split]
+    shards_of: ShardsOf = {
+        split: [(job, shard) for shard, job in zip(written, jobs, strict=True) if job.split == split]
         for split in selection.splits
     }
     manifest = _manifest(kind, folder.name, spec, selection, shards_of)
     turn.check()
     kept = (name for job in jobs for name in (job.file, sidecar_name(job.file)))
     folder.remove_leftovers(kept, turn.check)
-    made = {split: [shard.made for shard in shards] for split, shards in shards_of.items()}
+    made = {split: [shard.made for _, shard in shards] for split, shards in shards_of.items()}
     try:
         catalog = write_catalog_files(folder.here, catalog_tables(kind, manifest, selection, made))
         catalog += write_attachments(folder.here, selection.attachments)
@@ -72,14 +74,14 @@ def finish_build(
 
 
 def _manifest(
-    kind: Kind, name: str, spec: DatasetSpec, selection: Selection, shards_of: dict[str, list[WrittenShard]]
+    kind: Kind, name: str, spec: DatasetSpec, selection: Selection, shards_of: ShardsOf
 ) -> Manifest:
     """What the dataset is, its catalog files aside."""
     geometry = kind.geometry(spec)
     splits: dict[str, SplitEntry] = {}
     for split, groups in selection.splits.items():
         augmented = spec.augment == "virtual" and groups.num_puzzles > len(groups)
-        digests = (shard.info.group_digest_bytes() for shard in shards_of[split])
+        digests = (digests_of(job, shard) for job, shard in shards_of[split])
         splits[split] = SplitEntry(
             num_groups=len(groups),
             num_puzzles=groups.num_puzzles,
@@ -87,7 +89,7 @@ def _manifest(
             digest=split_digest(
                 geometry.sequence_length, digests, virtual=spec.digest() if augmented else ""
             ),
-            shards=tuple(_entry(shard.info) for shard in shards_of[split]),
+            shards=tuple(_entry(shard.info) for _, shard in shards_of[split]),
         )
     return Manifest(
         name=name,

@@ -23,7 +23,7 @@ from trm_data.kinds.base import Kind
 from trm_data.kinds.compiling import compile_kernels, uncompiled
 from trm_data.kinds.registry import load_kind, warm_module
 from trm_data.manifest import Manifest
-from trm_data.records import Selection
+from trm_data.records import Groups, Selection
 from trm_data.request import BuildRequest
 from trm_data.shards.naming import shard_name
 from trm_data.show.progress import NoProgress, Progress
@@ -111,7 +111,7 @@ def build_dataset(
             engine.prepare(warm_module(request.kind))
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, turn, spec, selection, shard_examples)
-        written = _write_shards(engine, jobs, progress)
+        written = _write_shards(engine, jobs, _num_rows(spec, selection), progress)
         engine.close()  # the catalog needs the memory
         manifest = finish_build(kind, folder, turn, spec, selection, jobs, written, progress)
     warnings = [*selection.warnings, *_refresh_index(layout, folder.name)]
@@ -137,25 +137,33 @@ def _plan_shards(
     selection: Selection,
     shard_examples: int,
 ) -> list[ShardJob]:
-    """Cut every split into shards of whole groups, even in groups."""
+    """Cut every split into shards of whole groups, even in groups.
+
+    What is returned of a split that is not in memory is not to be there either.
+    """
     identifier_each = kind.geometry(spec).identifier_each
     jobs: list[ShardJob] = []
     for split, groups in selection.splits.items():
-        examples = len(groups.inputs) if spec.augment == "virtual" else groups.num_examples
+        examples = groups.num_base if spec.augment == "virtual" else groups.num_examples
+        lean = not isinstance(groups, Groups)
         count = min(len(groups), -(-examples // shard_examples))
         bounds = [len(groups) * shard // count for shard in range(count + 1)]
         for shard in range(count):
             start, stop = bounds[shard], bounds[shard + 1]
             file = shard_name(split, shard, count)
             part = groups.slice(start, stop)
-            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, turn))
+            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, turn, lean))
     return jobs
 
 
-def _write_shards(engine: Engine, jobs: list[ShardJob], progress: Progress) -> list[WrittenShard]:
-    """Write every shard that is not there yet."""
-    virtual = bool(jobs) and jobs[0].spec.augment == "virtual"
-    total = sum(len(job.groups.inputs) if virtual else job.groups.num_examples for job in jobs)
+def _num_rows(spec: DatasetSpec, selection: Selection) -> int:
+    """Rows that are stored."""
+    splits = selection.splits.values()
+    return sum(groups.num_base if spec.augment == "virtual" else groups.num_examples for groups in splits)
+
+
+def _write_shards(engine: Engine, jobs: list[ShardJob], total: int, progress: Progress) -> list[WrittenShard]:
+    """Write every shard that is not there yet, `total` rows in all."""
     progress.start("write rows", total, "examples")
     brief = total <= sizes.BRIEF_ROWS
     return engine.run(

@@ -5,8 +5,9 @@ Columns and types are those of `catalogs/schema.sql`; DuckDB casts and checks th
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,11 +15,18 @@ import numpy as np
 from trm_data.kinds.base import Kind
 from trm_data.kinds.rows import MadeRows
 from trm_data.manifest import Manifest
-from trm_data.records import Groups, Selection
+from trm_data.records import Groups, Selection, SplitGroups, group_ranges
 from trm_data.specs import Split
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     import pyarrow as pa
+
+    Columns: TypeAlias = pa.Table | pa.RecordBatchReader
+
+PART_ROWS = 1 << 20
+"""Rows of a table that are in memory at a time, about, of a split that is on the disk."""
 
 
 def catalog_tables(
@@ -26,8 +34,8 @@ def catalog_tables(
     manifest: Manifest,
     selection: Selection,
     made: Mapping[str, Sequence[MadeRows | None]],
-) -> dict[str, Callable[[], pa.Table]]:
-    """For each table of the catalog what makes it as an Arrow table.
+) -> dict[str, Callable[[], Columns]]:
+    """For each table of the catalog what makes its rows, piece by piece where a split is on the disk.
 
     Args:
         kind: The kind of the dataset.
@@ -37,15 +45,18 @@ def catalog_tables(
     """
     name = manifest.name
 
-    def of_splits(make: Callable[[Split, Groups], pa.Table]) -> Callable[[], pa.Table]:
-        return lambda: _concatenated(make(split, groups) for split, groups in selection.splits.items())
+    def of_splits(make: Callable[[Split, Groups, int], pa.Table], *, rows: bool) -> Callable[[], Columns]:
+        return lambda: _one_after_the_other(selection.splits, make, rows=rows)
 
     return {
-        "examples": of_splits(lambda split, groups: _examples(name, split, groups, made[split])),
-        "augmentations": of_splits(
-            lambda split, groups: _augmentations(kind, manifest, split, groups, made[split])
+        "examples": of_splits(
+            lambda split, groups, first: _examples(name, split, groups, made[split], first), rows=True
         ),
-        "puzzles": of_splits(lambda split, groups: _puzzles(name, split, groups)),
+        "augmentations": of_splits(
+            lambda split, groups, first: _augmentations(kind, manifest, split, groups, made[split], first),
+            rows=True,
+        ),
+        "puzzles": of_splits(lambda split, groups, first: _puzzles(name, split, groups, first), rows=False),
         "datasets": lambda: _datasets(manifest),
         "sources": lambda: _sources(name, selection),
         "splits": lambda: _splits(manifest),
@@ -55,10 +66,29 @@ def catalog_tables(
     }
 
 
-def _concatenated(tables: Iterable[pa.Table]) -> pa.Table:
+def _one_after_the_other(
+    splits: Mapping[Split, SplitGroups], make: Callable[[Split, Groups, int], pa.Table], *, rows: bool
+) -> Columns:
+    """What `make` makes of all groups, given some of them and the number of the first.
+
+    `rows`: it makes more than a row of a group, so that parts of a split are cut again.
+    """
     import pyarrow as pa
 
-    return pa.concat_tables(list(tables))
+    def tables() -> Iterator[pa.Table]:
+        for split, groups in splits.items():
+            for first, part in groups.parts():
+                whole = part is groups or not rows
+                cuts = [(0, len(part))] if whole else group_ranges(part.rows_per_group, PART_ROWS)
+                for start, stop in cuts:
+                    yield make(split, part if whole else part.slice(start, stop), first + start)
+
+    made = tables()
+    if all(isinstance(groups, Groups) for groups in splits.values()):
+        return pa.concat_tables(list(made))
+    schema = (begin := next(made)).schema
+    batches = (batch for table in itertools.chain([begin], made) for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def _sources(name: str, selection: Selection) -> pa.Table:
@@ -159,7 +189,7 @@ def _shards(manifest: Manifest) -> pa.Table:
     )
 
 
-def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
+def _puzzles(name: str, split: str, groups: Groups, first: int) -> pa.Table:
     import pyarrow as pa
 
     count = len(groups)
@@ -167,7 +197,7 @@ def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
         {
             "dataset": [name] * count,
             "split": [split] * count,
-            "group_index": np.arange(count, dtype=np.int32),
+            "group_index": np.arange(first, first + count, dtype=np.int32),
             "source_file": groups.source_files,
             "source_row": groups.source_rows,
             "puzzle_key": groups.keys,
@@ -181,7 +211,7 @@ def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
 
 
 def _augmentations(
-    kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None]
+    kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None], first: int
 ) -> pa.Table:
     """Every augmentation; of a virtual dataset without identifiers only those that k = position does not give."""
     import pyarrow as pa
@@ -207,7 +237,7 @@ def _augmentations(
         {
             "dataset": constant(manifest.name),
             "split": constant(split),
-            "group_index": puzzle_groups.astype(np.int32),
+            "group_index": (first + puzzle_groups).astype(np.int32),
             "augmentation": positions.astype(np.int32),
             "k": ks.astype(np.int32),
             "element": elements,
@@ -217,7 +247,7 @@ def _augmentations(
     )
 
 
-def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None]) -> pa.Table:
+def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None], first: int) -> pa.Table:
     """How far every row was moved, for kinds that translate."""
     import pyarrow as pa
 
@@ -232,7 +262,7 @@ def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | N
         {
             "dataset": constant(name),
             "split": constant(split),
-            "group_index": numbers.groups.astype(np.int32),
+            "group_index": (first + numbers.groups).astype(np.int32),
             "augmentation": numbers.augmentations.astype(np.int32),
             "example": numbers.examples.astype(np.int32),
             "row_offset": moved[:, 0],

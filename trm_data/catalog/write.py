@@ -25,13 +25,16 @@ from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
+
+    from trm_data.catalog.tables import Columns
 
 CATALOG_FOLDER = "catalog"
 TABLES_AT_A_TIME = 2
+INDEX_MEMORY = "512MB"
+"""What DuckDB may hold of the index that it writes: without a limit it holds more the more puzzles there are."""
 
 
-def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table]]) -> list[FileEntry]:
+def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], Columns]]) -> list[FileEntry]:
     """Write one Parquet file a table into `folder`/catalog.
 
     Args:
@@ -56,7 +59,7 @@ def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table
 
 
 def _write_table(
-    cursor: duckdb.DuckDBPyConnection, target: Path, table: str, make: Callable[[], pa.Table]
+    cursor: duckdb.DuckDBPyConnection, target: Path, table: str, make: Callable[[], Columns]
 ) -> FileEntry:
     import duckdb
 
@@ -65,7 +68,7 @@ def _write_table(
     incoming = make()
     with closing(cursor):
         cursor.register("incoming", incoming)
-        copy = f"COPY ({_cast(cursor, table, incoming.column_names)}) TO {quote_literal(str(temporary))}"
+        copy = f"COPY ({_cast(cursor, table, incoming.schema.names)}) TO {quote_literal(str(temporary))}"
         try:
             cursor.execute(f"{copy} (FORMAT parquet, COMPRESSION zstd)")
             sync_file(temporary)
@@ -177,6 +180,7 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
     problems: list[str] = []
     try:
         with closing(duckdb.connect(str(path))) as connection:
+            connection.execute(f"SET memory_limit = '{INDEX_MEMORY}'")
             if changed is None:
                 connection.execute(schema_sql())
             for name in layout.dataset_names() if changed is None else changed:

@@ -195,7 +195,8 @@ class Kind(Protocol):
             sources: Where puzzles come from.
             engine: Runs the tasks.
             progress: Told of every step.
-            cache: Folder for what takes long to make and may be needed again (`kinds.cached`).
+            cache: Folder of this machine for what takes long to make and may be needed again (`kinds.cached`), and for
+                what does not fit into memory meanwhile (`storage.spill`).
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.

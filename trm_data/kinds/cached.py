@@ -11,17 +11,14 @@ import hashlib
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trm_data.kinds.candidates import Candidates
 from trm_data.specs import BUILDER_VERSION, canonical_json
 from trm_data.storage.atomic import write_bytes
 
 BLOCK_CANDIDATES = 16
-_FACT = "fact_"
 _DIGEST_BYTES = 32
 
 
@@ -53,18 +50,8 @@ def cached_block(
 
 
 def _to_bytes(candidates: Candidates) -> bytes:
-    facts = {_FACT + name: values for name, values in candidates.facts.items()}
     sink = io.BytesIO()
-    np.savez_compressed(
-        sink,
-        allow_pickle=False,
-        inputs=candidates.inputs,
-        labels=candidates.labels,
-        source_rows=candidates.source_rows,
-        hashes=candidates.hashes,
-        automorphisms=candidates.automorphisms,
-        **facts,
-    )
+    np.savez_compressed(sink, allow_pickle=False, **candidates.columns())
     content = sink.getvalue()
     return hashlib.sha256(content).digest() + content
 
@@ -80,18 +67,7 @@ def _read(path: Path, bounds: tuple[int, int]) -> Candidates | None:
         return None
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
-        facts = {
-            name.removeprefix(_FACT): values for name, values in arrays.items() if name.startswith(_FACT)
-        }
-        found = Candidates(
-            inputs=arrays["inputs"],
-            labels=arrays["labels"],
-            source_rows=arrays["source_rows"],
-            hashes=arrays["hashes"],
-            automorphisms=arrays["automorphisms"],
-            facts=facts,
-        )
+            found = Candidates.of_columns({name: file[name] for name in file.files})
     except (ValueError, KeyError):  # whole, but not what is written today
         return None
     return found if np.array_equal(found.source_rows, np.arange(*bounds)) else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_FACT = "fact_"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,40 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    @property
+    def num_bytes(self) -> int:
+        """What they take in memory."""
+        return sum(values.nbytes for values in self.columns().values())
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All arrays by name, facts as `fact_...`."""
+        return {
+            "inputs": self.inputs,
+            "labels": self.labels,
+            "source_rows": self.source_rows,
+            "hashes": self.hashes,
+            "automorphisms": self.automorphisms,
+            **{_FACT + name: values for name, values in self.facts.items()},
+        }
+
+    @staticmethod
+    def of_columns(columns: Mapping[str, NDArray[Any]]) -> Candidates:
+        """Inverse of `columns`.
+
+        Raises:
+            KeyError: One is missing.
+        """
+        return Candidates(
+            inputs=columns["inputs"],
+            labels=columns["labels"],
+            source_rows=columns["source_rows"],
+            hashes=columns["hashes"],
+            automorphisms=columns["automorphisms"],
+            facts={
+                name.removeprefix(_FACT): values for name, values in columns.items() if name.startswith(_FACT)
+            },
+        )
 
     def take(self, positions: NDArray[np.int64] | list[int]) -> Candidates:
         """Those at the positions `positions`."""

@@ -23,9 +23,20 @@ from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
 from trm_data.kinds.cached import BLOCK_CANDIDATES, cached_block
 from trm_data.kinds.candidates import Candidates
+from trm_data.kinds.chosen import Chosen
+from trm_data.kinds.classes import Classes
 from trm_data.kinds.needed import LEAST_ASKED, MISSES_ALLOWED, MOST_ASKED
+from trm_data.kinds.parted import GroupsInParts
 from trm_data.kinds.sizes import is_brief
-from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile, single_examples
+from trm_data.records import (
+    Augmentations,
+    Groups,
+    Reject,
+    Selection,
+    SourceFile,
+    SplitGroups,
+    single_examples,
+)
 from trm_data.seeds.draws import Purpose, shuffled
 from trm_data.show.progress import Progress
 from trm_data.sources.rows import SourceRows
@@ -38,7 +49,17 @@ FEW_ROWS = 20_000
 """So many rows are brought into order in Python in less time than the kernel takes to load."""
 
 
+ROW_BITS = 48
+"""Of a holder's number; above them is which stream its row is of."""
+CLASSES_READ_FOR_ONE = 32
+"""Of those on the disk, about, for each that is looked up."""
+ASKED_BYTES = 1 << 27
+"""Candidates that are asked for at a time, at most, however many classes are on the disk: 430,000 Sudokus of 9x9."""
+
+
 Checked = tuple[Candidates, list[Reject]]
+MakeGroups = Callable[[Split, Candidates, int], Groups]
+"""Groups of chosen puzzles of a split, of which the first has a number in it."""
 
 
 R = TypeVar("R", bound=SourceRows)
@@ -205,6 +226,7 @@ class Chooser:
         selective: Whether most candidates may not fit.
         names: What each bucket holds, for messages.
         advice: What else a user can do where there are too few.
+        folder: Of this machine, for what does not fit into memory; None for the system's folder of temporary files.
     """
 
     def __init__(
@@ -217,6 +239,7 @@ class Chooser:
         selective: bool = False,
         names: Sequence[str] = (),
         advice: str = "",
+        folder: Path | None = None,
     ) -> None:
         self.sources: list[SourceFile] = []
         self.rejects: list[Reject] = []
@@ -227,7 +250,9 @@ class Chooser:
         self._names, self._advice = names, advice
         self._selective = selective
         self._patience = MISSES_ALLOWED * (10 if selective else 1)
-        self._taken: dict[str, str] = {}
+        self._folder = folder
+        self._taken = Classes(folder)
+        self._holders: dict[str, int] = {}
 
     def reject(self, rejects: list[Reject]) -> None:
         """Stop the build at the first bad row, or note them all, as the specification says."""
@@ -240,14 +265,14 @@ class Chooser:
         self,
         main: Stream,
         test: Stream,
-        make_groups: Callable[[Split, Candidates], Groups],
+        make_groups: MakeGroups,
     ) -> Selection:
-        """The puzzles of every split.
+        """The puzzles of every split. Those of a large one are on the disk, under a folder of this machine.
 
         Args:
             main: Where training and validation puzzles come from.
             test: Where test puzzles come from; it may be `main`.
-            make_groups: Makes the groups of a split from what was chosen for it.
+            make_groups: Makes groups of a split from some of what was chosen for it, from the first on.
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.
@@ -259,28 +284,38 @@ class Chooser:
             "test": (test, self._spec.test_size),
         }
         chosen = {
-            split: make_groups(split, self._take(*wanted[split], split))
+            split: self._groups(split, self._take(*wanted[split], split), make_groups)
             for split in CHOOSING_ORDER
             if wanted[split][1] != 0
         }
-        ordered: dict[Split, Groups] = {split: chosen[split] for split in SPLITS if split in chosen}
+        self._taken.close()
+        ordered: dict[Split, SplitGroups] = {split: chosen[split] for split in SPLITS if split in chosen}
         return Selection(ordered, self.sources, self.rejects)
 
-    def _take(self, stream: Stream, count: int | None, split: Split) -> Candidates:
+    def _groups(self, split: Split, chosen: Chosen, make_groups: MakeGroups) -> SplitGroups:
+        """The groups of a split: in memory, if what was chosen is."""
+        if not chosen.on_disk:
+            return make_groups(split, next(chosen.parts()), 0)
+        groups = GroupsInParts(self._folder)
+        for part in chosen.parts():
+            groups.append(make_groups(split, part, len(groups)))
+        return groups
+
+    def _take(self, stream: Stream, count: int | None, split: Split) -> Chosen:
         """The next `count` usable puzzles of a stream, all that are left if None."""
         wanted_all = count is None
         if count is None:
             count = stream.left or 0
         quotas = [-(-(count - bucket) // self._num_buckets) for bucket in range(self._num_buckets)]
-        chosen: list[list[Candidates]] = [[] for _ in quotas]
+        chosen = Chosen(self._num_buckets, self._folder)
         self._progress.start(f"choose {split} puzzles", count, "puzzles")
         brief = is_brief(self._spec, stream.left)
-        misses = 0
+        misses, most_asked = 0, MOST_ASKED
         while any(quota > 0 for quota in quotas):
             left = sum(quotas)
             asked = left if stream.ends else max(left, 2 * misses, LEAST_ASKED)
             likely = _Likely(self._progress, 0 if self._selective else left)
-            chunk = stream.next_chunk(split, min(asked, MOST_ASKED), likely.advance, brief=brief)
+            chunk = stream.next_chunk(split, min(asked, most_asked), likely.advance, brief=brief)
             if chunk is None and wanted_all:
                 break
             if chunk is None or (misses > self._patience and not stream.ends):
@@ -290,13 +325,22 @@ class Chooser:
             usable = self._usable(candidates, stream, quotas)
             for bucket, positions in enumerate(usable):
                 if positions:
-                    chosen[bucket].append(candidates.take(positions))
+                    chosen.add(bucket, candidates.take(positions))
             found = sum(map(len, usable))
             misses = 0 if found else misses + len(candidates)
             self._progress.advance(found - likely.told)
-        if not any(chosen):
+            self._taken.settle()
+            most_asked = self._worth_asking(candidates)
+        if not len(chosen):
             raise SpecError(f"{stream.shown} has no usable puzzle left for the {split} split")
-        return _interleaved([Candidates.concatenate(parts) for parts in chosen if parts])
+        return chosen
+
+    def _worth_asking(self, candidates: Candidates) -> int:
+        """Candidates to ask for at a time: the more classes are on the disk, the more are looked up there at once."""
+        if not self._taken.on_disk or not len(candidates):
+            return MOST_ASKED
+        held = ASKED_BYTES * len(candidates) // candidates.num_bytes
+        return max(MOST_ASKED, min(self._taken.on_disk // CLASSES_READ_FOR_ONE, held))
 
     def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> SpecError:
         found = count - sum(quotas)
@@ -304,7 +348,7 @@ class Chooser:
         if len(quotas) > 1:
             short = ", ".join(self._names[i] for i, quota in enumerate(quotas) if quota > 0)
             hint = f" (too few of {short})"
-        elif stream.ends and self._taken:
+        elif stream.ends and len(self._taken):
             hint = f" ({len(self._taken):,} are in the splits that were chosen before or in this one)"
         return SpecError(
             f"{SIZE_OPTIONS[split]} {count}: {stream.shown} has only {found} usable, inequivalent "
@@ -315,41 +359,52 @@ class Chooser:
         """Positions of the first candidates that fit and whose class is new, by bucket; lowers the quotas."""
         found: list[list[int]] = [[] for _ in quotas]
         buckets = self._bucket(chunk).tolist()
-        for position, (bucket, row, hash_) in enumerate(
-            zip(buckets, chunk.source_rows.tolist(), chunk.hashes.tolist(), strict=True)
+        newest, known = self._taken.newest, self._taken.look_up(chunk.hashes)
+        holders = [-1] * len(chunk) if known is None else known.tolist()
+        holder = self._holders.setdefault(stream.shown, len(self._holders)) << ROW_BITS
+        for position, (bucket, row, hash_, before) in enumerate(
+            zip(buckets, chunk.source_rows.tolist(), chunk.hashes.tolist(), holders, strict=True)
         ):
             if bucket < 0 or quotas[bucket] <= 0:
                 continue
-            if hash_ not in self._taken:
-                self._taken[hash_] = f"{stream.shown}:{row}"
+            if before < 0 and hash_ not in newest:
+                newest[hash_] = holder | row
                 found[bucket].append(position)
                 quotas[bucket] -= 1
             elif stream.ends:
-                reason = f"equivalent under symmetry to {self._taken[hash_]}"
+                who = before if before >= 0 else newest[hash_]
+                reason = f"equivalent under symmetry to {self._shown(who)}"
                 self.reject([Reject(stream.shown, row, reason)])
         return found
 
-
-def _interleaved(buckets: list[Candidates]) -> Candidates:
-    """The first of every bucket, then the second of every bucket, and so on."""
-    if len(buckets) == 1:
-        return buckets[0]
-    places = np.concatenate([np.arange(len(bucket)) for bucket in buckets])
-    numbers = np.concatenate([np.full(len(bucket), i) for i, bucket in enumerate(buckets)])
-    return Candidates.concatenate(buckets).take(np.lexsort((numbers, places)))
+    def _shown(self, holder: int) -> str:
+        """Where the holder of a class is."""
+        return f"{list(self._holders)[holder >> ROW_BITS]}:{holder & ((1 << ROW_BITS) - 1)}"
 
 
 def chosen_groups(
-    chosen: Candidates, stream: Stream, augmentations: Augmentations, facts: Mapping[str, Any]
+    chosen: Candidates,
+    stream: Stream,
+    augmentations: Augmentations,
+    facts: Mapping[str, Any],
+    first: int = 0,
 ) -> Groups:
-    """Groups of one example each, keyed by their place in the split, all with the blank identifier."""
+    """Groups of one example each, keyed by their place in the split, all with the blank identifier.
+
+    Args:
+        chosen: The puzzles.
+        stream: Where they come from.
+        augmentations: Of each.
+        facts: Columns of the catalog.
+        first: Place of the first.
+    """
     count = len(chosen)
     return Groups(
         inputs=chosen.inputs,
         labels=chosen.labels,
         first_examples=single_examples(count),
         augmentations=augmentations,
-        keys=np.arange(count, dtype=np.int64),
+        keys=np.arange(first, first + count, dtype=np.int64),
         first_identifiers=np.zeros(count, np.int32),
         canonical_hashes=chosen.hashes.tolist(),
         source_files=[stream.name] * count,
