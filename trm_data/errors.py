@@ -94,5 +94,11 @@ class BucketError(DataError):
     exit_code = 4
 
 
+class CacheFullError(BucketError):
+    """This machine has no space for a file of a bucket: asking again does not help."""
+
+    exit_code = 2
+
+
 class QueryError(DataError):
     """SQL that cannot be run."""

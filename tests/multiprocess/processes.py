@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -42,10 +43,12 @@ def free_address() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def start(arguments: list[str], program: str = TRAIN, **environment: str) -> subprocess.Popen[str]:
-    """`trm-train`, or another program, with arguments, in a process with one CPU device."""
+def start(
+    arguments: list[str], program: str = TRAIN, before: Sequence[str] = (), **environment: str
+) -> subprocess.Popen[str]:
+    """`trm-train`, or another program, with arguments, in a process with one CPU device; `before` starts it."""
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program, *arguments],
+        [*before, sys.executable, "-W", "ignore", "-c", program, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -80,8 +80,10 @@ def kept_step(said: str) -> int:
 
 
 def go_away(machines: Machines, processes: list[subprocess.Popen[str]], server: GcsServer) -> None:
-    """The bucket goes away for an hour, after the first checkpoint."""
+    """The bucket goes away for an hour, between the first checkpoint and the second."""
     wait_for_more(machines.layout, 0, processes)
+    while not resume_steps(only_run(machines.layout)):
+        time.sleep(0.01)
     server.faults.unavailable_until = time.monotonic() + 3600
 
 
@@ -110,7 +112,7 @@ def test_for_an_hour_each_host_keeps_its_part_and_the_next_start_goes_on(
 ) -> None:
     put_dataset(server, small_layout)
     machines = Machines(count, tmp_path)
-    processes = machines.start(**SOON)
+    processes = machines.start("--execution.checkpoint-every", "200", **SOON)
     go_away(machines, processes, server)
     begun = time.monotonic()
     done = ended(processes)
@@ -119,6 +121,7 @@ def test_for_an_hour_each_host_keeps_its_part_and_the_next_start_goes_on(
     assert len(machines.kept()) == count
     (step,) = {kept_step(one.stderr) for one in done}
     assert "Traceback" not in "".join(one.stderr for one in done)
+    assert list(machines.caches[0].glob("kept/*/*/rows.parquet"))
     server.faults.unavailable_until = 0.0
     assert max(resume_steps(only_run(machines.layout)), default=0) < step
     done = machines.stop_later(machines.start(), step)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from trm_data.errors import BucketError, CorruptDatasetError, SpecError
+from trm_data.errors import CacheFullError, CorruptDatasetError, SpecError
 from trm_data.storage.atomic import Algorithm, check_file
 from trm_data.storage.machine import user_cache
 
@@ -66,7 +66,8 @@ def cached_file(
 
     Raises:
         CorruptDatasetError: There is no such file, or it has other bytes.
-        BucketError: It cannot be fetched, or there is no space for it.
+        BucketError: It cannot be fetched.
+        CacheFullError: There is no space for it.
     """
     path = _path(digest)
     with _locked(path.parent):
@@ -81,7 +82,7 @@ def cached_file(
             _make_room(0, keep=path)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise BucketError(
+                raise CacheFullError(
                     f"{path.parent}: no space for {what} ({size_bytes:,} bytes); free some, or set TRM_CACHE "
                     "to another folder"
                 ) from error

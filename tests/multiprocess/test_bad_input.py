@@ -1,0 +1,235 @@
+"""What cannot be asked of several processes, or goes wrong around one of them, ends all with one line that names it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Generator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.gcs.server import GcsServer
+from tests.multiprocess.processes import RUN, ended, ended_well, free_address, start, start_together
+from tests.multiprocess.test_failing import ENDLESS, wait_for_checkpoint
+from tests.multiprocess.test_never_lost import SIX, URL, check_steps, put_dataset, wait_for_more
+from tests.multiprocess.test_training import only_run, root_with_dataset
+from trm_data.command import Exit
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.metrics.table import read_metrics
+from trm_train.run.heartbeat import read_heartbeats
+from trm_train.run.record import list_runs
+
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+NO_SPACE = 'mkdir -p "$0" && mount -t tmpfs -o size=16k tmpfs "$0" && exec "$@"'
+
+
+def apart(script: str, folder: Path) -> list[str]:
+    """What starts a process in a world of its own, in which a folder is another one."""
+    before = ["unshare", "-m", "sh", "-c", script, str(folder)]
+    if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount (unshare -m)")
+    return before
+
+
+def options_of(root: str, address: str, count: int, index: int) -> list[str]:
+    return [
+        *RUN,
+        *(
+            "--root",
+            root,
+            "--coordinator",
+            address,
+            "--num-processes",
+            str(count),
+            "--process-id",
+            str(index),
+        ),
+    ]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[GcsServer, None, None]:
+    with GcsServer("bucket") as started:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
+        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
+        monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
+        monkeypatch.setenv("TRM_CACHE", str(tmp_path / "test"))
+        from gcsfs import GCSFileSystem
+
+        GCSFileSystem.clear_instance_cache()
+        yield started
+
+
+def check_refused(done: list[subprocess.CompletedProcess[str]], words: str) -> None:
+    """All end with code 2, and each says why, without a traceback."""
+    for one in done:
+        assert one.returncode == Exit.ERROR, one.stderr[-3000:]
+        assert words in one.stderr
+        assert "Traceback" not in one.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_root_that_one_process_may_not_write(small_layout: Layout, tmp_path: Path, index: int) -> None:
+    layout = root_with_dataset(small_layout, tmp_path / "root")
+    address, before = free_address(), apart(READ_ONLY, tmp_path / "root")
+    processes = [
+        start([*options_of(layout.place, address, 2, which), *SIX], before=before if which == index else ())
+        for which in range(2)
+    ]
+    done = ended(processes)
+    check_refused(done, "Read-only file system")
+    assert f"process {index} (" in done[1 - index].stderr
+
+
+@pytest.mark.slow
+def test_a_second_group_at_the_same_run_is_refused_and_the_first_goes_on(
+    small_layout: Layout, tmp_path: Path
+) -> None:
+    layout = root_with_dataset(small_layout, tmp_path)
+    first = start_together(layout.place, 2, ENDLESS)
+    run = wait_for_checkpoint(layout, 10)
+    check_refused(ended(start_together(layout.place, 2, ENDLESS)), "is being trained by another process")
+    assert [process.poll() for process in first] == [None, None]
+    first[0].send_signal(signal.SIGTERM)
+    assert {one.returncode for one in ended(first)} == {Exit.TERMINATED}
+    check_steps(run, small_layout, len(list_steps(layout)))
+
+
+def list_steps(layout: Layout) -> list[int]:
+    return [row["step"] for row in read_metrics(only_run(layout)).to_pylist() if row["split"] == "train"]
+
+
+@pytest.mark.slow
+def test_of_two_starts_of_a_process_one_is_refused(small_layout: Layout, tmp_path: Path) -> None:
+    layout, address = root_with_dataset(small_layout, tmp_path), free_address()
+    zero, *ones = [start([*options_of(layout.place, address, 2, which), *SIX]) for which in (0, 1, 1)]
+    done = ended([zero, *ones])
+    assert done[0].returncode == Exit.DONE, done[0].stderr
+    assert sorted(one.returncode for one in done[1:]) == [Exit.DONE, Exit.ERROR]
+    (refused,) = [one for one in done[1:] if one.returncode]
+    assert "process 1 " in refused.stderr or "the run has begun without this process" in refused.stderr
+    check_steps(only_run(layout), small_layout, 6)
+
+
+@pytest.mark.slow
+def test_process_0_started_twice_is_refused(small_layout: Layout, tmp_path: Path) -> None:
+    layout, address = root_with_dataset(small_layout, tmp_path), free_address()
+    first, second = (start([*options_of(layout.place, address, 2, 0), *SIX]) for _ in range(2))
+    deadline = time.monotonic() + 60
+    while (codes := [first.poll(), second.poll()]) == [None, None] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    refused, other = (first, second) if codes[0] is not None else (second, first)
+    check_refused(ended([refused]), "process 0 cannot listen there")
+    ended_well([other, start([*options_of(layout.place, address, 2, 1), *SIX])])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_coordinator_that_does_not_answer(small_layout: Layout, tmp_path: Path, listens: bool) -> None:
+    """Nobody is there, or somebody who takes the connection and says nothing."""
+    layout, begun = root_with_dataset(small_layout, tmp_path), time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}" if listens else free_address()
+        done = ended([start([*options_of(layout.place, address, 2, 1), "--join-s", "3"])])
+    check_refused(done, f"{address}: ")
+    assert time.monotonic() - begun < 40
+    assert list_runs(layout) == []
+
+
+@pytest.mark.slow
+def test_a_batch_that_cannot_be_spread(small_layout: Layout, tmp_path: Path) -> None:
+    layout = root_with_dataset(small_layout, tmp_path)
+    done = ended(start_together(layout.place, 2, ["--data.global-batch-size", "9"]))
+    check_refused(done, "data.global_batch_size: a multiple of the 2 devices along the mesh axis data")
+    assert list_runs(layout) == []
+
+
+OTHER_CLOCK = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  int failed = (int)syscall(SYS_clock_gettime, clock, now);
+  if (!failed && clock == CLOCK_REALTIME) now->tv_sec += atol(getenv("CLOCK_SHIFT_S"));
+  return failed;
+}
+"""
+"""A machine whose clock is wrong: whoever asks the system for the time is told another one.
+
+Only ever an earlier one: the kernel compares deadlines with its own clock, and would keep later ones for an hour.
+"""
+
+
+@pytest.fixture(scope="module")
+def other_clock(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A library that answers for the system."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler (cc)")
+    folder = tmp_path_factory.mktemp("clock")
+    (folder / "clock.c").write_text(OTHER_CLOCK)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "clock.so", folder / "clock.c"], check=True)
+    return str(folder / "clock.so")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("behind", [0, 1])
+def test_clocks_that_differ_by_an_hour(
+    small_layout: Layout, server: GcsServer, tmp_path: Path, other_clock: str, behind: int
+) -> None:
+    """Processes train together all the same, and a machine of the other clock takes over no run that lives."""
+    put_dataset(server, small_layout)
+    layout, address = resolve_root(URL), free_address()
+    late, right = {"LD_PRELOAD": other_clock, "CLOCK_SHIFT_S": "-3600"}, dict[str, str]()
+    endless = [
+        "--total-steps",
+        "100000",
+        "--execution.checkpoint-every",
+        "10",
+        "--execution.validate-every",
+        "0",
+    ]
+
+    def at_machine(name: str, options: list[str], clock: dict[str, str]) -> subprocess.Popen[str]:
+        return start([*options, *endless], TRM_CACHE=str(tmp_path / name), **clock)
+
+    both = [
+        at_machine(f"machine-{index}", options_of(URL, address, 2, index), late if index == behind else right)
+        for index in range(2)
+    ]
+    wait_for_more(layout, 0, both)
+    times = [datetime.fromisoformat(beat.heartbeat) for beat in read_heartbeats(only_run(layout))]
+    ahead_s = (times[1 - behind] - times[behind]).total_seconds()
+    assert abs(ahead_s - 3600) < 300  # they differ indeed
+    # Process 0 holds the run.
+    another = at_machine("another", [*RUN, "--root", URL], right if behind == 0 else late)
+    check_refused(ended([another]), "another machine is at work on run")
+    both[0].send_signal(signal.SIGTERM)
+    assert {one.returncode for one in ended(both)} == {Exit.TERMINATED}
+    check_steps(only_run(layout), small_layout, len(list_steps(layout)))
+
+
+@pytest.mark.slow
+def test_no_disk_left_on_one_of_the_hosts(small_layout: Layout, server: GcsServer, tmp_path: Path) -> None:
+    """Its cache has no room for the dataset; asking again would not help, so that no restart does."""
+    put_dataset(server, small_layout)
+    address, before = free_address(), apart(NO_SPACE, tmp_path / "machine-1")
+    processes = [
+        start(
+            [*options_of(URL, address, 2, which), *SIX],
+            before=before if which == 1 else (),
+            TRM_CACHE=str(tmp_path / f"machine-{which}"),
+        )
+        for which in range(2)
+    ]
+    done = ended(processes)
+    check_refused(done, "no space for gs://")
+    assert "process 1 (" in done[0].stderr
