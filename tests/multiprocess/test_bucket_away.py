@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -24,19 +23,6 @@ from trm_train.run.status import read_status
 ENDLESS = ["--execution.checkpoint-every", "20", "--execution.validate-every", "0", "--total-steps", "100000"]
 SOON = {"TRM_BUCKET_PATIENCE_S": "5"}
 """Requests are given up after so long, where users wait for `connection.PATIENCE_S`."""
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[GcsServer, None, None]:
-    with GcsServer("bucket") as started:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
-        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
-        monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
-        monkeypatch.setenv("TRM_CACHE", str(tmp_path / "test"))
-        from gcsfs import GCSFileSystem
-
-        GCSFileSystem.clear_instance_cache()
-        yield started
 
 
 class Machines:

@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -58,19 +57,6 @@ def test_damage_that_one_process_finds_is_passed_over_by_all(small_layout: Layou
     assert resume_steps(run)[-1] == 10
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[GcsServer, None, None]:
-    with GcsServer("bucket") as started:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
-        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
-        monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
-        monkeypatch.setenv("TRM_CACHE", str(tmp_path / "cache"))
-        from gcsfs import GCSFileSystem
-
-        GCSFileSystem.clear_instance_cache()
-        yield started
-
-
 def put_dataset(server: GcsServer, small_layout: Layout) -> None:
     folder = small_layout.dataset("small").here
     for path in folder.rglob("*"):
@@ -115,12 +101,37 @@ SOON = ["--join-s", "20"]
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_at_any_moment_lose_and_repeat_nothing(small_layout: Layout, tmp_path: Path, seed: int) -> None:
     """Ten times: one process or all of them, while they start, while they save, or while they train."""
-    chance, count = random.Random(seed), 4 if seed == 0 else 2
-    layout = root_with_dataset(small_layout, tmp_path)
+    layout, count = root_with_dataset(small_layout, tmp_path), 4 if seed == 0 else 2
+    kill_and_go_on(layout, count, 10, random.Random(seed))
+    check_to_the_end(only_run(layout), small_layout)
+
+
+@pytest.mark.slow
+def test_kills_lose_nothing_where_the_bucket_fails_too(
+    small_layout: Layout, server: GcsServer, tmp_path: Path
+) -> None:
+    """Ten times, on machines of their own, while 5% of all requests are refused."""
+    put_dataset(server, small_layout)
+    machines = [{"TRM_CACHE": str(tmp_path / f"machine-{index}")} for index in range(2)]
+    layout = resolve_root(URL)
+    server.faults.unavailable_share = 0.05
+    kill_and_go_on(layout, 2, 10, random.Random(3), machines)
+    server.faults.unavailable_share = 0.0
+    check_to_the_end(only_run(layout), small_layout)
+
+
+def kill_and_go_on(
+    layout: Layout,
+    count: int,
+    kills: int,
+    chance: random.Random,
+    machines: list[dict[str, str]] | None = None,
+) -> None:
+    """Start a run so often, each time to be killed; then let it come to a checkpoint, and stop it."""
     seen: list[str] = []
-    for trial in range(10):
+    for trial in range(kills):
         before = max(saved_steps(list_runs(layout)[0]), default=0) if list_runs(layout) else 0
-        processes = start_together(layout.place, count, [*ENDLESS, *SOON])
+        processes = start_together(layout.place, count, [*ENDLESS, *SOON], machines)
         moment = ["start", "save", "train"][trial % 3]
         if moment == "start":
             time.sleep(chance.uniform(0.0, 8.0))
@@ -133,8 +144,11 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(small_layout: Layout, tmp_p
         seen.append(f"{moment}, {len(victims)} of {count}")
         codes = [one.returncode for one in ended(processes)]
         assert all(codes), (seen, codes)  # nobody says that all is well, and nobody hangs
-    stop_after(layout, count, max(saved_steps(only_run(layout)), default=0) + 5)
-    run = only_run(layout)
+    stop_after(layout, count, max(saved_steps(only_run(layout)), default=0) + 5, machines)
+
+
+def check_to_the_end(run: Folder, small_layout: Layout) -> None:
+    """Every step that the run says it has taken is there."""
     status = read_status(run)
     assert status is not None
     check_steps(run, small_layout, status.step)
@@ -151,9 +165,9 @@ def wait_for_more(layout: Layout, before: int, processes: list[subprocess.Popen[
     raise AssertionError("no new checkpoint in 180 s")
 
 
-def stop_after(layout: Layout, count: int, step: int) -> None:
+def stop_after(layout: Layout, count: int, step: int, machines: list[dict[str, str]] | None = None) -> None:
     """Go on to a checkpoint of that step at least, then stop, as a pre-emption does."""
-    processes = start_together(layout.place, count, ENDLESS)
+    processes = start_together(layout.place, count, ENDLESS, machines)
     wait_for_more(layout, step - 1, processes)
     processes[-1].send_signal(signal.SIGTERM)
     assert {one.returncode for one in ended(processes)} == {Exit.TERMINATED}
