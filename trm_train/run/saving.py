@@ -1,8 +1,8 @@
 """Saving a checkpoint, however long that takes and wherever it can be saved.
 
 That it takes long is said. Where the bucket is away for longer than requests are patient, or the time for a save is
-over, each process keeps what it holds in its user's cache (`checkpoint/kept.py`), says so, and ends; the next start
-finds it there (`run/refuge.py`). All processes do so at the same step: they tell each other after every part of a save
+over, each process keeps what it holds in its user's cache (`checkpoint/rescued.py`), says so, and ends; the next start
+finds it there (`run/rescue.py`). All processes do so at the same step: they tell each other after every part of a save
 whether the bucket took it, and a report that could not be written asks all to stop as a signal does.
 
 Neighbour: `overdue` watches from a thread, because what saves may wait for ever: for a bucket, or for a process that
@@ -19,8 +19,8 @@ from functools import partial
 
 from trm_data.command import Exit
 from trm_data.errors import BucketError
-from trm_train.checkpoint.kept import keep_state
 from trm_train.checkpoint.manager import CheckpointMeta
+from trm_train.checkpoint.rescued import rescue_state
 from trm_train.errors import HostError, UnsavedError
 from trm_train.run.overdue import Overdue
 from trm_train.run.record import CONFIG_FILE
@@ -113,7 +113,7 @@ def _agreed(run: Started, lost: BucketError | None) -> BucketError | None:
 def _keep(run: Started, state: TrainState, meta: CheckpointMeta, reason: str) -> str:
     """Keep what this process holds; returns what to say. The others have kept theirs then, or are gone."""
     try:
-        where = keep_state(run.folder, run.hosts, state, meta, run.observer.unwritten(meta.step))
+        where = rescue_state(run.folder, run.hosts, state, meta, run.observer.unwritten(meta.step))
         kept = f"step {meta.step:,} is kept in {where}"
     except (OSError, RuntimeError) as error:
         kept = f"step {meta.step:,} could not be kept here either ({error})"

@@ -19,8 +19,8 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.keep import Keep
-from trm_train.checkpoint.kept import forget_kept
 from trm_train.checkpoint.manager import Checkpoints
+from trm_train.checkpoint.rescued import forget_rescued
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError, HostError
 from trm_train.experiments.cost import flops_by_stage
@@ -37,7 +37,7 @@ from trm_train.run.observe import Console, Observer
 from trm_train.run.pace import Pace
 from trm_train.run.prepare import prepare
 from trm_train.run.record import RunRecord, extend_record, write_record
-from trm_train.run.refuge import come_back
+from trm_train.run.rescue import restore_rescued
 from trm_train.run.resume import continue_record, forget, is_being_forgotten, restore
 from trm_train.run.tracking import TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate
@@ -140,8 +140,8 @@ def start_run(
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
     if not resume:
-        forget_kept(folder, hosts)
-    found = come_back(folder, record, checkpoints, hosts, shapes, found, console.note)
+        forget_rescued(folder, hosts)
+    found = restore_rescued(folder, record, checkpoints, hosts, shapes, found, console.note)
     start = 0 if found is None else found.meta.step
     hosts.prove_equal("checkpoint to go on from", {"step": start})
     for problem in [] if found is None else found.problems:

@@ -76,12 +76,13 @@ class StopRequest:
 
 @contextmanager
 def stop_signals() -> Generator[StopRequest, None, None]:
-    """Note the first signal; a second one ends the process at once, as if nobody listened."""
+    """Note the first signal; a second one, of either kind, ends the process at once, as if nobody listened."""
     stop = StopRequest()
 
     def request(number: int, frame: FrameType | None) -> None:
-        stop.signal = number
-        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
+        stop.signal = stop.signal or number
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = {number: signal.signal(number, request) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -16,6 +16,7 @@ from trm_data.command import Exit
 from trm_data.errors import BucketError, DataError
 from trm_train.cli import main as trm_train
 from trm_train.errors import NotFiniteError, TrainError
+from trm_train.run.stop import stop_signals
 
 BIN = Path(sys.executable).parent
 BUILD = "build sudoku --box 2x2 --size 12 --aug 7 --val-size 4 --test-size 6 --name stops"
@@ -56,6 +57,28 @@ def test_a_run_that_is_asked_to_stop_says_by_what(root: Path, sent: signal.Signa
         out, _ = process.communicate(timeout=120)
     assert process.returncode == code
     assert "with a checkpoint; the same command goes on" in out
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (signal.SIGTERM, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGTERM),
+        (signal.SIGTERM, signal.SIGINT),
+        (signal.SIGINT, signal.SIGINT),
+    ],
+)
+def test_a_second_signal_is_not_listened_to(first: signal.Signals, second: signal.Signals) -> None:
+    """The first is noted; of whichever kind the second is, it does what it does to any process."""
+    with stop_signals() as stop:
+        signal.raise_signal(first)
+        assert stop.requested
+        assert stop.exit_code == 128 + first
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if second == signal.SIGINT:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(second)
+        assert stop.exit_code == 128 + first
 
 
 def test_a_loss_that_is_no_number_ends_the_run(root: Path) -> None:

@@ -15,8 +15,16 @@ from tests.trm_train.test_loop import TINY, run
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_data.sync import sync_datasets
-from trm_train.checkpoint.kept import KEPT, STATE, find_kept, forget_kept, keep_state, load_kept, place_of
 from trm_train.checkpoint.manager import CheckpointMeta
+from trm_train.checkpoint.rescued import (
+    KEPT,
+    STATE,
+    find_rescued,
+    forget_rescued,
+    load_rescued,
+    place_of,
+    rescue_state,
+)
 from trm_train.checkpoint.tree import state_tree
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import Part, add_kept_rows, keep_rows, part_names, read_metrics
@@ -51,52 +59,52 @@ def folder(finished: TrainResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_it_is_read_back_to_the_bit(folder: Folder, state: TrainState) -> None:
-    assert find_kept(folder, ALONE) is None
-    keep_state(folder, ALONE, state, META)
-    kept = find_kept(folder, ALONE)
+    assert find_rescued(folder, ALONE) is None
+    rescue_state(folder, ALONE, state, META)
+    kept = find_rescued(folder, ALONE)
     assert kept is not None
     assert (kept.meta, kept.worker, kept.workers) == (META, 0, 1)
-    again = load_kept(folder, ALONE, kept, state)
+    again = load_rescued(folder, ALONE, kept, state)
     assert again is not None
     for wanted, found in zip(
         jax.tree.leaves(state_tree(state)), jax.tree.leaves(state_tree(again)), strict=True
     ):
         assert (wanted.dtype, wanted.sharding) == (found.dtype, found.sharding)
         assert np.asarray(wanted).tobytes() == np.asarray(found).tobytes()
-    forget_kept(folder, ALONE)
-    assert find_kept(folder, ALONE) is None
-    forget_kept(folder, ALONE)
+    forget_rescued(folder, ALONE)
+    assert find_rescued(folder, ALONE) is None
+    forget_rescued(folder, ALONE)
 
 
 def test_it_belongs_to_one_run_and_one_process(folder: Folder, state: TrainState) -> None:
-    keep_state(folder, ALONE, state, META)
-    assert find_kept(folder.within("other"), ALONE) is None
-    assert find_kept(folder, Hosts(index=1, count=2)) is None
+    rescue_state(folder, ALONE, state, META)
+    assert find_rescued(folder.within("other"), ALONE) is None
+    assert find_rescued(folder, Hosts(index=1, count=2)) is None
 
 
 def test_what_is_not_whole_is_none(folder: Folder, state: TrainState) -> None:
     chance = random.Random(0)
     for name in (STATE, KEPT):
         for _ in range(10):
-            keep_state(folder, ALONE, state, META)
+            rescue_state(folder, ALONE, state, META)
             path = place_of(folder, ALONE) / name
             content = bytearray(path.read_bytes())
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
             path.write_bytes(content)
-            assert find_kept(folder, ALONE) is None, name
+            assert find_rescued(folder, ALONE) is None, name
         path.write_bytes(content[: len(content) // 2])
-        assert find_kept(folder, ALONE) is None, name
+        assert find_rescued(folder, ALONE) is None, name
         path.unlink()
-        assert find_kept(folder, ALONE) is None, name
+        assert find_rescued(folder, ALONE) is None, name
 
 
 def test_of_another_layout_it_is_none(folder: Folder, state: TrainState) -> None:
-    keep_state(folder, ALONE, state, META)
-    kept = find_kept(folder, ALONE)
+    rescue_state(folder, ALONE, state, META)
+    kept = find_rescued(folder, ALONE)
     assert kept is not None
     other = dataclasses.replace(state, step=np.zeros(2, np.int32))
     like = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf), other)
-    assert load_kept(folder, ALONE, kept, like) is None
+    assert load_rescued(folder, ALONE, kept, like) is None
 
 
 def test_rows_are_added_once(folder: Folder, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ table holds; nothing is sent, and nobody is asked. So it is read again by as man
 
     kept/<run and root>/worker-<i>/state.npz       the bytes of every shard, by number
     kept/<run and root>/worker-<i>/rows.parquet    rows of `train_metrics`
-    kept/<run and root>/worker-<i>/kept.json       `Kept`
+    kept/<run and root>/worker-<i>/kept.json       `Rescued`
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Shard = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class Rescued:
     """What one process has kept.
 
     Attributes:
@@ -63,7 +63,7 @@ def place_of(run: Folder, hosts: Hosts) -> Path:
     return user_cache() / "kept" / f"{run.name}-{named}" / f"worker-{hosts.index}"
 
 
-def keep_state(
+def rescue_state(
     run: Folder,
     hosts: Hosts,
     state: TrainState,
@@ -93,7 +93,7 @@ def keep_state(
         np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
     if rows is not None:
         keep_rows(rows, folder / ROWS)
-    kept = Kept(
+    kept = Rescued(
         meta=meta,
         worker=hosts.index,
         workers=hosts.count,
@@ -104,7 +104,7 @@ def keep_state(
     return folder
 
 
-def find_kept(run: Folder, hosts: Hosts) -> Kept | None:
+def find_rescued(run: Folder, hosts: Hosts) -> Rescued | None:
     """What this process has kept of a run, if it is whole; None otherwise."""
     folder = place_of(run, hosts)
     try:
@@ -114,14 +114,14 @@ def find_kept(run: Folder, hosts: Hosts) -> Kept | None:
         value.pop("digest")
         value["meta"] = CheckpointMeta(**value["meta"])
         value["shards"] = [(*shard[:3], tuple(shard[3])) for shard in value["shards"]]
-        kept = Kept(**value)
+        kept = Rescued(**value)
         whole = all(file_sha256(folder / name) == digest for name, digest in kept.files.items())
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return kept if whole and STATE in kept.files else None
 
 
-def load_kept(run: Folder, hosts: Hosts, kept: Kept, like: TrainState) -> TrainState | None:
+def load_rescued(run: Folder, hosts: Hosts, kept: Rescued, like: TrainState) -> TrainState | None:
     """The state that all processes have kept, laid out as `like`; None where it was laid out otherwise here."""
     named = {(leaf, part): (str(number), dtype) for number, (leaf, part, dtype, _) in enumerate(kept.shards)}
     with np.load(place_of(run, hosts) / STATE, allow_pickle=False) as stored:
@@ -150,7 +150,7 @@ def load_kept(run: Folder, hosts: Hosts, kept: Kept, like: TrainState) -> TrainS
     return state_from_tree(jax.tree_util.tree_map_with_path(made, tree), like)
 
 
-def forget_kept(run: Folder, hosts: Hosts) -> None:
+def forget_rescued(run: Folder, hosts: Hosts) -> None:
     """Remove what this process has kept."""
     folder = place_of(run, hosts)
     (folder / KEPT).unlink(missing_ok=True)  # first, for without it the rest is nothing

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable
 
 from trm_data.storage.store import Folder
-from trm_train.checkpoint.kept import ROWS, Kept, find_kept, forget_kept, load_kept, place_of
 from trm_train.checkpoint.manager import Checkpoints, Restored
+from trm_train.checkpoint.rescued import ROWS, Rescued, find_rescued, forget_rescued, load_rescued, place_of
 from trm_train.errors import CheckpointError
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import add_kept_rows
@@ -20,7 +20,7 @@ from trm_train.run.resume import check_same_run
 from trm_train.state import TrainState
 
 
-def come_back(
+def restore_rescued(
     folder: Folder,
     record: RunRecord,
     checkpoints: Checkpoints,
@@ -47,13 +47,13 @@ def come_back(
     kept, problem = _own(folder, record, hosts, last)
     state = None
     if kept is not None:
-        state = load_kept(folder, hosts, kept, like)
+        state = load_rescued(folder, hosts, kept, like)
         problem = "" if state is not None else "was kept with other devices, or another layout over them"
     step = 0 if kept is None else kept.meta.step
     said = [json.loads(one) for one in hosts.meet("kept states", json.dumps([step, problem]))]
     steps = {one[0] for one in said}
     if steps == {0}:
-        forget_kept(folder, hosts)
+        forget_rescued(folder, hosts)
         return found
     problems = [
         f"{hosts.name(index)}: {other or f'has kept none of step {max(steps):,}'}"
@@ -76,13 +76,13 @@ def come_back(
     checkpoints.save(state, kept.meta)
     checkpoints.wait()
     hosts.meet("kept states are saved")
-    forget_kept(folder, hosts)
+    forget_rescued(folder, hosts)
     return Restored(state, kept.meta, [] if found is None else found.problems)
 
 
-def _own(folder: Folder, record: RunRecord, hosts: Hosts, last: int) -> tuple[Kept | None, str]:
+def _own(folder: Folder, record: RunRecord, hosts: Hosts, last: int) -> tuple[Rescued | None, str]:
     """What this process has kept of a later step, and what there is to say against it."""
-    kept = find_kept(folder, hosts)
+    kept = find_rescued(folder, hosts)
     if kept is None or kept.meta.step <= last:
         return None, ""
     try:
@@ -94,7 +94,7 @@ def _own(folder: Folder, record: RunRecord, hosts: Hosts, last: int) -> tuple[Ke
     return kept, ""
 
 
-def _rows_problem(folder: Folder, hosts: Hosts, kept: Kept) -> list[str]:
+def _rows_problem(folder: Folder, hosts: Hosts, kept: Rescued) -> list[str]:
     """Put the metric rows that process 0 has kept to the others; returns why that cannot be, if it cannot."""
     path = place_of(folder, hosts) / ROWS if ROWS in kept.files else None
     missing = add_kept_rows(folder, path, kept.meta.step)
