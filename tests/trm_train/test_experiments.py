@@ -352,6 +352,7 @@ def test_a_dry_run_needs_no_dataset(tmp_path: Path, capsys: pytest.CaptureFixtur
         "built": False,
         "content_digest": None,
         "groups": 500,
+        "examples": None,
         "num_identifiers": 1,
         "identifiers": "exact",
     }

@@ -15,8 +15,8 @@ from trm_train.config.overrides import take_option
 PROGRAM = "from trm_train.cli import main; main()"
 WAIT_S = 5.0
 """Between an end and the next start: what the process has held is free then."""
-WORTH_IT = (Exit.BUCKET, Exit.STALLED)
-"""How a process ends that another one may go on from: a bucket that was away, other hosts that were lost."""
+RESTARTED = (Exit.BUCKET, Exit.STALLED)
+"""Ends that another process may go on from: a bucket was away; hosts were lost, or something stood still or was slow."""
 
 
 def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str], None]) -> int:
@@ -50,7 +50,7 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
                 process.send_signal(asked)
             _, arguments = take_option("--resume", arguments)  # what `never` throws away, it does once
             code = process.wait()
-            if asked or not left or (code >= 0 and code not in WORTH_IT):
+            if asked or not left or (code >= 0 and code not in RESTARTED):
                 return code if code >= 0 else 128 - code
             how = f"exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
             say(

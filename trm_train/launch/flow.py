@@ -18,7 +18,7 @@ from trm_train.errors import CapacityError, LaunchError
 from trm_train.launch.shell import Say
 from trm_train.launch.target import Seen, Target, Work
 
-GO_ON = (Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
+RESTARTED = (Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
 """Codes after which the same command goes on: of exit-codes.md, and of processes that jax or the system ended."""
 CAPACITY_S = 60.0
 """Between two requests for machines where there are none to be had."""
@@ -242,7 +242,7 @@ def _ended(work: Work, seen: Seen) -> Outcome:
     if all(host.code == 0 for host in seen.hosts):
         return Outcome(run=work.name, state="done")
     failed = [host for host in seen.hosts if host.code]
-    own = [host for host in failed if host.code not in GO_ON]
+    own = [host for host in failed if host.code not in RESTARTED]
     code = (own or failed)[0].code
     reason = f"exit code {code} on {', '.join(host.name for host in failed if host.code == code)}"
     if any(host.state == "stopped" for host in seen.hosts):

@@ -36,7 +36,7 @@ def root_problems(layout: Layout, datasets: Sequence[str]) -> list[str]:
             build = f"trm-data build {name} --root {root}"
             copy = f"trm-data sync FROM {root} {name}"
             problems.append(
-                f"dataset {name} is not under {layout.place}: {build if is_named(name) else copy}"
+                f"dataset {name} is not under {layout.place}; put it there: {build if is_named(name) else copy}"
             )
         except DataError as error:
             problems.append(f"dataset {name}: {error}")

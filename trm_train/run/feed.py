@@ -21,7 +21,7 @@ from trm_train.mesh.sharding import batch_sharding, batches_sharding, put_batch,
 from trm_train.step.several import Given
 
 AHEAD = 2
-"""What so many dispatches take is on the devices, or on its way there."""
+"""What so many dispatches take is on the devices or on its way there, the one that is about to begin included."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Several training steps as one program, so that the host is asked once for all of them; and rows that devices hold.
 
 The program is a loop over one step whose count is given when it is called: however steps are put together, each of
-them is the same program on the same numbers, and none is compiled again.
+them is the same program on the same numbers, and none is compiled again. Where a dispatch is one step there is no loop;
+its numbers are the same but for rounding.
 """
 
 from __future__ import annotations

@@ -265,7 +265,9 @@ def test_all_that_is_missing_is_said_at_once(cloud: Cloud) -> None:
     commit = cloud.commit(STEPS)
     done = cloud.launch(commit, *TPU, what="run quickstart")
     assert done.returncode == Exit.ERROR
-    assert re.search(r"dataset sudoku\S+ is not under \S+: trm-data build sudoku\S+ --root ", done.stderr)
+    assert re.search(
+        r"dataset sudoku\S+ is not under \S+; put it there: trm-data build sudoku\S+ --root ", done.stderr
+    )
     assert "nobody is logged in to gcloud: gcloud auth login" in done.stderr
     assert verbs(cloud) == []
 
@@ -284,7 +286,8 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
     server.faults.denied = 0
     done = run_here(main, *words)
     assert (
-        "dataset small is not under gs://bucket/trm: trm-data sync FROM gs://bucket/trm small" in done.stderr
+        "dataset small is not under gs://bucket/trm; put it there: trm-data sync FROM gs://bucket/trm small"
+        in done.stderr
     )
     assert server.names("bucket") == []
 
