@@ -16,7 +16,7 @@ PROGRAM = "from trm_train.cli import main; main()"
 WAIT_S = 5.0
 """Between an end and the next start: what the process has held is free then."""
 RESTARTED = (Exit.BUCKET, Exit.STALLED)
-"""Ends that another process may go on from: a bucket was away; hosts were lost, or something stood still or was slow."""
+"""Ends that another process may go on from: a bucket was away; hosts were lost, something stood still or was slow."""
 
 
 def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str], None]) -> int:
