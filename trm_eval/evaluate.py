@@ -72,6 +72,7 @@ class Prepared:
         rows: Of the split, in order.
         supervision_steps: Each is given, at most.
         restored: The weights, after adaptation.
+        here: The same where traces are asked for, on this process's devices alone.
         adapted: What was learned before.
         reader: Reads the rows.
         rollout: Answers them.
@@ -85,6 +86,7 @@ class Prepared:
     rows: NDArray[np.int64]
     supervision_steps: int
     restored: Restored
+    here: Restored
     adapted: Adapted | None
     reader: RowReader
     rollout: Rollout
@@ -140,7 +142,8 @@ def _prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progre
     request.check()
     use_compilation_cache()
     record = read_record(run)
-    step = choose_step(run, request.checkpoint)
+    # A run may be saving others: what process 0 finds counts.
+    step = int(hosts.meet("checkpoint", str(choose_step(run, request.checkpoint)) if hosts.first else "-")[0])
     dataset = _open_split(layout, record, request)
     if dataset.content_digest == record.content_digest:
         request = replace(request, dataset=None)
@@ -169,6 +172,7 @@ def _prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progre
         rows=rows,
         supervision_steps=supervision_steps,
         restored=restored,
+        here=on_this_host(restored) if request.traces else restored,
         adapted=adapted,
         reader=reader,
         rollout=compile_rollout(restored, reader, request, supervision_steps),
@@ -190,7 +194,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
     votes = write_votes(layout, record, dataset, predictions)
     traces = write_traces(
         layout,
-        on_this_host(ours.restored),
+        ours.here,
         ours.reader,
         ours.rows[: ours.request.traces],
         evaluation,

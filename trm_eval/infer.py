@@ -23,7 +23,7 @@ from trm_eval.rollout.rows import RowReader
 from trm_eval.rollout.sampled import answer_sampled
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
-from trm_train.mesh.sharding import batch_sharding, make_mesh, replicated
+from trm_train.mesh.sharding import batch_sharding, make_gather, make_mesh, replicated
 from trm_train.run.record import RunRecord
 from trm_train.run.resume import check_same_run
 from trm_train.run.validate import evaluation_batch_size
@@ -63,11 +63,14 @@ def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> Resto
 
 
 def on_this_host(restored: Restored) -> Restored:
-    """The same weights over the devices of this process alone: what it does with them needs no other one."""
+    """The same weights over the devices of this process alone: what it does with them then needs no other one.
+
+    All processes call it, since none may hold the whole puzzle table.
+    """
     if jax.process_count() == 1:
         return restored
-    mesh = make_mesh(devices=jax.local_devices())
-    weights = jax.tree.map(lambda leaf: leaf.addressable_data(0), restored.weights)
+    mesh, whole = make_mesh(devices=jax.local_devices()), make_gather(restored.mesh)(restored.weights)
+    weights = jax.tree.map(lambda leaf: leaf.addressable_data(0), whole)
     return replace(restored, mesh=mesh, weights=jax.device_put(weights, replicated(mesh)))
 
 

@@ -215,12 +215,13 @@ def test_a_process_reads_its_own_rows_alone(trained: Layout, tmp_path: Path, mod
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 8])
-def test_votes_are_those_of_one_process(tmp_path: Path, count: int) -> None:
+@pytest.mark.parametrize(("count", "options"), [(2, []), (8, []), (4, ["--traces", "400"])])
+def test_votes_and_traces_are_those_of_one_process(tmp_path: Path, count: int, options: list[str]) -> None:
+    """Of puzzles with identifiers of their own, whose rows of the table lie in other processes."""
     layout = resolve_root(tmp_path / "root")
     build_dataset(arc_request(arc_folder(tmp_path / "arc"), aug=5, val_size=1), layout)
     train(layout, ["--data.dataset", "arc", "--model.puzzle-emb-ndim", "16"])
-    check_as_one(layout, tmp_path, count, [])
+    check_as_one(layout, tmp_path, count, options)
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@ class Checkpoints:
             _remove_half_copied(folder)
         self._failed = False
         self._damaged: set[int] = set()
+        self._goes_on = False
         self._resume = _manager(self.folder.within("resume"), Keep(RESUME_KEPT, best=False))
         self._weights = _manager(self.folder.within("weights"), self.keep)
 
@@ -160,7 +161,7 @@ class Checkpoints:
                 if not problem and int(tree["step"]) != step:
                     problem = f"{path}: holds a state after {int(tree['step'])} steps"
                 if not problem:
-                    self._damaged = set(damaged)
+                    self._damaged, self._goes_on = set(damaged), True
                     return Restored(state_from_tree(tree, like), meta, list(damaged.values()))
             damaged[step] = problem
         if not damaged:
@@ -181,10 +182,12 @@ class Checkpoints:
     def _remove_damaged(self) -> None:
         """Remove what `restore` passed over, and the weights from there on: Orbax saves no step before the newest.
 
-        Weights were written beside what is damaged, and training comes by their steps again.
+        Weights were written beside what is damaged, or before a kill that left no state beside them; training comes by
+        their steps again.
         """
-        if not self._damaged:
+        if not self._goes_on:
             return
+        self._goes_on = False
         for step in self._damaged:
             self._resume.delete(step)
         self._damaged = set()

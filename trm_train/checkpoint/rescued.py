@@ -43,6 +43,7 @@ class Rescued:
 
     Attributes:
         meta: As of a checkpoint.
+        created_at: When the run began; begun anew it is another one.
         worker: Which process.
         workers: How many there were.
         shards: Leaf, part, type and shape of each, by its number.
@@ -50,6 +51,7 @@ class Rescued:
     """
 
     meta: CheckpointMeta
+    created_at: str
     worker: int
     workers: int
     shards: list[tuple[str, str, str, tuple[int, ...]]]
@@ -68,6 +70,7 @@ def rescue_state(
     hosts: Hosts,
     state: TrainState,
     meta: CheckpointMeta,
+    created_at: str,
     rows: Part | None = None,
 ) -> Path:
     """Keep this process's part of a state; asks no other process, and no device for anything but a copy.
@@ -77,6 +80,7 @@ def rescue_state(
         hosts: All processes of the run.
         state: Whose arrays have not been given to another step.
         meta: What the checkpoint would have said of itself.
+        created_at: Of the run's record.
         rows: Of the metric table, which no part of it holds.
 
     Raises:
@@ -95,6 +99,7 @@ def rescue_state(
         keep_rows(rows, folder / ROWS)
     kept = Rescued(
         meta=meta,
+        created_at=created_at,
         worker=hosts.index,
         workers=hosts.count,
         shards=[(*shard, str(data.dtype), data.shape) for shard, data in shards.items()],

@@ -17,6 +17,7 @@ from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.batch import Batch, override, parse_seeds, patterns_first
 from trm_train.commands.processes import ProcessOptions
+from trm_train.commands.restart import once
 from trm_train.commands.run import RunOptions, parse_options, read_options
 from trm_train.config.overrides import split_overrides
 from trm_train.config.run import check_config, check_extension, planned_steps
@@ -327,7 +328,7 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     if options.extend is not None:
         check_extension(config, options.extend)
     return Planned(
-        work=Work(run_name(item.name, config), ("run", name, *rest, "--root", layout.place)),
+        work=Work(run_name(item.name, config), ("run", name, *rest, *once(rest), "--root", layout.place)),
         dataset=config.data.only_dataset(),
         folder=run_folder(layout, item, config),
         total_steps=planned_steps(config, options.extend),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from trm_data.command import Exit
@@ -17,6 +18,14 @@ WAIT_S = 5.0
 """Between an end and the next start: what the process has held is free then."""
 RESTARTED = (Exit.BUCKET, Exit.STALLED)
 """Ends that another process may go on from: a bucket was away; hosts were lost, something stood still or was slow."""
+
+
+def once(arguments: Sequence[str]) -> tuple[str, ...]:
+    """What is to be added to the words of a run, so that `--resume never` throws it away once at most."""
+    resume, rest = take_option("--resume", list(arguments))
+    if resume != "never" or take_option("--anew-once", rest)[0] is not None:
+        return ()
+    return ("--anew-once", secrets.token_hex(8))
 
 
 def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str], None]) -> int:
@@ -32,6 +41,7 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
     Returns:
         How the last process ended; 128 more than the signal that killed it.
     """
+    arguments = [*arguments, *once(arguments)]
     asked = 0
     process: subprocess.Popen[bytes] | None = None
 
@@ -48,7 +58,6 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
             process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], start_new_session=True)
             if asked:  # before there was a process to pass it on to
                 process.send_signal(asked)
-            _, arguments = take_option("--resume", arguments)  # what `never` throws away, it does once
             code = process.wait()
             if asked or not left or (code >= 0 and code not in RESTARTED):
                 return code if code >= 0 else 128 - code

@@ -82,6 +82,9 @@ class RunOptions:
     """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
     resume: Literal["auto", "never"] = "auto"
     """never throws away the run's checkpoints and metrics and starts anew."""
+    anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
+    """With --resume never, for what starts a command again by itself: throws the run away once for this word; a later
+    start that says the same word goes on. --restarts and launch say one of their own."""
     archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
     """Copy the run to this root, a folder or gs://bucket/prefix, when it has finished."""
     processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
@@ -159,6 +162,7 @@ def _train(
             layout,
             console,
             resume=options.resume == "auto",
+            anew_once=options.anew_once if options.resume == "never" else None,
             tracking=options.tracking,
             extend=options.extend,
             hosts=hosts,
@@ -185,6 +189,8 @@ def _check(options: RunOptions) -> None:
         raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
     if options.restarts < 0:
         raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
+    if options.anew_once is not None and options.resume != "never":
+        raise ConfigError("--anew-once: goes with --resume never")
 
 
 def _say(text: str) -> None:

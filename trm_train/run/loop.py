@@ -32,6 +32,7 @@ def train(
     console: Console,
     *,
     resume: bool = True,
+    anew_once: str | None = None,
     tracking: TrackingMode = "wandb",
     extend: int | None = None,
     hosts: Hosts | None = None,
@@ -45,6 +46,7 @@ def train(
         layout: The root.
         console: Shows progress.
         resume: False throws away what the run has and starts anew.
+        anew_once: It does so once for this word; a later start that says the same word goes on.
         tracking: Where metrics are mirrored.
         extend: Steps in all, beyond those of the configuration.
         hosts: All processes that train it, each of which calls this; None where there is one.
@@ -68,6 +70,7 @@ def train(
             layout,
             console,
             resume=resume,
+            anew_once=anew_once,
             tracking=tracking,
             extend=extend,
             hosts=hosts or Hosts(),

@@ -31,7 +31,7 @@ class Overdue:
         limit_s: Seconds that it may take; 0 is for ever.
         say: Tells a person.
         ask: Asks the bucket for something small, patiently.
-        told: Why another process has given up; empty while none has.
+        told: Why another process has given up, and how it ends; None while none has.
         end: Ends the process, with the reason and the code; waits for nothing inside.
     """
 
@@ -42,7 +42,7 @@ class Overdue:
         limit_s: float,
         say: Callable[[str], None],
         ask: Callable[[], object],
-        told: Callable[[], str],
+        told: Callable[[], tuple[str, Exit] | None],
         end: Callable[[str, Exit], None],
     ) -> None:
         self._what, self._limit_s, self._say = what, limit_s, say
@@ -78,10 +78,10 @@ class Overdue:
             # A process that was stopped, or a machine that slept, has not been at it all that time.
             passed, before = min(now - before, 2 * tick), now
             taken += passed
-            reason = self._away or self._told()
-            grace_s = grace_s + passed if reason else 0.0
-            if reason and grace_s >= GRACE_S:
-                self._end(reason, Exit.BUCKET)
+            given_up = (self._away, Exit.BUCKET) if self._away else self._told()
+            grace_s = grace_s + passed if given_up else 0.0
+            if given_up and grace_s >= GRACE_S:
+                self._end(*given_up)
                 return
             if self._limit_s and taken >= self._limit_s:
                 reason = f"not within {taken:,.0f} s; --execution.save-limit-s 0 waits for ever"

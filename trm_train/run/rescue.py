@@ -83,7 +83,7 @@ def restore_rescued(
 def _own(folder: Folder, record: RunRecord, hosts: Hosts, last: int) -> tuple[Rescued | None, str]:
     """What this process has kept of a later step, and what there is to say against it."""
     kept = find_rescued(folder, hosts)
-    if kept is None or kept.meta.step <= last:
+    if kept is None or kept.meta.step <= last or kept.created_at != record.created_at:
         return None, ""
     try:
         check_same_run(record, kept.meta, str(place_of(folder, hosts)))

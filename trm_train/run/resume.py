@@ -22,6 +22,13 @@ TESTED = "tested.json"
 """In a run's folder: the row of the test that a batch has made of it."""
 FORGETTING = "forgetting"
 """In a run's folder while it is being forgotten."""
+ANEW = "anew"
+"""In a run's folder: the word for which it was begun anew (`--anew-once`)."""
+
+
+def is_begun_anew(folder: Folder, word: str | None) -> bool:
+    """Whether a start that said this word has begun the run anew."""
+    return word is not None and folder.read(ANEW) == word.encode() and not is_being_forgotten(folder)
 
 
 def is_being_forgotten(folder: Folder) -> bool:
@@ -98,6 +105,7 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
     status = read_status(folder)
     names = layout.results.names(f"*/experiment={record.experiment}/run={record.run}/*")
     remove_parts(layout, folder, names)
+    folder.delete(ANEW)
     folder.delete(FORGETTING)
     evaluations = sum(name.startswith("evals/") for name in names)
     gone = [f"{status.step:,} steps"] if status is not None and status.step else []

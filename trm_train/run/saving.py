@@ -11,10 +11,10 @@ has given up.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from trm_data.command import Exit
@@ -78,7 +78,7 @@ def _save_or_keep(
         limit_s=run.config.execution.save_limit_s,
         say=run.observer.say,
         ask=lambda: run.folder.read(CONFIG_FILE),
-        told=lambda: next(iter(run.hosts.told(AWAY)), ""),
+        told=lambda: _told(run),
         end=partial(_end, run, state, meta, keeping),
     )
     with run.observer.watchdog.paused(), overdue:
@@ -89,10 +89,12 @@ def _save_or_keep(
                     part()
                 except BucketError as error:
                     lost = error
-                    run.hosts.tell(AWAY, str(error))
+                    _tell(run, str(error), Exit.BUCKET)
             if (lost := _agreed(run, lost)) is not None:
                 break
         else:
+            if not keeping.acquire(blocking=False):
+                threading.Event().wait()  # it was overdue a moment before: `_end` ends the process
             return
         keeping.acquire()  # never given back: the process ends
     text = _keep(run, state, meta, str(lost))
@@ -100,6 +102,19 @@ def _save_or_keep(
     run.hosts.say(text)
     run.hosts.leave(error)
     raise error from lost
+
+
+def _tell(run: Started, reason: str, code: Exit) -> None:
+    """Tell the other processes that this one gives a save up, so that they keep what they hold as well."""
+    run.hosts.tell(AWAY, json.dumps([reason, int(code)]))
+
+
+def _told(run: Started) -> tuple[str, Exit] | None:
+    """Why another process has given a save up, and how it ends; None while none has."""
+    for said in run.hosts.told(AWAY):
+        reason, code = json.loads(said)
+        return reason, Exit(code)
+    return None
 
 
 def _agreed(run: Started, lost: BucketError | None) -> BucketError | None:
@@ -112,15 +127,21 @@ def _agreed(run: Started, lost: BucketError | None) -> BucketError | None:
 
 def _keep(run: Started, state: TrainState, meta: CheckpointMeta, reason: str) -> str:
     """Keep what this process holds; returns what to say. The others have kept theirs then, or are gone."""
+    goes_on = "commands on the same hosts go" if run.hosts.count > 1 else "command on this machine goes"
+    goes_on = f"the same {goes_on} on from there"
     try:
-        where = rescue_state(run.folder, run.hosts, state, meta, run.observer.unwritten(meta.step))
+        where = rescue_state(
+            run.folder, run.hosts, state, meta, run.record.created_at, run.observer.unwritten(meta.step)
+        )
         kept = f"step {meta.step:,} is kept in {where}"
     except (OSError, RuntimeError) as error:
         kept = f"step {meta.step:,} could not be kept here either ({error})"
-    with suppress(HostError):
+        goes_on = "the same command goes on from the last checkpoint"
+    try:
         run.hosts.meet("kept", limit_s=KEPT_S)
-    goes_on = "commands on the same hosts go" if run.hosts.count > 1 else "command on this machine goes"
-    return f"{run.record.run}: the checkpoint could not be saved ({reason}); {kept}; the same {goes_on} on from there"
+    except HostError as error:
+        goes_on = f"but not by all hosts ({error}), so that the last checkpoint may be what counts"
+    return f"{run.record.run}: the checkpoint could not be saved ({reason}); {kept}; {goes_on}"
 
 
 def _end(
@@ -129,6 +150,7 @@ def _end(
     """End a process whose save is overdue, whatever its main thread waits for; that one may be ending it already."""
     if not keeping.acquire(blocking=False):
         return
+    _tell(run, reason, code)
     text = _keep(run, state, meta, reason)
     run.hosts.say(text)
     run.hosts.leave(HostError(text, code))

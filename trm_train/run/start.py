@@ -20,7 +20,6 @@ from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import Checkpoints
-from trm_train.checkpoint.rescued import forget_rescued
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError, HostError
 from trm_train.experiments.cost import flops_by_stage
@@ -38,7 +37,14 @@ from trm_train.run.pace import Pace
 from trm_train.run.prepare import prepare
 from trm_train.run.record import RunRecord, extend_record, write_record
 from trm_train.run.rescue import restore_rescued
-from trm_train.run.resume import continue_record, forget, is_being_forgotten, restore
+from trm_train.run.resume import (
+    ANEW,
+    continue_record,
+    forget,
+    is_begun_anew,
+    is_being_forgotten,
+    restore,
+)
 from trm_train.run.tracking import TrackingMode, make_tracker
 from trm_train.run.validate import Evaluate
 from trm_train.state import TrainState, init_state
@@ -117,6 +123,7 @@ def start_run(
     console: Console,
     *,
     resume: bool,
+    anew_once: str | None = None,
     tracking: TrackingMode,
     extend: int | None,
     hosts: Hosts,
@@ -128,7 +135,9 @@ def start_run(
         hosts.prove_equal("what is trained", facts_of(record, resume=resume, extend=extend))
     dataset = open_dataset(config.data.only_dataset(), layout, "train")
     if hosts.first:
-        record, turn = _take_over(stack, folder, record, layout, console, resume=resume, extend=extend)
+        record, turn = _take_over(
+            stack, folder, record, layout, console, resume=resume, anew_once=anew_once, extend=extend
+        )
         _show_root(folder, hosts)
     else:
         _find_root(folder, hosts)
@@ -139,8 +148,6 @@ def start_run(
     checkpoints = Checkpoints(folder, keep, hosts)
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
-    if not resume:
-        forget_rescued(folder, hosts)
     found = restore_rescued(folder, record, checkpoints, hosts, shapes, found, console.note)
     start = 0 if found is None else found.meta.step
     hosts.prove_equal("checkpoint to go on from", {"step": start})
@@ -197,6 +204,7 @@ def _take_over(
     console: Console,
     *,
     resume: bool,
+    anew_once: str | None,
     extend: int | None,
 ) -> tuple[RunRecord, Turn]:
     """Take the right to write a run's folder, and write the record of what goes on there, or begins anew."""
@@ -205,10 +213,12 @@ def _take_over(
     )
     turn = stack.enter_context(turn_to_write(folder, f"run {record.run}"))
     folder.store.remove_temporary(folder.path)
-    if resume and not is_being_forgotten(folder):
+    if (resume and not is_being_forgotten(folder)) or is_begun_anew(folder, anew_once):
         record = continue_record(folder, record)
     else:
         forgotten = forget(layout, folder, record)
+        if anew_once is not None:
+            folder.write(ANEW, anew_once.encode())
         if forgotten:
             console.note(f"{record.run}: threw away {forgotten} (--resume never)")
     record = extend_record(record, extend)

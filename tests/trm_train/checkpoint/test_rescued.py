@@ -60,7 +60,7 @@ def folder(finished: TrainResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_it_is_read_back_to_the_bit(folder: Folder, state: TrainState) -> None:
     assert find_rescued(folder, ALONE) is None
-    rescue_state(folder, ALONE, state, META)
+    rescue_state(folder, ALONE, state, META, "then")
     kept = find_rescued(folder, ALONE)
     assert kept is not None
     assert (kept.meta, kept.worker, kept.workers) == (META, 0, 1)
@@ -77,7 +77,7 @@ def test_it_is_read_back_to_the_bit(folder: Folder, state: TrainState) -> None:
 
 
 def test_it_belongs_to_one_run_and_one_process(folder: Folder, state: TrainState) -> None:
-    rescue_state(folder, ALONE, state, META)
+    rescue_state(folder, ALONE, state, META, "then")
     assert find_rescued(folder.within("other"), ALONE) is None
     assert find_rescued(folder, Hosts(index=1, count=2)) is None
 
@@ -86,7 +86,7 @@ def test_what_is_not_whole_is_none(folder: Folder, state: TrainState) -> None:
     chance = random.Random(0)
     for name in (STATE, KEPT):
         for _ in range(10):
-            rescue_state(folder, ALONE, state, META)
+            rescue_state(folder, ALONE, state, META, "then")
             path = place_of(folder, ALONE) / name
             content = bytearray(path.read_bytes())
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
@@ -99,7 +99,7 @@ def test_what_is_not_whole_is_none(folder: Folder, state: TrainState) -> None:
 
 
 def test_of_another_layout_it_is_none(folder: Folder, state: TrainState) -> None:
-    rescue_state(folder, ALONE, state, META)
+    rescue_state(folder, ALONE, state, META, "then")
     kept = find_rescued(folder, ALONE)
     assert kept is not None
     other = dataclasses.replace(state, step=np.zeros(2, np.int32))

@@ -17,6 +17,7 @@ from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
+from trm_train.commands import restart
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import list_runs
 from trm_train.run.status import read_status
@@ -87,3 +88,29 @@ def test_bad_input_is_no_reason_to_start_again(layout: Layout) -> None:
         _, err = asked.communicate(timeout=120)
     assert asked.returncode == Exit.ERROR
     assert "--restarts -1: expected at least 0" in err
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+said = Path(sys.argv[1])
+first = not said.exists()
+said.open("a").write(" ".join(sys.argv[2:]) + "\\n")
+if first:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_was_killed_before_it_threw_anything_away_does_so_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start says `--resume never`, and the same word, for which a run is thrown away once."""
+    monkeypatch.setattr(restart, "PROGRAM", KILLED)
+    monkeypatch.setattr(restart, "WAIT_S", 0.0)
+    said = tmp_path / "said"
+    assert restart.train_with_restarts([str(said), "run", "x", "--resume", "never"], 2, lambda _: None) == 0
+    first, second = (line.split() for line in said.read_text().splitlines())
+    assert first == second
+    assert first[:5] == ["run", "x", "--resume", "never", "--anew-once"]
+    assert restart.once(["--resume", "never", "--anew-once", "w"]) == ()
+    assert restart.once(["--resume", "auto"]) == ()
