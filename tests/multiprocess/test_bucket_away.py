@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gcs.proxy import proxy_of
 from tests.gcs.server import GcsServer
 from tests.multiprocess.processes import RUN, ended, start, start_together
 from tests.multiprocess.test_never_lost import URL, check_steps, put_dataset, wait_for_more
@@ -113,6 +114,26 @@ def test_for_an_hour_each_host_keeps_its_part_and_the_next_start_goes_on(
     done = machines.stop_later(machines.start(), step)
     assert f"going on from step {step:,}, which the hosts have kept" in done[0].stderr
     assert not machines.kept()
+    machines.check_steps(small_layout)
+
+
+@pytest.mark.slow
+def test_where_one_machine_alone_loses_the_bucket_in_a_save_all_keep_their_part(
+    small_layout: Layout, server: GcsServer, tmp_path: Path
+) -> None:
+    """The first process has its bucket all along, and would wait for the other one's part of the checkpoint."""
+    put_dataset(server, small_layout)
+    machines = Machines(2, tmp_path)
+    with proxy_of(server.url, b"weights%2F40", b"weights/40") as proxy:
+        away = {"STORAGE_EMULATOR_HOST": proxy.url, "TENSORSTORE_GCS_HTTP_URL": proxy.url}
+        own = [{"TRM_CACHE": str(cache), **SOON} for cache in machines.caches]
+        processes = start_together(URL, 2, ENDLESS, [own[0], own[1] | away])
+        done = ended(processes)
+    assert [one.returncode for one in done] == [Exit.BUCKET] * 2, done[0].stderr[-3000:]
+    assert {kept_step(one.stderr) for one in done} == {40}
+    assert len(machines.kept()) == 2
+    done = machines.stop_later(machines.start(), 40)
+    assert "going on from step 40, which the hosts have kept" in done[0].stderr
     machines.check_steps(small_layout)
 
 

@@ -322,3 +322,12 @@ def test_what_does_not_go_together_is_refused_in_a_line(cloud: Cloud, words: str
     done = run_here(main, "launch", *words.split(), "--commit", "0" * 40, "--repository", "r")
     assert (done.returncode, cloud.calls()) == (2, []), done.stderr
     assert said in done.stderr
+
+
+def test_a_run_is_thrown_away_once_however_often_its_machines_go(cloud: Cloud) -> None:
+    cloud.set("preempt", "1.0\n")
+    done = cloud.launch(cloud.commit('echo "args $*"\n' + STEPS), *TPU, "--spot", "--resume", "never")
+    assert done.returncode == 0, done.stderr
+    words = re.findall(r"args .*?--resume never .*?--anew-once (\w{16})", done.stdout + done.stderr)
+    assert len(words) == 2
+    assert len(set(words)) == 1
