@@ -98,7 +98,8 @@ def tables(layout: Layout) -> dict[str, list[dict[str, Any]]]:
     """All rows of all files of every result table, those of files that nobody names too."""
     found: dict[str, list[dict[str, Any]]] = {}
     for folder in sorted(Path(layout.results.uri()).iterdir()):
-        files = [pq.ParquetFile(path).read() for path in sorted(folder.rglob("*.parquet"))]
+        paths = [path for path in sorted(folder.rglob("*.parquet")) if not path.name.startswith(".tmp-")]
+        files = [pq.ParquetFile(path).read() for path in paths]
         found[folder.name] = pa.concat_tables(files).to_pylist() if files else []
     for row in found.get("evals", []):
         for name in MEASURED:
