@@ -31,6 +31,8 @@ LOOK_S = 0.1
 """Between two looks whether the others have come."""
 BEAT_S = 1.0
 """Between two signs of life."""
+UNHEARD_BEATS = 30
+"""So many signs of life that the coordination service does not take, one after the other, and it is gone."""
 SILENT_BEATS = 3
 """A process that skips so many of them may be dead: others that failed with it say so."""
 SILENT_S = 60.0
@@ -205,21 +207,26 @@ class Hosts:
 
     def _watch(self) -> None:
         """Show that this process lives, and end it when another has failed or died."""
+        beats = unheard = 0
+        while unheard < UNHEARD_BEATS and not self._closed.wait(BEAT_S):
+            beats += 1
+            try:
+                self._beat(beats)
+                unheard = 0
+            except (
+                RuntimeError
+            ):  # the coordination service: for a moment, or it is gone and jax ends the process
+                unheard += 1
+
+    def _beat(self, beats: int) -> None:
+        """Show once that this process lives, and look at the others."""
         assert self.store is not None
-        beats = 0
-        with suppress(
-            RuntimeError
-        ):  # the coordination service is gone: jax ends the process, or it has ended
-            while not self._closed.wait(BEAT_S):
-                beats += 1
-                self.store.key_value_set(f"trm/alive/{self.index}", str(beats), True)
-                for index, said in self._below("failed").items():
-                    failure = json.loads(said)
-                    self._end_for(f"{self.name(index)} failed: {failure['text']}", int(failure["code"]))
-                if (dead := self._dead()) is not None:
-                    self._end_for(
-                        f"{self.name(dead)} has shown no sign of life for {SILENT_S:.0f} s", Exit.STALLED
-                    )
+        self.store.key_value_set(f"trm/alive/{self.index}", str(beats), True)
+        for index, said in self._below("failed").items():
+            failure = json.loads(said)
+            self._end_for(f"{self.name(index)} failed: {failure['text']}", int(failure["code"]))
+        if (dead := self._dead()) is not None:
+            self._end_for(f"{self.name(dead)} has shown no sign of life for {SILENT_S:.0f} s", Exit.STALLED)
 
     def _dead(self) -> int | None:
         """A process that has not shown that it lives for long."""

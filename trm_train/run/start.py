@@ -51,6 +51,8 @@ from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.evaluate import make_eval_step
 
+COMPILED_S = 86_400.0
+"""Processes wait so long for one that compiles what the others have in their caches."""
 START = f"{HEARTBEATS}/start"
 """What process 0 writes at every start of several, so that the others know that they share its root."""
 
@@ -143,6 +145,7 @@ def start_run(
         _find_root(folder, hosts)
         record, turn = continue_record(folder, record), None
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, len(dataset))
+    hosts.meet("the compiled programs", limit_s=COMPILED_S)
     execution = config.execution
     keep = Keep(execution.keep_weights, execution.keep_weights_every, execution.keep_best_weights)
     checkpoints = Checkpoints(folder, keep, hosts)

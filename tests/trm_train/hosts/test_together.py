@@ -12,6 +12,7 @@ import pytest
 from trm_data.command import Exit
 from trm_data.errors import BucketError, LabError
 from trm_train.errors import ConfigError, HostError, NotFiniteError
+from trm_train.hosts import together
 from trm_train.hosts.together import Hosts, differences, exit_code_of
 
 
@@ -64,6 +65,26 @@ def test_processes_meet_at_a_place_more_than_once() -> None:
     with ThreadPoolExecutor(2) as pool:
         for met in pool.map(go, hosts):
             assert met == [[f"{index}, time {time}" for index in range(2)] for time in range(12)]
+
+
+def test_a_service_that_answers_again_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sign of life that was not taken is no reason to give no more of them."""
+    monkeypatch.setattr(together, "BEAT_S", 0.01)
+    taken = threading.Event()
+
+    class Faulty(Store):
+        calls = 0
+
+        def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
+            self.calls += 1
+            if 2 <= self.calls <= 5:
+                raise RuntimeError("UNAVAILABLE")
+            if self.calls > 8:
+                taken.set()
+            super().key_value_set(key, value, allow_overwrite)
+
+    with Hosts(0, 2, Faulty()).failing_together():
+        assert taken.wait(10.0)
 
 
 @pytest.mark.parametrize(
