@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ def scancel(options: dict[str, str]) -> None:
         assert options["signal"] == "TERM"
         for task in (JOBS / f"{path.stem}.tasks").read_text().split():
             for pid in descendants(int(task)):
-                os.kill(pid, signal.SIGTERM)
+                with suppress(ProcessLookupError):  # a command of the job that has ended meanwhile
+                    os.kill(pid, signal.SIGTERM)
 
 
 def main(program: str, words: list[str]) -> None:
