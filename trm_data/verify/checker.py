@@ -46,6 +46,15 @@ class _SplitContent:
     digest: str = ""
 
 
+@dataclass(frozen=True)
+class _ReadShard:
+    """A shard's rows, the digests of their groups, and a number of each row."""
+
+    rows: Rows
+    digests: bytes
+    prints: NDArray[np.uint64]
+
+
 class Checker:
     """The checks of one dataset, and what they found and counted.
 
@@ -117,7 +126,7 @@ class Checker:
             coming = [reader.submit(self._read_shard, shard) for shard in entry.shards[:1]]
             for index, shard in enumerate(entry.shards):
                 try:
-                    rows = coming.pop().result()
+                    read = coming.pop().result()
                 except CorruptDatasetError as error:
                     self.problems.append(str(error))
                     return content
@@ -125,12 +134,13 @@ class Checker:
                 coming += [
                     reader.submit(self._read_shard, next_) for next_ in entry.shards[index + 1 : index + 2]
                 ]
-                self._check_shard(split, catalog, shard, rows, content)
+                self._check_shard(split, catalog, shard, read, content)
         self._check_totals(split, catalog, content)
         return content
 
-    def _read_shard(self, shard: ShardEntry) -> Rows:
-        return Rows.concatenate(
+    def _read_shard(self, shard: ShardEntry) -> _ReadShard:
+        """Read a shard, and what of it needs nothing else; another thread does, beside the checks of the one before."""
+        rows = Rows.concatenate(
             read_blocks(
                 self._folder.open(shard),
                 sequence_length=self._manifest.sequence_length,
@@ -138,15 +148,16 @@ class Checker:
                 num_examples=shard.num_examples,
             )
         )
+        return _ReadShard(rows, group_digests(rows), row_prints(rows))
 
     def _check_shard(
-        self, split: Split, catalog: SplitCatalog, shard: ShardEntry, rows: Rows, content: _SplitContent
+        self, split: Split, catalog: SplitCatalog, shard: ShardEntry, read: _ReadShard, content: _SplitContent
     ) -> None:
         """Check the rows of a shard, and add them to the content of its split."""
-        digests = group_digests(rows)
-        content.digests.append(digests)
-        self._check_sidecar(shard, digests)
-        self._prints.setdefault(split, []).append(row_prints(rows))
+        rows = read.rows
+        content.digests.append(read.digests)
+        self._check_sidecar(shard, read.digests)
+        self._prints.setdefault(split, []).append(read.prints)
         if shard.first_group != content.num_groups:
             self.problems.append(
                 f"{split}: {shard.file} begins with group {content.num_groups}, the manifest says {shard.first_group}"

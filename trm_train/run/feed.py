@@ -21,7 +21,7 @@ from trm_train.mesh.sharding import batch_sharding, batches_sharding, put_batch,
 from trm_train.step.several import Given
 
 AHEAD = 2
-"""What so many dispatches take is on the devices or on its way there, the one that is about to begin included."""
+"""What so many dispatches take is on the devices, or on its way there, while one is under way."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,15 @@ class Feed:
 
     def next(self) -> tuple[int, Given]:
         """How many steps the next dispatch takes, and what it is given."""
-        while len(self._coming) < AHEAD and (count := next(self._counts, 0)):
-            self._coming.append((count, self._thread.submit(self._make, count)))
+        if not self._coming:
+            self.prepare()
         count, coming = self._coming.popleft()
         return count, coming.result()
+
+    def prepare(self) -> None:
+        """Begin with what the dispatches to come take: best while the devices are busy."""
+        while len(self._coming) < AHEAD and (count := next(self._counts, 0)):
+            self._coming.append((count, self._thread.submit(self._make, count)))
 
     def _make(self, count: int) -> Given:
         if self._most == 1:

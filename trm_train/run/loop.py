@@ -108,6 +108,7 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
         with run.observer.pace.waiting():
             count, given = run.feed.next()
         state, metrics = run.step.at(step + 1)(state, given)
+        run.feed.prepare()
         step += count
         if pending is not None:
             note_steps(run, *pending)
