@@ -1,6 +1,6 @@
 """What the host costs a run: overhead a step, waiting for batches, start-up, saving; one process and two.
 
-    python benchmarks/bench_hosts.py [--steps 3000] [--rate 100000] [--json PATH]
+    python benchmarks/bench_hosts.py [--steps 6000] [--rate 100000] [--json PATH]
 
 A run's own loop with its loader, metrics, logs and console, of which only the compiled step is taken out where the host
 alone is timed: in its place stands one that gives back at once what it was given (overhead), or after as long as a
@@ -207,7 +207,7 @@ def command(root: Path, processes: int, steps: int) -> tuple[float, float]:
 def main() -> None:
     """Measure, print the report; with --json also write it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rate", type=float, default=100_000.0)
     parser.add_argument("--batch", type=int, default=768)
