@@ -48,7 +48,7 @@ class Report:
         from trm_eval.report.sections import further_blocks
         from trm_eval.report.study import gather
         from trm_eval.report.write import write_report
-        from trm_eval.tables.query import skipping_damaged
+        from trm_eval.tables.files import skipping_damaged
 
         layout = root_to_read(self.root)
         setting = self._setting()

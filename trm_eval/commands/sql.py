@@ -52,7 +52,8 @@ class Sql:
 
     def command(self) -> int:
         """Run the query and print the result."""
-        from trm_eval.tables.query import query_results, skipping_damaged
+        from trm_eval.tables.files import skipping_damaged
+        from trm_eval.tables.query import query_results
 
         layout = root_to_read(self.root)
         query = None if self.query is None else read_query(self.query)
@@ -146,7 +147,7 @@ class Duckdb:
     def command(self) -> int:
         """Write it and say what is in it."""
         from trm_eval.tables.export import write_duckdb
-        from trm_eval.tables.query import skipping_damaged
+        from trm_eval.tables.files import skipping_damaged
 
         path = Path(self.path).expanduser()
         with skipping_damaged(self.skip_damaged):

@@ -7,57 +7,43 @@ that the connection has no access to files or the network, and its settings are 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as pads
-from pyarrow.fs import LocalFileSystem
 
 from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, run_locked
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
-from trm_data.errors import CorruptFileError, QueryError
-from trm_data.storage.digested import checked_files, one_of_each
+from trm_data.errors import QueryError
 from trm_data.storage.root import Layout, Root, resolve_root
-from trm_data.storage.store import Folder
 from trm_eval.tables.experiments import experiment_table
-from trm_eval.tables.live import live_parts, live_runs
+from trm_eval.tables.files import open_tables, skipping_damaged
+from trm_eval.tables.live import live_runs
 from trm_eval.tables.named import load_query, query_text
 from trm_eval.tables.parts import Parts, allow
 from trm_eval.tables.schema import (
     EXPERIMENTS,
-    LEGACY,
     NAMED_BY_EVALS,
-    PARTITIONING,
     PUZZLE_TOKENS,
     RUN_STATUS,
     TABLES,
     VIEW_COMMENTS,
     comments,
 )
-from trm_eval.tables.writer import files_named, newest_rows
 
 if TYPE_CHECKING:
     import polars
 
-    from trm_train.run.record import RunRecord
 
 Found = TypeVar("Found")
 
-_SKIPS: ContextVar[bool] = ContextVar("damaged files are left out", default=False)
-
 ATTEMPTS = 3
-"""Times that the files of results are listed, and that a query is asked of them."""
-
-TableFile = tuple[str, str, str]
-"""Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
+"""Times that a query is asked of results whose files are replaced meanwhile."""
 
 SMALL = ("runs", "evals")
 """Tables that are opened also for a query that may show everything; of the others the files are, where a query can
@@ -96,16 +82,6 @@ WHICH_EVALUATION = (
     "evaluation",
 )
 """Columns of the named queries that say which evaluation a row is of."""
-
-
-@contextmanager
-def skipping_damaged(skip: bool = True) -> Generator[None, None, None]:
-    """Queries within leave out files that are damaged, as they do those that are missing, and name both."""
-    token = _SKIPS.set(skip)
-    try:
-        yield
-    finally:
-        _SKIPS.reset(token)
 
 
 def query_results(
@@ -254,7 +230,7 @@ def _make_views(
     connection.register("runs_live", runs)
     experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
     connection.register("experiments_live", experiments)
-    opened, missing = _open_tables(layout, wanted, folders, again=again)
+    opened, missing = open_tables(layout, wanted, folders, again=again)
     for table, found in opened.items():
         if isinstance(found, Parts):
             found.register(connection, table)
@@ -337,151 +313,3 @@ def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator
         for table in CATALOG_TABLES:
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM catalog.{table}")
         yield problems
-
-
-def _files(layout: Layout, table: str) -> list[TableFile]:
-    """Every Parquet file of a table, one of each stem; of `evals` all, for rows say themselves which is newer."""
-    found: list[TableFile] = []
-    names = layout.results.within(table).names("experiment=*/run=*/*.parquet")
-    for name in names if table == "evals" else one_of_each(names):
-        experiment, run, _ = name.split("/")
-        found.append((name, experiment.removeprefix("experiment="), run.removeprefix("run=")))
-    return found
-
-
-def _open_tables(
-    layout: Layout, wanted: set[str], runs: list[tuple[Folder, RunRecord]], *, again: bool
-) -> tuple[dict[str, pads.Dataset | pa.Table | Parts], list[str]]:
-    """What the views are made of, by name, and a line for each file that is missing.
-
-    Results are replaced while they are read: where a file that was listed is gone, everything is listed again.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
-    """
-    results = layout.results
-    tables: dict[str, pads.Dataset | pa.Table | Parts] = {}
-    missing: list[str] = []
-    gaps: list[str] = []
-    for _ in range(ATTEMPTS):
-        parts, gaps = live_parts(layout, runs) if "train_metrics" in wanted else ([], [])
-        tables["train_metrics_live"], missing = _dataset("train_metrics", layout.runs, parts, again=again)
-        small: dict[str, pads.Dataset | pa.Table] = {}
-        for table in ("runs", "train_metrics", "evals"):
-            found = _files(layout, table) if table in wanted else []
-            small[table], gone = _dataset(table, results.within(table), found, again=again)
-            tables[f"{table}_files"] = small[table]
-            missing += gone
-        try:
-            evals = _newest(layout, small["evals"])
-        except FileNotFoundError as error:
-            missing.append(f"{results.where('evals')}: a file is gone ({error})")
-            evals = pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
-        tables["evals_files"] = evals
-        for table in NAMED_BY_EVALS:
-            found, gone = _named_files(layout, table, evals) if table in wanted else ({}, [])
-            missing += gone
-            tables[table], gone = _parts(table, results.within(table), found, again=again)
-            missing += gone
-        if not missing and not gaps:
-            break
-    return tables, missing + gaps
-
-
-def _newest(layout: Layout, evals: pads.Dataset | pa.Table) -> pa.Table:
-    """The rows of `evals`, one of each evaluation.
-
-    Raises:
-        CorruptFileError: A file of format 1, which has no digest, is damaged.
-    """
-    try:
-        return newest_rows(evals.to_table() if isinstance(evals, pads.Dataset) else evals)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise CorruptFileError(
-            f"{layout.results.where('evals')}: a file cannot be read ({error}); put back a whole copy"
-        ) from error
-
-
-def _named_files(
-    layout: Layout, table: str, evals: pa.Table
-) -> tuple[dict[TableFile, str | None], list[str]]:
-    """The files of a table that evaluations name, each with the one that it is of alone, and a line for each that is
-    missing.
-
-    Several evaluations may lie in one file, and a file of format 1, which has no digest, may be of another writer.
-    """
-    there = set(layout.results.within(table).names("experiment=*/run=*/*.parquet"))
-    parts, digests = NAMED_BY_EVALS[table]
-    named: dict[TableFile, str | None] = {}
-    for row in evals.select(["experiment", "run", "evaluation", parts, digests]).to_pylist():
-        evaluation = row["evaluation"]
-        for name in files_named(row)[table]:
-            file = (f"experiment={row['experiment']}/run={row['run']}/{name}", row["experiment"], row["run"])
-            alone = row[digests] is not None and name.startswith(f"{evaluation}-") and file not in named
-            named[file] = evaluation if alone else None
-    folder = layout.results.within(table)
-    missing = [
-        f"{folder.where(name)}: is missing, and an evaluation names it; evaluate again"
-        for name, _, _ in named
-        if name not in there
-    ]
-    return {file: owner for file, owner in named.items() if file[0] in there}, missing
-
-
-def _dataset(
-    table: str, folder: Folder, found: Sequence[TableFile], *, again: bool
-) -> tuple[pads.Dataset | pa.Table, list[str]]:
-    """Parquet files of a table, checked, with the columns experiment and run, and a line for each that is gone.
-
-    Without files it is an empty table.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
-    """
-    parts, gone = _parts(table, folder, found, again=again)
-    if not parts.files:
-        return parts.schema.empty_table(), gone
-    opened = pads.FileSystemDataset.from_paths(
-        [path for path, _, _ in parts.files],
-        schema=parts.schema,
-        format=pads.ParquetFileFormat(),
-        filesystem=LocalFileSystem(),
-        partitions=[
-            (pc.field("experiment") == experiment) & (pc.field("run") == run)
-            for _, experiment, run in parts.files
-        ],
-    )
-    return opened, gone
-
-
-def _parts(
-    table: str, folder: Folder, found: Sequence[TableFile] | Mapping[TableFile, str | None], *, again: bool
-) -> tuple[Parts, list[str]]:
-    """Parquet files of a table, checked, with the evaluation that each is of where that is known, and a line for each
-    that is gone.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
-    """
-    legacy = pa.schema(LEGACY.get(table, []))
-    schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])
-    damaged: list[str] | None = [] if _SKIPS.get() else None
-    paths = checked_files(folder, [name for name, _, _ in found], again=again, damaged=damaged)
-    gone = [*(damaged or ())]
-    named = {line.partition(": ")[0] for line in gone}
-    gone += [
-        f"{folder.where(name)}: is gone"
-        for (name, _, _), path in zip(found, paths, strict=True)
-        if path is None and folder.where(name) not in named
-    ]
-    there = [
-        (str(path), experiment, run)
-        for path, (_, experiment, run) in zip(paths, found, strict=True)
-        if path is not None
-    ]
-    owners = {
-        str(path): owner
-        for path, owner in zip(paths, found.values() if isinstance(found, Mapping) else (), strict=False)
-        if path is not None and owner is not None
-    }
-    return Parts(schema, there, owners), gone

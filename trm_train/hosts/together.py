@@ -213,10 +213,8 @@ class Hosts:
             try:
                 self._beat(beats)
                 unheard = 0
-            except (
-                RuntimeError
-            ):  # the coordination service: for a moment, or it is gone and jax ends the process
-                unheard += 1
+            except RuntimeError:
+                unheard += 1  # the coordination service is away: for a moment, or jax ends the process
 
     def _beat(self, beats: int) -> None:
         """Show once that this process lives, and look at the others."""
