@@ -18,6 +18,7 @@ import trm_data.storage.connection
 import trm_eval
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
+from tests.harness.roots import root_with
 from tests.trm_train.test_loop import EXPERIMENT, TINY, final_state, metrics_without_clock, run
 from trm_data.errors import BucketError, BuildError, BusyError, SpecError
 from trm_data.storage.atomic import with_digest
@@ -43,9 +44,7 @@ SHORT = dataclasses.replace(TINY, execution=dataclasses.replace(TINY.execution, 
 
 @pytest.fixture(scope="module")
 def local(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = resolve_root(tmp_path_factory.mktemp("local"))
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
+    return root_with("small", tmp_path_factory.mktemp("local"), small_layout)
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN, ended, free_address, start, start_together
 from trm_data.command import Exit
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.run.record import list_runs
@@ -22,9 +22,7 @@ ENDLESS = ["--total-steps", "100000", "--execution.checkpoint-every", "10", "--e
 
 @pytest.fixture
 def root(small_layout: Layout, tmp_path: Path) -> Layout:
-    layout = resolve_root(tmp_path)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
+    return root_with("small", tmp_path, small_layout)
 
 
 def wait_for_checkpoint(layout: Layout, step: int) -> Folder:
@@ -70,8 +68,7 @@ def test_processes_of_different_configurations_are_named(root: Layout) -> None:
 def test_processes_that_share_no_root_are_named(small_layout: Layout, tmp_path: Path) -> None:
     address, processes = free_address(), []
     for index in range(2):
-        layout = resolve_root(tmp_path / str(index))
-        shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+        layout = root_with("small", tmp_path / str(index), small_layout)
         together = ["--coordinator", address, "--num-processes", "2", "--process-id", str(index)]
         processes.append(start([*RUN, "--root", layout.place, *together]))
     for one in ended(processes):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.conftest import run_here
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN, train_together
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.cli import main
@@ -23,12 +23,6 @@ FIRST_STEP, LATER_STEPS = 1e-6, 1e-4
 """Relative differences of the loss that rounding explains, at the first step and over 20, at a rate of 1e-4."""
 SIX = ["--total-steps", "6", "--execution.validate-every", "6", "--execution.checkpoint-every", "3"]
 TWENTY = ["--total-steps", "20", "--execution.validate-every", "10", "--execution.checkpoint-every", "10"]
-
-
-def root_with_dataset(small_layout: Layout, folder: Path) -> Layout:
-    layout = resolve_root(folder)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
 
 
 def train_alone(layout: Layout, options: list[str]) -> None:
@@ -54,7 +48,7 @@ def check_same_losses(layout: Layout, reference: Layout) -> None:
 
 
 def test_two_processes_learn_what_one_learns(small_layout: Layout, tmp_path: Path) -> None:
-    alone, together = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "together"))
+    alone, together = (root_with("small", tmp_path / name, small_layout) for name in ("alone", "together"))
     first, second = train_together(tmp_path / "together", 2, SIX)
     train_alone(alone, SIX)
     check_same_losses(together, alone)
@@ -80,7 +74,7 @@ def test_twenty_steps_stay_within_rounding(
     small_layout: Layout, tmp_path: Path, count: int, model_parallel: int
 ) -> None:
     """Also where processes share rows because the axis `model` spans them."""
-    alone, together = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "together"))
+    alone, together = (root_with("small", tmp_path / name, small_layout) for name in ("alone", "together"))
     train_together(tmp_path / "together", count, [*TWENTY, "--execution.model-parallel", str(model_parallel)])
     train_alone(alone, TWENTY)
     check_same_losses(together, alone)
@@ -88,7 +82,7 @@ def test_twenty_steps_stay_within_rounding(
 
 @pytest.mark.slow
 def test_several_steps_a_dispatch_on_rows_that_devices_hold(small_layout: Layout, tmp_path: Path) -> None:
-    alone, together = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "together"))
+    alone, together = (root_with("small", tmp_path / name, small_layout) for name in ("alone", "together"))
     several = ["--execution.steps-per-dispatch", "4", "--execution.device-rows"]
     train_together(tmp_path / "together", 2, [*TWENTY, *several])
     train_alone(alone, TWENTY)
@@ -101,7 +95,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
     small_layout: Layout, tmp_path: Path, before: int, after: int
 ) -> None:
     """Half of the run, then all of it; `--extend` keeps its name and its rates."""
-    alone, changing = (root_with_dataset(small_layout, tmp_path / name) for name in ("alone", "changing"))
+    alone, changing = (root_with("small", tmp_path / name, small_layout) for name in ("alone", "changing"))
     half = [*SIX[2:], "--total-steps", "10", "--optim.lr-min-ratio", "1.0"]
     for count, more in ((before, []), (after, ["--extend", "20"])):
         if count == 1:
@@ -119,7 +113,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
 @pytest.mark.slow
 def test_processes_save_after_every_step(small_layout: Layout, tmp_path: Path) -> None:
     """Saves that overlap would mix up what the processes say to each other about them."""
-    layout = root_with_dataset(small_layout, tmp_path)
+    layout = root_with("small", tmp_path, small_layout)
     often = ["--total-steps", "20", "--execution.validate-every", "0", "--execution.checkpoint-every", "1"]
     train_together(tmp_path, 2, often)
     assert saved_steps(only_run(layout)) == list(range(1, 21))

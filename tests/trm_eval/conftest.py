@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.harness.roots import root_with
 from tests.trm_train.test_loop import run
 from trm_data.loader.dataset import Dataset, open_dataset
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_data.sync import sync_datasets
 from trm_eval.evaluate import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.run.record import RunRecord
@@ -44,8 +44,7 @@ class Evaluated:
 @pytest.fixture(scope="session")
 def evaluated(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
     """Tests must not change it."""
-    layout = resolve_root(tmp_path_factory.mktemp("evaluated"))
-    sync_datasets(small_layout, layout, ["small"])
+    layout = root_with("small", tmp_path_factory.mktemp("evaluated"), small_layout)
     trained = run(layout)
     result = evaluate_run(layout, trained.folder, EvalRequest())
     return Evaluated(layout, trained.folder, trained.record, result, open_dataset("small", layout, "test"))

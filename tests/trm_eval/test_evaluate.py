@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_data.build.flow import build_dataset
@@ -17,7 +18,6 @@ from trm_data.storage.atomic import with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_data.sync import sync_datasets
 from trm_eval import evaluate
 from trm_eval.errors import EvalError
 from trm_eval.evaluate import choose_step, evaluate_run
@@ -124,8 +124,7 @@ def test_the_dataset_must_be_the_one_it_learned_from(
 @pytest.fixture
 def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
     """A root with copies of the dataset and the run, which a test may change, and no results."""
-    layout = resolve_root(tmp_path)
-    sync_datasets(evaluated.layout, layout, ["small"])
+    layout = root_with("small", tmp_path, evaluated.layout)
     sync_runs(evaluated.layout, layout, [], None)
     return layout
 

@@ -10,10 +10,10 @@ import pytest
 
 import trm_data
 import trm_eval
+from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.errors import QueryError
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
 from trm_eval.errors import ResultError
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
@@ -24,9 +24,7 @@ from trm_train.run.start import TrainResult
 
 @pytest.fixture(scope="module")
 def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = resolve_root(tmp_path_factory.mktemp("frames"))
-    sync_datasets(small_layout, layout, ["small"])
-    return layout
+    return root_with("small", tmp_path_factory.mktemp("frames"), small_layout)
 
 
 @pytest.fixture(scope="module")

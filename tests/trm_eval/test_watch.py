@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run_here
+from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
-from trm_data.storage.root import resolve_root
-from trm_data.sync import sync_datasets
 from trm_eval import watch
 from trm_eval.cli import main
 from trm_eval.watch import watch_checkpoints
@@ -51,8 +50,7 @@ def test_a_checkpoint_that_training_removed_meanwhile_is_passed_over(
 
 
 def test_a_run_that_has_ended_is_evaluated_once(evaluated: Evaluated, tmp_path: Path) -> None:
-    layout = resolve_root(tmp_path)
-    sync_datasets(evaluated.layout, layout, ["small"])
+    layout = root_with("small", tmp_path, evaluated.layout)
     trained = run(layout, TINY)
     done = run_here(main, "run", "tiny", "--checkpoint", "watch", "--root", layout.place)
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from trm_data.storage.atomic import with_digest
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig, planned_steps
@@ -58,9 +59,7 @@ def train_rows(result: TrainResult) -> list[dict]:
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    layout = resolve_root(tmp_path)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
+    return root_with("small", tmp_path, small_layout)
 
 
 def test_an_extended_run_is_the_longer_one_to_the_bit(layout: Layout) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from trm_data.build.flow import build_dataset
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
@@ -53,9 +54,7 @@ EXPERIMENT = Experiment("tiny", "testing", lambda: TINY)
 
 @pytest.fixture(scope="module")
 def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = resolve_root(tmp_path_factory.mktemp("training"))
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
+    return root_with("small", tmp_path_factory.mktemp("training"), small_layout)
 
 
 def run(layout: Layout, config: RunConfig = TINY, **options) -> TrainResult:
@@ -99,8 +98,7 @@ def test_a_run_leaves_what_it_should(undisturbed: TrainResult) -> None:
 
 
 def test_a_run_is_thrown_away_once_for_a_word(small_layout: Layout, tmp_path: Path) -> None:
-    root = resolve_root(tmp_path)
-    shutil.copytree(small_layout.dataset("small").here, root.dataset("small").here)
+    root = root_with("small", tmp_path, small_layout)
     short = dataclasses.replace(TINY, total_steps=4)
     run(root, short)
     ends = [run(root, short, resume=False, anew_once=word) for word in ("a", "a", "b", "b", None, None)]
@@ -121,8 +119,7 @@ def test_resuming_gives_the_same_bits_and_metrics(
     """The process dies at step `cut` (nothing after its last checkpoint survives); the same command goes on."""
     from trm_train.run import loop
 
-    elsewhere = resolve_root(tmp_path)
-    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
+    elsewhere = root_with("small", tmp_path, layout)
 
     class KilledError(Exception):
         pass
@@ -167,8 +164,7 @@ def start(root: Path) -> subprocess.Popen:
 @pytest.mark.slow  # tests/harness/test_kills.py does it many times, and once in every suite
 def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResult, tmp_path: Path) -> None:
     """SIGKILL as soon as the first checkpoint is there, then the same command."""
-    elsewhere = resolve_root(tmp_path)
-    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
+    elsewhere = root_with("small", tmp_path, layout)
     with start(tmp_path) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (
@@ -182,8 +178,7 @@ def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResu
 
 
 def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) -> None:
-    elsewhere = resolve_root(tmp_path)
-    shutil.copytree(layout.dataset("small").here, elsewhere.dataset("small").here)
+    elsewhere = root_with("small", tmp_path, layout)
     config = dataclasses.replace(TINY, total_steps=100_000)
 
     class Interrupting(RunConsole):

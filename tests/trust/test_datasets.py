@@ -22,6 +22,7 @@ import trm_eval
 import trm_eval.cli
 import trm_train.cli
 from tests.conftest import run_here
+from tests.harness.roots import root_with
 from trm_data.build.flow import build_dataset
 from trm_data.card import CARD, card_bytes, card_problem, dataset_card
 from trm_data.catalog.query import query_catalog
@@ -32,8 +33,7 @@ from trm_data.manifest import MANIFEST, read_manifest
 from trm_data.records import Rows, SourceFile
 from trm_data.shards.naming import sidecar_path
 from trm_data.storage.atomic import file_sha256
-from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
+from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 from trm_data.verify.prints import row_prints
 from trm_eval.tables.query import query_results
@@ -44,9 +44,7 @@ BIN = Path(sys.executable).parent
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
     """A root with a copy of the small dataset, which a test may damage."""
-    layout = resolve_root(tmp_path / "root")
-    sync_datasets(small_layout, layout, ["small"])
-    return layout
+    return root_with("small", tmp_path / "root", small_layout)
 
 
 def first_sidecar(layout: Layout) -> Path:

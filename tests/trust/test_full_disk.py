@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run_here
+from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
-from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
+from trm_data.storage.root import Layout
 from trm_train.cli import main as trm_train
 
 BIN = Path(sys.executable).parent
@@ -28,9 +28,7 @@ SMALL = 'mount -t tmpfs -o size=4m tmpfs "$0" && cp -r "$0"/../datasets "$0" && 
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    layout = resolve_root(tmp_path)
-    sync_datasets(small_layout, layout, ["small"])
-    return layout
+    return root_with("small", tmp_path, small_layout)
 
 
 def test_training_on_a_full_disk_ends_with_one_line(layout: Layout) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
@@ -17,7 +18,6 @@ from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.local import LocalEngine
 from trm_data.storage.atomic import LEFT_S, remove_temporary
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
 from trm_eval.evaluate import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.run.record import list_runs
@@ -27,9 +27,7 @@ LEFT = (".tmp-0a1b2c3d-77-catalog.duckdb", ".tmp-0a1b2c3d-77-catalog.duckdb.wal"
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    layout = resolve_root(tmp_path / "root")
-    sync_datasets(small_layout, layout, ["small"])
-    return layout
+    return root_with("small", tmp_path / "root", small_layout)
 
 
 @pytest.mark.parametrize("command", ["sql", "refresh"])

@@ -15,12 +15,12 @@ import trm_data
 import trm_eval
 from tests.conftest import run_here
 from tests.harness.figures import record
+from tests.harness.roots import root_with
 from tests.trust.attacks import attacks
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main as trm_data_main
 from trm_data.errors import QueryError
-from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
+from trm_data.storage.root import Layout
 from trm_eval.cli import main as trm_eval_main
 from trm_eval.tables.query import query_results
 
@@ -29,8 +29,7 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    layout = resolve_root(tmp_path / "root")
-    sync_datasets(small_layout, layout, ["small"])
+    layout = root_with("small", tmp_path / "root", small_layout)
     assert query_catalog(layout, "SELECT 1").rows == [(1,)]
     return layout
 
@@ -38,9 +37,7 @@ def layout(small_layout: Layout, tmp_path: Path) -> Layout:
 @pytest.fixture(scope="module")
 def untouched(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """As `layout`, for queries that only read."""
-    layout = resolve_root(tmp_path_factory.mktemp("sql"))
-    sync_datasets(small_layout, layout, ["small"])
-    return layout
+    return root_with("small", tmp_path_factory.mktemp("sql"), small_layout)
 
 
 @pytest.fixture

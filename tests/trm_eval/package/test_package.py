@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import run_here
+from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.atomic import file_sha256, json_bytes, with_digest
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
 from trm_eval.cli import main
 from trm_eval.errors import EvalError, PackageError
 from trm_eval.evaluate import evaluate_run
@@ -57,9 +57,7 @@ def package(packed: Packed, tmp_path: Path) -> Path:
 @pytest.fixture
 def root(evaluated: Evaluated, tmp_path: Path) -> Layout:
     """A root with the dataset and nothing else."""
-    layout = resolve_root(tmp_path / "root")
-    sync_datasets(evaluated.layout, layout, ["small"])
-    return layout
+    return root_with("small", tmp_path / "root", evaluated.layout)
 
 
 def answers(layout: Layout, request: EvalRequest) -> list[tuple[Any, ...]]:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import trm_eval
+from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
 from trm_eval.cli import main
 from trm_eval.errors import EvalError
 from trm_eval.evaluate import evaluate_run
@@ -83,8 +83,7 @@ def registered() -> object:
 
 @pytest.fixture(scope="module")
 def layout(registered: object, small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = resolve_root(tmp_path_factory.mktemp("study"))
-    sync_datasets(small_layout, layout, ["small"])
+    layout = root_with("small", tmp_path_factory.mktemp("study"), small_layout)
     for name in ("baseline_of_test", "wide"):
         item = find_run_of(name, SETTING)
         with RunConsole(item.make(), quiet=True) as console:

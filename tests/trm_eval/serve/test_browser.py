@@ -60,8 +60,8 @@ def test_figures_and_drawings_show(address: str, tab: Tab) -> None:
         tab.open(address, "2 runs.")
         follow(tab, label)
         tab.wait(PAGES[label])
+        tab.wait_until(f"{sizes}.length >= {count} && [...document.images].every(image => image.complete)")
         found = tab.run(sizes)
-        assert len(found) >= count, label
         assert all(complete and natural > 50 and shown > 50 for complete, natural, shown in found), found
 
 

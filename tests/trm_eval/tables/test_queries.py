@@ -21,6 +21,7 @@ import polars as pl
 import pytest
 
 import trm_eval
+from tests.harness.roots import root_with
 from tests.trm_data.kinds.test_maze import request as maze_request
 from tests.trm_train.test_loop import TINY
 from trm_data.build.flow import build_dataset
@@ -28,7 +29,6 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.digested import digest_of
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
 from trm_eval.statistics import Paired, wilson, with_tests
 from trm_eval.tables.live import run_row
 from trm_eval.tables.named import named_queries
@@ -103,8 +103,7 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = resolve_root(tmp_path_factory.mktemp("queries"))
-    sync_datasets(small_layout, layout, ["small"])
+    layout = root_with("small", tmp_path_factory.mktemp("queries"), small_layout)
     build_dataset(maze_request(test_size=10), layout)
     return layout
 

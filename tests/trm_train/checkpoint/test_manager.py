@@ -13,11 +13,9 @@ import jax
 import numpy as np
 import pytest
 
-from tests.trm_train.test_loop import TINY, run
 from trm_data.storage.atomic import with_digest
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
-from trm_data.sync import sync_datasets
 from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import (
     COMMITTED,
@@ -27,27 +25,14 @@ from trm_train.checkpoint.manager import (
     Checkpoints,
     fingerprints,
     restore_weights,
+    resume_steps,
     saved_steps,
     weights_steps,
 )
 from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.errors import CheckpointError
 from trm_train.run.start import TrainResult
-from trm_train.state import TrainState, init_state
-
-
-@pytest.fixture(scope="module")
-def finished(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
-    """A run with checkpoints at 4, 8 and 12 steps. Tests must not change it."""
-    layout = resolve_root(tmp_path_factory.mktemp("checkpoints"))
-    sync_datasets(small_layout, layout, ["small"])
-    return run(layout)
-
-
-@pytest.fixture(scope="module")
-def state(finished: TrainResult) -> TrainState:
-    """A state of the run's shapes, at step 0."""
-    return init_state(TINY, finished.record.input_spec, TINY.data.global_batch_size)[1]
+from trm_train.state import TrainState
 
 
 @pytest.fixture
@@ -240,6 +225,25 @@ def test_a_damaged_checkpoint_goes_when_the_next_is_saved(copied: Folder, state:
 def fingerprints_of_steps(folder: Folder, state: TrainState) -> dict[int, dict[str, int]]:
     metas = {step: json.loads(meta_of(folder, "resume", step).read_text()) for step in (8, 12)}
     return {step: meta["fingerprints"] for step, meta in metas.items()}
+
+
+def test_weights_that_no_state_stands_beside_go_when_the_next_is_saved(
+    copied: Folder, state: TrainState
+) -> None:
+    """A kill came between the two kinds: training comes by that step again, and other weights may be saved there."""
+    shutil.rmtree(copied.uri("checkpoints/resume/12"))
+    left = meta_of(copied, "weights", 12).stat().st_ino
+    checkpoints = Checkpoints(copied)
+    restored = checkpoints.restore(state)
+    assert restored is not None
+    assert (restored.meta.step, restored.problems) == (8, [])
+    assert weights_steps(copied) == [4, 8, 12]
+    later = dataclasses.replace(restored.state, step=restored.state.step + 4)
+    checkpoints.save(later, dataclasses.replace(restored.meta, step=12))
+    checkpoints.wait()
+    checkpoints.close()
+    assert (weights_steps(copied), resume_steps(copied)) == ([4, 8, 12], [8, 12])
+    assert meta_of(copied, "weights", 12).stat().st_ino != left
 
 
 def test_with_no_whole_checkpoint_nothing_is_begun(copied: Folder, state: TrainState) -> None:

@@ -11,11 +11,9 @@ import jax
 import numpy as np
 import pytest
 
-from tests.trm_train.test_loop import TINY, run
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
-from trm_data.sync import sync_datasets
-from trm_train.checkpoint.manager import CheckpointMeta
+from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints
 from trm_train.checkpoint.rescued import (
     KEPT,
     STATE,
@@ -28,25 +26,14 @@ from trm_train.checkpoint.rescued import (
 from trm_train.checkpoint.tree import state_tree
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import Part, add_kept_rows, keep_rows, part_names, read_metrics
+from trm_train.run.rescue import restore_rescued
 from trm_train.run.start import TrainResult
-from trm_train.state import TrainState, init_state
+from trm_train.state import TrainState
 
 META = CheckpointMeta(
     step=7, identity="i", content_digest="c", identifiers_digest="d", tracking_id="t", run="r"
 )
 ALONE = Hosts()
-
-
-@pytest.fixture(scope="module")
-def finished(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
-    layout = resolve_root(tmp_path_factory.mktemp("kept"))
-    sync_datasets(small_layout, layout, ["small"])
-    return run(layout)
-
-
-@pytest.fixture(scope="module")
-def state(finished: TrainResult) -> TrainState:
-    return init_state(TINY, finished.record.input_spec, TINY.data.global_batch_size)[1]
 
 
 @pytest.fixture
@@ -125,3 +112,26 @@ def test_rows_are_added_once(folder: Folder, tmp_path: Path) -> None:
         folder.within("metrics").delete(part)
     assert add_kept_rows(folder, tmp_path / "rows.parquet", 12) == "1 to 8"
     assert part_names(folder) == []
+
+
+def test_a_run_that_began_anew_goes_on_from_nothing_that_the_one_before_kept(
+    folder: Folder, finished: TrainResult, state: TrainState
+) -> None:
+    record, said = finished.record, []
+    meta = CheckpointMeta(
+        step=14,
+        identity=record.identity,
+        content_digest=record.content_digest,
+        identifiers_digest=record.identifiers_digest,
+        tracking_id="t",
+        run=record.run,
+    )
+    checkpoints = Checkpoints(folder)
+    rescue_state(folder, ALONE, state, meta, "another time")
+    assert restore_rescued(folder, record, checkpoints, ALONE, state, None, said.append) is None
+    assert find_rescued(folder, ALONE) is None
+    assert not said
+    rescue_state(folder, ALONE, state, meta, record.created_at)
+    restore_rescued(folder, record, checkpoints, ALONE, state, None, said.append)
+    checkpoints.close()
+    assert said, "of the same run it is looked at"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 
 from tests.conftest import run_here
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_train.cli import main
 from trm_train.mesh.fingerprint import batch_fingerprint
 from trm_train.metrics.table import read_metrics
@@ -20,8 +20,7 @@ from trm_train.run.record import list_runs
 
 
 def test_every_step_says_which_rows_it_was_given(small_layout: Layout, tmp_path: Path) -> None:
-    layout = resolve_root(tmp_path)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    layout = root_with("small", tmp_path, small_layout)
     options = [
         "--total-steps",
         "5",

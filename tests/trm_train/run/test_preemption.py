@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN
 from trm_data.command import Exit
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.run import preemption
 from trm_train.run.preemption import metadata_url, preemption_stops
@@ -103,8 +103,7 @@ def test_nobody_is_asked_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_a_run_on_a_machine_that_is_taken_away_saves_and_ends(
     small_layout: Layout, tmp_path: Path, metadata: Metadata
 ) -> None:
-    layout = resolve_root(tmp_path)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    layout = root_with("small", tmp_path, small_layout)
     options = [
         "--execution.checkpoint-every",
         "10",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN
 from trm_data.command import Exit
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.commands import restart
@@ -28,9 +28,7 @@ LONG = ["--execution.checkpoint-every", "10", "--execution.validate-every", "0",
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    layout = resolve_root(tmp_path)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
+    return root_with("small", tmp_path, small_layout)
 
 
 def start(layout: Layout, *options: str) -> subprocess.Popen[str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from tests.trm_train.test_loop import final_state, run
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
 from trm_train.checkpoint.manager import COPYING, saved_steps
 from trm_train.run.resume import FORGETTING
 from trm_train.run.start import TrainResult
@@ -17,8 +17,7 @@ from trm_train.run.status import STATUS_FILE, read_status
 
 @pytest.fixture(scope="module")
 def finished(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
-    layout = resolve_root(tmp_path_factory.mktemp("resume"))
-    sync_datasets(small_layout, layout, ["small"])
+    layout = root_with("small", tmp_path_factory.mktemp("resume"), small_layout)
     return run(layout)
 
 

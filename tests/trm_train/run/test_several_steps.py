@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY, final_state, metrics_without_clock, run
 from trm_data.loader.dataset import open_dataset
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
 from trm_train.config.scheduled import Curriculum
 from trm_train.mesh.sharding import make_mesh
@@ -32,24 +32,19 @@ def carried_out(config: RunConfig = TINY, **execution: Any) -> RunConfig:
 
 @pytest.fixture
 def root(small_layout: Layout, tmp_path: Path) -> Layout:
-    return copy_of(small_layout, tmp_path)
-
-
-def copy_of(small_layout: Layout, folder: Path) -> Layout:
-    layout = resolve_root(folder)
-    shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
-    return layout
+    return root_with("small", tmp_path, small_layout)
 
 
 @pytest.fixture(scope="module")
 def one_by_one(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
-    return run(copy_of(small_layout, tmp_path_factory.mktemp("one")))
+    return run(root_with("small", tmp_path_factory.mktemp("one"), small_layout))
 
 
 @pytest.fixture(scope="module")
 def by_five(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
     """Dispatches of 4, 2, 2 and 4 steps, since something is due after every 4 and 6."""
-    return run(copy_of(small_layout, tmp_path_factory.mktemp("five")), carried_out(steps_per_dispatch=5))
+    layout = root_with("small", tmp_path_factory.mktemp("five"), small_layout)
+    return run(layout, carried_out(steps_per_dispatch=5))
 
 
 @given(

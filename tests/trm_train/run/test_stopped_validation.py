@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import run_here
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN
 from trm_data.command import Exit
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.cli import main
@@ -40,9 +40,9 @@ def rows_of(run: Folder) -> list[dict[str, Any]]:
 def test_it_is_given_up_and_made_up_for(
     small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validation: int
 ) -> None:
-    undisturbed, stopped = (resolve_root(tmp_path / name) for name in ("undisturbed", "stopped"))
-    for layout in (undisturbed, stopped):
-        shutil.copytree(small_layout.dataset("small").here, layout.dataset("small").here)
+    undisturbed, stopped = (
+        root_with("small", tmp_path / name, small_layout) for name in ("undisturbed", "stopped")
+    )
     wanted = rows_of(train(undisturbed))
     taken, real = iter(range(3)), beside.validate
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import as_users_run_it
+from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.command import Exit
-from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
+from trm_data.storage.root import Layout
 from trm_train.run import pace
 from trm_train.run.watchdog import Watchdog
 
@@ -178,8 +178,7 @@ def test_a_run_below_the_speed_that_is_asked_for_saves_and_ends(
 ) -> None:
     """A stretch is as short as a step here; what is asked for nobody reaches."""
     monkeypatch.setattr(pace, "STRETCH_S", 0.0)
-    layout = resolve_root(tmp_path)
-    sync_datasets(small_layout, layout, ["small"])
+    layout = root_with("small", tmp_path, small_layout)
     execution = dataclasses.replace(TINY.execution, min_examples_per_s=1e12, checkpoint_every=100)
     slow = run(layout, dataclasses.replace(TINY, execution=execution))
     assert (slow.finished, slow.exit_code) == (False, Exit.STALLED)

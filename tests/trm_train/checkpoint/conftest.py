@@ -1,0 +1,23 @@
+"""A finished run and a state of its shapes, which tests of checkpoints share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.roots import root_with
+from tests.trm_train.test_loop import TINY, run
+from trm_data.storage.root import Layout
+from trm_train.run.start import TrainResult
+from trm_train.state import TrainState, init_state
+
+
+@pytest.fixture(scope="package")
+def finished(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
+    """A run with checkpoints at 4, 8 and 12 steps. Tests must not change it."""
+    return run(root_with("small", tmp_path_factory.mktemp("checkpoints"), small_layout))
+
+
+@pytest.fixture(scope="package")
+def state(finished: TrainResult) -> TrainState:
+    """A state of the run's shapes, at step 0."""
+    return init_state(TINY, finished.record.input_spec, TINY.data.global_batch_size)[1]
