@@ -12,7 +12,7 @@ from tests.trm_train.test_loop import run
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.evaluate import EvalResult, evaluate_run
+from trm_eval.evaluate.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.run.record import RunRecord
 

@@ -18,9 +18,10 @@ from trm_data.storage.atomic import with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_eval import evaluate
 from trm_eval.errors import EvalError
-from trm_eval.evaluate import choose_step, evaluate_run
+from trm_eval.evaluate import which
+from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluate.which import choose_step
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table
@@ -80,7 +81,7 @@ def test_a_run_without_validation_has_no_best(evaluated: Evaluated, tmp_path: Pa
 
 def test_a_validation_without_labels_is_no_best(saved: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"split": "validation", "step": 10, "exact_count": 0, "count": 0}
-    monkeypatch.setattr(evaluate, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
+    monkeypatch.setattr(which, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
     with pytest.raises(EvalError, match="has no validated checkpoint to call the best"):
         choose_step(saved, "best")
 

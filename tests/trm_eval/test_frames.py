@@ -15,7 +15,7 @@ from tests.trm_train.test_loop import TINY, run
 from trm_data.errors import QueryError
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import ResultError
-from trm_eval.evaluate import evaluate_run
+from trm_eval.evaluate.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.errors import ConfigError

@@ -23,9 +23,10 @@ from trm_data.catalog.query import query_catalog
 from trm_data.errors import CorruptFileError
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval import evaluate, votes
+from trm_eval import votes
 from trm_eval.cli import main
-from trm_eval.evaluate import EvalResult, evaluate_run
+from trm_eval.evaluate import flow, prepare
+from trm_eval.evaluate.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_headline
 from trm_eval.score.arc import PASS_AT
@@ -184,7 +185,7 @@ def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.Mo
         labels[(picks.groups == 0) & (picks.examples == 0)] = 0
         return labels
 
-    compiled = evaluate.compile_rollout
+    compiled = prepare.compile_rollout
 
     def labels_instead(restored: Any, reader: Any, *asked: Any) -> Any:
         rollout = compiled(restored, reader, *asked)
@@ -199,7 +200,7 @@ def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.Mo
 
         return dataclasses.replace(rollout, answer=answer)
 
-    monkeypatch.setattr(evaluate, "compile_rollout", labels_instead)
+    monkeypatch.setattr(prepare, "compile_rollout", labels_instead)
     row = evaluate_run(layout, list_runs(layout)[0], EvalRequest(checkpoint="2", weights="raw")).row
     shares = query_results(
         layout, "SELECT DISTINCT pass_at_k FROM pass_at_k WHERE evaluation = ?", [row["evaluation"]]
@@ -241,7 +242,7 @@ def test_a_writer_that_dies_leaves_no_stale_and_no_double_row(
 
     with monkeypatch.context() as dying:
         dying.setattr(votes, "PART_EXAMPLES", 3)
-        dying.setattr(evaluate, "publish_run", die)
+        dying.setattr(flow, "publish_run", die)
         with pytest.raises(DiedError):
             evaluate_run(layout, folder, request)
     assert len(files_of(layout)) > len(files)

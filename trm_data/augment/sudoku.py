@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.augment.base import Made
-from trm_data.boxes import check_boxes, check_grids
+from trm_data.augment.sudoku_boxes import check_boxes, check_grids
 from trm_data.seeds.draws import Purpose, feistel, feistel_keys, mix_word
 
 _MAX_INDICES = 1 << 62

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.boxes import check_grids
+from trm_data.augment.sudoku_boxes import check_grids
 
 
 @dataclass(frozen=True)

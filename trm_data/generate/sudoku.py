@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.boxes import check_boxes
+from trm_data.augment.sudoku_boxes import check_boxes
 from trm_data.seeds.draws import check_word
 from trm_data.solve.tables import make_tables
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.augment.sudoku import SudokuSymmetry, num_elements
-from trm_data.boxes import check_grids
+from trm_data.augment.sudoku_boxes import check_grids
 from trm_data.seeds.draws import Purpose, bounded
 from trm_data.solve.tables import make_tables
 

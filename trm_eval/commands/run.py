@@ -24,7 +24,7 @@ from trm_train.experiments.setting import parse_setting
 if TYPE_CHECKING:
     from trm_data.storage.root import Layout
     from trm_data.storage.store import Folder
-    from trm_eval.evaluate import EvalResult
+    from trm_eval.evaluate.flow import EvalResult
     from trm_eval.identity import Adaptation, EvalRequest
     from trm_train.hosts.together import Hosts
 
@@ -118,7 +118,7 @@ class Run:
 
     def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
         from trm_data.show.progress import terminal_progress
-        from trm_eval.evaluate import assist, evaluate_run
+        from trm_eval.evaluate.flow import assist, evaluate_run
         from trm_train.run.find import find_runs
 
         layout = resolve_root(self.root)
@@ -153,7 +153,7 @@ class Run:
 
     def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
         """Every run and checkpoint to evaluate."""
-        from trm_eval.evaluate import checkpoints_of
+        from trm_eval.evaluate.which import checkpoints_of
         from trm_eval.watch import watch_checkpoints
 
         if self.checkpoint == "watch":

@@ -37,15 +37,7 @@ def model_card(
     """
     kinds = sorted({str(dataset["kind"]) for dataset in datasets if dataset["kind"]})
     lines = [
-        "---",
-        f"license: {json.dumps(license)}" if license else "# license: choose one before you share this",
-        "library_name: trm-lab",
-        f"tags: {json.dumps(['tiny-recursive-model', 'jax', *kinds])}",
-    ]
-    if evals:
-        lines.append(f"model-index: {json.dumps(_index(record, kinds, evals))}")
-    lines += [
-        "---",
+        *_front_matter(record, kinds, evals, license),
         "",
         f"# {record.run}",
         "",
@@ -92,6 +84,21 @@ def model_card(
         "",
     ]
     return "\n".join(lines)
+
+
+def _front_matter(
+    record: RunRecord, kinds: list[str], evals: Sequence[Mapping[str, Any]], license: str
+) -> list[str]:
+    """What a hub reads of a card."""
+    lines = [
+        "---",
+        f"license: {json.dumps(license)}" if license else "# license: choose one before you share this",
+        "library_name: trm-lab",
+        f"tags: {json.dumps(['tiny-recursive-model', 'jax', *kinds])}",
+    ]
+    if evals:
+        lines.append(f"model-index: {json.dumps(_index(record, kinds, evals))}")
+    return [*lines, "---"]
 
 
 def _index(record: RunRecord, kinds: list[str], evals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

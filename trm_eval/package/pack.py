@@ -19,7 +19,7 @@ from trm_data.storage.atomic import json_bytes
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import PackageError
-from trm_eval.evaluate import choose_step
+from trm_eval.evaluate.which import choose_step
 from trm_eval.package.card import HERE, model_card
 from trm_eval.package.contents import (
     CARD,
@@ -109,13 +109,7 @@ def pack_run(
     temporary = out.with_name(f".tmp-{out.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        (temporary / "results").mkdir(parents=True)
-        (temporary / CONFIG).write_bytes(run.read(CONFIG) or b"")
-        for name, found in arrays.items():
-            write_arrays(temporary / name, found)
-        (temporary / DATASET).write_bytes(json_bytes({"datasets": datasets}))
-        for name, table in tables.items():
-            _write_table(temporary / name, table)
+        _write_files(temporary, run.read(CONFIG) or b"", datasets, arrays, tables)
         card = model_card(
             record,
             step=step,
@@ -148,6 +142,23 @@ def pack_run(
         shutil.rmtree(temporary, ignore_errors=True)
     rows = tables["results/evals.parquet"].num_rows
     return Packed(record.run, step, out, package.digest, rows, sum(sizes.values()), tuple(sizes))
+
+
+def _write_files(
+    folder: Path,
+    config: bytes,
+    datasets: list[dict[str, Any]],
+    arrays: dict[str, dict[str, Any]],
+    tables: dict[str, pa.Table],
+) -> None:
+    """Write everything that a package says something of, under its name."""
+    (folder / "results").mkdir(parents=True)
+    (folder / CONFIG).write_bytes(config)
+    for name, found in arrays.items():
+        write_arrays(folder / name, found)
+    (folder / DATASET).write_bytes(json_bytes({"datasets": datasets}))
+    for name, table in tables.items():
+        _write_table(folder / name, table)
 
 
 def _restore(run: Folder, record: RunRecord, step: int) -> tuple[Tree, Tree]:

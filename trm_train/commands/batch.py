@@ -28,7 +28,7 @@ from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sources import parse_source_of
 
 if TYPE_CHECKING:
-    from trm_train.batch.flow import Job
+    from trm_train.batch.flow import How, Job, Screen
     from trm_train.batch.plan import PlannedRun
 
 
@@ -81,9 +81,9 @@ class Batch:
             overrides: Options of the configuration, for every run.
         """
         from trm_train.batch.devices import shares
-        from trm_train.batch.flow import How, carry_out, make_jobs
+        from trm_train.batch.flow import How, make_jobs
         from trm_train.batch.plan import missing_datasets, plan_batch
-        from trm_train.batch.summary import summary_row, write_summary
+        from trm_train.batch.summary import summary_row
 
         if not self.patterns:
             raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
@@ -121,16 +121,9 @@ class Batch:
         ):
             for name in missing:
                 build_missing(name, layout, self.root, sources=sources, quiet=self.json)
-            unwritten: OSError | None = None
-            try:
-                with _screen(quiet=self.json) as screen:
-                    signal_number = carry_out(jobs, how, screen)
-            finally:
-                rows = [summary_row(job) for job in jobs]
-                try:
-                    write_summary(rows, logs)
-                except OSError as error:
-                    unwritten = error
+            with _screen(quiet=self.json) as screen:
+                signal_number, unwritten = self._train(jobs, how, screen)
+        rows = [summary_row(job) for job in jobs]
         if self.json:
             print(json.dumps(rows, indent=1))
         else:
@@ -145,6 +138,26 @@ class Batch:
         if signal_number:
             return 128 + signal_number
         return Exit.DONE if all(job.state == "done" for job in jobs) else Exit.FOUND
+
+    @staticmethod
+    def _train(jobs: list[Job], how: How, screen: Screen) -> tuple[int, OSError | None]:
+        """Train and evaluate one after the other, then write the summary, also of a batch that was cut short.
+
+        Returns:
+            The signal that has ended it, or 0; and why the summary could not be written, if it could not.
+        """
+        from trm_train.batch.flow import carry_out
+        from trm_train.batch.summary import summary_row, write_summary
+
+        unwritten: OSError | None = None
+        try:
+            signal_number = carry_out(jobs, how, screen)
+        finally:
+            try:
+                write_summary([summary_row(job) for job in jobs], how.logs)
+            except OSError as error:
+                unwritten = error
+        return signal_number, unwritten
 
     def _logs(self, runs: Sequence[PlannedRun], layout: Layout) -> Path:
         """The folder of logs and summary: the same for the same runs."""

@@ -14,8 +14,8 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import QueryError
 from trm_data.storage.root import resolve_root
-from trm_eval import evaluate
-from trm_eval.evaluate import evaluate_run
+from trm_eval.evaluate import flow
+from trm_eval.evaluate.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables import query
 from trm_eval.tables.named import load_query, named_queries, query_text
@@ -99,9 +99,9 @@ def test_ratings_are_those_of_the_catalog_also_for_older_evaluations(
     run = find_run(layout, evaluated.record.run)
     evaluate_run(layout, run, EvalRequest())
     with monkeypatch.context() as older:
-        row_of = evaluate.evals_row
-        older.setattr(evaluate, "evals_row", lambda *given: {**row_of(*given), "rated_count": None})
-        older.setattr(evaluate, "read_ratings", lambda *given: np.full(12, np.nan, np.float32))
+        row_of = flow.evals_row
+        older.setattr(flow, "evals_row", lambda *given: {**row_of(*given), "rated_count": None})
+        older.setattr(flow, "read_ratings", lambda *given: np.full(12, np.nan, np.float32))
         evaluate_run(layout, run, EvalRequest(weights="raw"))
     by_weights = "SELECT weights, row, rating FROM {} ORDER BY ALL"
     puzzles = query_results(

@@ -1,0 +1,133 @@
+"""Evaluates a checkpoint of a run on a split and writes the result tables. Reads top to bottom in `evaluate_run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trm_data.catalog.read import read_ratings
+from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.atomic import LEFT_S
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_eval.evaluate.prepare import Prepared, prepare
+from trm_eval.evaluate.row import Tally, adapted_columns, evals_row
+from trm_eval.identity import EvalRequest
+from trm_eval.infer import with_progress
+from trm_eval.predictions import PredictionWriter
+from trm_eval.tables.live import run_row
+from trm_eval.tables.schema import TABLES
+from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
+from trm_eval.traces import write_traces
+from trm_eval.votes import write_votes
+from trm_train.hosts.lost import naming_the_lost
+from trm_train.hosts.together import Hosts
+from trm_train.metrics.table import read_metrics
+from trm_train.run.record import RunRecord, read_record
+
+WAY_ON = "nothing half-written counts, the same commands evaluate it again"
+WRITTEN_S = 86_400.0
+"""Processes that are done wait so long for the first, which writes the tables."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalResult:
+    """What an evaluation gave; `row` is its row in `evals`."""
+
+    run: str
+    experiment: str
+    row: dict[str, Any]
+
+    def in_brief(self) -> str:
+        """A line, from the row alone."""
+        row = self.row
+        share = f"{100 * row['exact_count'] / row['count']:.2f}%" if row["count"] else "no share"
+        return f"{self.run}: exact accuracy {share} ({row['exact_count']:,} of {row['count']:,}), {row['evaluation']}"
+
+
+def evaluate_run(
+    layout: Layout,
+    run: Folder,
+    request: EvalRequest,
+    progress: Progress | None = None,
+    hosts: Hosts | None = None,
+) -> EvalResult:
+    """Evaluate one checkpoint on the rows asked for, each once, and write the result tables: `runs`, `train_metrics`,
+    `predictions`, `votes` where the kind has them, `traces` where they are asked for, and `evals`.
+
+    Args:
+        layout: The root that holds the dataset and takes the results.
+        run: The run's folder.
+        request: What to evaluate.
+        progress: Told of the rows.
+        hosts: All processes that evaluate it, of which this is the first; the others call `assist`.
+
+    Raises:
+        EvalError: The request does not fit the run or its dataset.
+        ConfigError: The folder holds no run.
+        CheckpointError: There is no such checkpoint.
+        CorruptDatasetError: The dataset is not what was built.
+        HostError: The processes differ in what they evaluate, or one of them is gone.
+    """
+    hosts, progress = hosts or Hosts(), progress or NoProgress()
+    record = read_record(run)
+    with adding(layout, record.experiment, record.run), naming_the_lost(hosts, run.name, WAY_ON):
+        result = _write(layout, run, prepare(layout, run, request, progress, hosts), progress)
+    hosts.meet("the end of an evaluation", limit_s=WRITTEN_S)
+    return result
+
+
+def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> None:
+    """Answer this process's part of the rows of `evaluate_run`, which the first process calls; it alone writes.
+
+    Raises:
+        LabError: As `evaluate_run`.
+    """
+    with naming_the_lost(hosts, run.name, WAY_ON):
+        ours = prepare(layout, run, request, NoProgress(), hosts)
+        for _ in ours.rollout.answer(ours.rows):
+            pass
+    hosts.meet("the end of an evaluation", limit_s=WRITTEN_S)
+
+
+def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> EvalResult:
+    """Answer the rows and write all tables, `evals` last."""
+    record, dataset, evaluation = ours.record, ours.dataset, ours.evaluation
+    for table in TABLES:
+        folder = table_folder(layout, table, record.experiment, record.run)
+        folder.store.remove_temporary(folder.path, older_s=LEFT_S)
+    ratings = read_ratings(layout.dataset(dataset.name), dataset.manifest, dataset.split)
+    predictions = PredictionWriter(layout, record, evaluation, dataset, ours.supervision_steps, ratings)
+    tally = Tally()
+    for inferred in with_progress(ours.rollout.answer(ours.rows), progress, dataset.split, len(ours.rows)):
+        tally.add(inferred, predictions.add(inferred))
+    predictions.finish()
+    votes = write_votes(layout, record, dataset, predictions)
+    traces = write_traces(
+        layout,
+        ours.here,
+        ours.reader,
+        ours.rows[: ours.request.traces],
+        evaluation,
+        supervision_steps=ours.supervision_steps,
+        with_latents=ours.request.latents,
+    )
+    publish_run(layout, run, record)
+    row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows))
+    row |= {
+        "compile_seconds": ours.rollout.compile_seconds,
+        **votes,
+        **traces,
+        **adapted_columns(ours.request, ours.adapted),
+    }
+    before = named_before(layout, record.experiment, record.run, evaluation)
+    replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
+    drop_replaced(layout, record.experiment, record.run, before, row)
+    return EvalResult(run=record.run, experiment=record.experiment, row=row)
+
+
+def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
+    """Write what a run is and how its training went beside the results."""
+    replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record)])
+    metrics = read_metrics(run, partial=True)  # the views over runs say what is missing
+    replace_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", metrics)

@@ -1,0 +1,147 @@
+"""What an evaluation needs before its first row: split, checkpoint, weights, the compiled program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.manifest import read_manifest
+from trm_data.show.progress import Progress
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_eval.adapt import Adapted, adapt
+from trm_eval.errors import EvalError
+from trm_eval.evaluate.which import choose_step
+from trm_eval.facts import digest_of_weights, facts_of
+from trm_eval.identity import EvalRequest, evaluation_id
+from trm_eval.infer import Restored, Rollout, compile_rollout, on_this_host, restore
+from trm_eval.rollout.rows import RowReader, choose_rows
+from trm_train.hosts.together import Hosts
+from trm_train.metrics.table import read_metrics
+from trm_train.run.record import RunRecord, input_spec, read_record
+from trm_train.step.compile import use_compilation_cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """An evaluation that is about to answer its first row.
+
+    Attributes:
+        record: The run.
+        request: What was asked for, in as few words as say the same.
+        step: The checkpoint.
+        dataset: The split.
+        evaluation: Id of the evaluation.
+        rows: Of the split, in order.
+        supervision_steps: Each is given, at most.
+        restored: The weights, after adaptation.
+        here: The same where traces are asked for, on this process's devices alone.
+        adapted: What was learned before.
+        reader: Reads the rows.
+        rollout: Answers them.
+    """
+
+    record: RunRecord
+    request: EvalRequest
+    step: int
+    dataset: Dataset
+    evaluation: str
+    rows: NDArray[np.int64]
+    supervision_steps: int
+    restored: Restored
+    here: Restored
+    adapted: Adapted | None
+    reader: RowReader
+    rollout: Rollout
+
+
+def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progress, hosts: Hosts) -> Prepared:
+    """Open, restore and compile what an evaluation needs, the same in all its processes."""
+    request.check()
+    use_compilation_cache()
+    record = read_record(run)
+    # A run may be saving others: what process 0 finds counts.
+    step = int(hosts.meet("checkpoint", str(choose_step(run, request.checkpoint)) if hosts.first else "-")[0])
+    dataset = _open_split(layout, record, request)
+    if dataset.content_digest == record.content_digest:
+        request = replace(request, dataset=None)
+    if request.limit >= len(dataset):
+        request = replace(request, limit=0, subset_seed=None)
+    supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
+    if hosts.count > 1:
+        hosts.prove_equal("what is evaluated", facts_of(record, request, step, supervision_steps, dataset))
+    read_metrics(run, partial=True)  # what is damaged is said before hours of inference
+    rows = choose_rows(len(dataset), request.limit, request.subset_seed)
+    restored = restore(run, record, step=step, weights=request.weights)
+    if hosts.count > 1:
+        hosts.prove_equal("weights", {f"checkpoint of step {step}": digest_of_weights(restored.weights)})
+    adapted = None
+    if request.adaptation is not None:
+        train = open_dataset(dataset.name, layout, "train")
+        adapted = adapt(restored, train, request.adaptation, progress)
+        restored = adapted.restored
+    reader = RowReader(dataset, request.identifiers, restored.record.input_spec.num_identifiers)
+    return Prepared(
+        record=record,
+        request=request,
+        step=step,
+        dataset=dataset,
+        evaluation=evaluation_id(record, request, step, supervision_steps, dataset),
+        rows=rows,
+        supervision_steps=supervision_steps,
+        restored=restored,
+        here=on_this_host(restored) if request.traces else restored,
+        adapted=adapted,
+        reader=reader,
+        rollout=compile_rollout(restored, reader, request, supervision_steps),
+    )
+
+
+def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
+    """The split to evaluate on: of the very dataset the run learned from, or of one of the same encoding."""
+    own = record.config.data.only_dataset()
+    name = request.dataset or own
+    splits = read_manifest(layout, name).splits
+    split = request.split
+    if split is None:
+        split = next((held_out for held_out in ("test", "validation") if held_out in splits), None)
+        if split is None:
+            raise EvalError(
+                f"dataset {name} has no held-out split; evaluate on --split train, or build it with one"
+            )
+    dataset = open_dataset(name, layout, split)
+    if dataset.content_digest != record.content_digest:
+        if name != own:
+            _check_encoding(dataset, record, request)
+            return dataset
+        raise EvalError(
+            f"dataset {name} has digest {dataset.content_digest[:12]}, the run learned from "
+            f"{record.content_digest[:12]}; rebuild the dataset it learned from"
+        )
+    return dataset
+
+
+def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -> None:
+    """Refuse a dataset whose rows mean something else to the run's network than its own.
+
+    Raises:
+        EvalError: Another grid, other tokens, or other puzzle identifiers.
+    """
+    manifest = dataset.manifest
+    own, its = record.input_spec, input_spec(manifest)
+    for what, ours, theirs in (
+        ("cells a row", own.sequence_length, its.sequence_length),
+        ("tokens", own.vocabulary_size, its.vocabulary_size),
+    ):
+        if ours != theirs:
+            raise EvalError(f"--dataset {dataset.name}: has {theirs} {what}, the run's network takes {ours}")
+    foreign = manifest.identifiers_digest != record.identifiers_digest
+    adapted = request.adaptation is not None
+    if foreign and its.num_identifiers > 1 and request.identifiers == "own" and not adapted:
+        raise EvalError(
+            f"--dataset {dataset.name}: its puzzle identifiers mean other puzzles than those the run learned; "
+            "take --identifiers blank, or learn them first: --adapt MINUTES"
+        )

@@ -1,0 +1,116 @@
+"""The row of an evaluation in `evals`, from sums over what was answered."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.loader.dataset import Dataset
+from trm_eval.adapt import Adapted
+from trm_eval.errors import EvalError
+from trm_eval.identity import EVALUATION_VERSION, EvalRequest
+from trm_eval.predictions import PredictionWriter
+from trm_eval.rollout.inferred import Inferred
+from trm_eval.score.depth import depth_counts
+
+
+class Tally:
+    """Sums over the rows of an evaluation as they come.
+
+    Attributes:
+        sums: Of the metrics and `seconds`.
+        spent_steps: Supervision steps of all rows and samples.
+        lists: The columns of `evals` that are lists of counts, those that this evaluation has.
+    """
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = {}
+        self.spent_steps = 0
+        self.lists: dict[str, NDArray[np.int64]] = {}
+
+    def add(self, inferred: Inferred, labelled: NDArray[np.bool_]) -> None:
+        """Count some rows, of which these have labels."""
+        for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.spent_steps += inferred.spent
+        lists: dict[str, NDArray[np.int64]] = {}
+        if inferred.wrong_by_step is not None:
+            lists = depth_counts(inferred.wrong_by_step, inferred.halt_steps, labelled)
+        if (sampled := inferred.sampled) is not None:
+            lists["exact_by_samples"] = sampled.exact_by_samples
+            lists["oracle_by_samples"] = sampled.oracle_by_samples
+        for name, counts in lists.items():
+            self.lists[name] = self.lists[name] + counts if name in self.lists else counts
+
+
+def adapted_columns(request: EvalRequest, adapted: Adapted | None) -> dict[str, Any]:
+    """The columns of `evals` that say what was learned before; none where nothing was."""
+    if request.adaptation is None or adapted is None:
+        return {}
+    return {
+        "adapt_minutes": request.adaptation.minutes,
+        "adapt_steps_asked": request.adaptation.steps,
+        "adapt_weights": request.adaptation.weights,
+        "adapt_steps": adapted.steps,
+        "adapt_seconds": adapted.seconds,
+    }
+
+
+def evals_row(
+    request: EvalRequest,
+    step: int,
+    dataset: Dataset,
+    predictions: PredictionWriter,
+    tally: Tally,
+    expected: int,
+) -> dict[str, Any]:
+    """The row in `evals`.
+
+    Raises:
+        EvalError: The device saw other rows, or found others right, than the predictions say.
+    """
+    sums, sampling = tally.sums, request.sampling
+    seen, right = int(sums["count"]), int(sums["exact_accuracy"])
+    unlabelled = predictions.rows - predictions.labelled
+    if (seen + unlabelled, right) != (expected, predictions.exact):
+        raise EvalError(
+            f"evaluated {seen + unlabelled} of {expected} rows, {right} exact on the device and {predictions.exact} in "
+            "the predictions: results are not written"
+        )
+    return {
+        "evaluation": predictions.evaluation,
+        "step": step,
+        "weights": request.weights,
+        "dataset": dataset.name,
+        "split": dataset.split,
+        "split_digest": dataset.split_digest,
+        "row_limit": request.limit,
+        "supervision_steps": predictions.supervision_steps,
+        "count": seen,
+        "exact_count": right,
+        "cells": predictions.cells,
+        "wrong_cells": predictions.wrong_cells,
+        "q_halt_right_count": int(sums["q_halt_accuracy"]),
+        "lm_loss_sum": sums["lm_loss"],
+        "seconds": sums["seconds"],
+        "evaluation_version": EVALUATION_VERSION,
+        "code_version": version("trm-lab"),
+        "created_at": datetime.now(UTC),
+        "parts": predictions.parts,
+        "part_digests": predictions.digests,
+        "mode": request.mode,
+        "subset_seed": request.subset_seed,
+        "identifiers": request.identifiers,
+        "spent_steps": tally.spent_steps,
+        "samples": None if sampling is None else sampling.samples,
+        "noise": None if sampling is None else sampling.noise,
+        "selection": None if sampling is None else sampling.selection,
+        "sample_seed": None if sampling is None else sampling.seed,
+        **{name: counts.tolist() for name, counts in tally.lists.items()},
+        "rated_count": predictions.rated,
+        **predictions.scored,
+    }

@@ -1,0 +1,53 @@
+"""Which checkpoint of a run is evaluated."""
+
+from __future__ import annotations
+
+from trm_data.storage.store import Folder
+from trm_eval.errors import EvalError
+from trm_train.checkpoint.manager import weights_steps
+from trm_train.metrics.table import read_metrics
+from trm_train.run.status import written_steps
+
+
+def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
+    """What `EvalRequest.checkpoint` takes: every step there is for `all`, else what was asked for.
+
+    Raises:
+        EvalError: `all` of a run that has no checkpoint yet.
+    """
+    return [str(step) for step in _steps_of(run)] if checkpoint == "all" else [checkpoint]
+
+
+def choose_step(run: Folder, checkpoint: str) -> int:
+    """The step that `last`, `best` or a number names.
+
+    Raises:
+        EvalError: The run has no checkpoint yet, none at that step, or no validation to find the best by.
+    """
+    steps = _steps_of(run)
+    if checkpoint == "last":
+        return steps[-1]
+    if checkpoint == "best":
+        metrics = read_metrics(run, written_steps(run)).to_pylist()
+        metrics = [row for row in metrics if row["split"] == "validation"]
+        metrics = [row for row in metrics if row["step"] in steps and row["count"]]
+        scored = [(row["exact_count"] / row["count"], row["step"]) for row in metrics]
+        if not scored:
+            raise EvalError(
+                f"{run.name}: has no validated checkpoint to call the best; use --checkpoint last"
+            )
+        return max(scored)[1]
+    if not checkpoint.isdecimal() or int(checkpoint) not in steps:
+        raise EvalError(
+            f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', or 'best'"
+        )
+    return int(checkpoint)
+
+
+def _steps_of(run: Folder) -> list[int]:
+    steps = weights_steps(run)
+    if not steps:
+        raise EvalError(
+            f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps"
+        )
+    return steps
