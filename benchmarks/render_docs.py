@@ -1,6 +1,8 @@
 """Writes docs/benchmarks.md from the JSON reports of the benchmarks, so that no figure is typed by hand.
 
-python benchmarks/render_docs.py [--results benchmarks/results] [--out docs/benchmarks.md]
+    python benchmarks/render_docs.py [--results benchmarks/results] [--out docs/benchmarks.md]
+
+A section of which no report is there stays as it stands on the page: one benchmark can be measured again by itself.
 """
 
 from __future__ import annotations
@@ -41,8 +43,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=here.parent / "docs" / "benchmarks.md")
     arguments = parser.parse_args()
     reports = [arguments.results / f"{name}.json" for name in ORDER]
-    pages = [render(json.loads(path.read_text())) for path in reports if path.is_file()]
-    arguments.out.write_text("\n".join([HEAD, *pages]))
+    new = [render(json.loads(path.read_text())) for path in reports if path.is_file()]
+    there = arguments.out.read_text() if arguments.out.is_file() else ""
+    arguments.out.write_text(with_sections(there, new))
+
+
+def with_sections(page: str, new: list[str]) -> str:
+    """The page with sections in place of those of the same title, or behind all others."""
+    old = [f"## {section}" for section in page.split("\n## ")[1:]]
+    sections = {section.partition("\n")[0]: section.rstrip() + "\n" for section in [*old, *new]}
+    return "\n".join([HEAD, *sections.values()])
 
 
 def render(report: dict[str, Any]) -> str:

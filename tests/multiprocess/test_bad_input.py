@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.gcs.server import GcsServer
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN, ended, ended_well, free_address, start, start_together
 from tests.multiprocess.test_failing import ENDLESS, wait_for_checkpoint
 from tests.multiprocess.test_never_lost import SIX, URL, check_steps, put_dataset, wait_for_more
-from tests.multiprocess.test_training import only_run, root_with_dataset
+from tests.multiprocess.test_training import only_run
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.metrics.table import read_metrics
@@ -76,7 +77,7 @@ def check_refused(done: list[subprocess.CompletedProcess[str]], words: str) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_root_that_one_process_may_not_write(small_layout: Layout, tmp_path: Path, index: int) -> None:
-    layout = root_with_dataset(small_layout, tmp_path / "root")
+    layout = root_with("small", tmp_path / "root", small_layout)
     address, before = free_address(), apart(READ_ONLY, tmp_path / "root")
     processes = [
         start([*options_of(layout.place, address, 2, which), *SIX], before=before if which == index else ())
@@ -91,7 +92,7 @@ def test_a_root_that_one_process_may_not_write(small_layout: Layout, tmp_path: P
 def test_a_second_group_at_the_same_run_is_refused_and_the_first_goes_on(
     small_layout: Layout, tmp_path: Path
 ) -> None:
-    layout = root_with_dataset(small_layout, tmp_path)
+    layout = root_with("small", tmp_path, small_layout)
     first = start_together(layout.place, 2, ENDLESS)
     run = wait_for_checkpoint(layout, 10)
     check_refused(ended(start_together(layout.place, 2, ENDLESS)), "is being trained by another process")
@@ -107,19 +108,21 @@ def list_steps(layout: Layout) -> list[int]:
 
 @pytest.mark.slow
 def test_of_two_starts_of_a_process_one_is_refused(small_layout: Layout, tmp_path: Path) -> None:
-    layout, address = root_with_dataset(small_layout, tmp_path), free_address()
+    layout, address = root_with("small", tmp_path, small_layout), free_address()
     zero, *ones = [start([*options_of(layout.place, address, 2, which), *SIX]) for which in (0, 1, 1)]
     done = ended([zero, *ones])
     assert done[0].returncode == Exit.DONE, done[0].stderr
-    assert sorted(one.returncode for one in done[1:]) == [Exit.DONE, Exit.ERROR]
     (refused,) = [one for one in done[1:] if one.returncode]
+    assert refused.returncode in (Exit.ERROR, Exit.STALLED), (
+        refused.stderr
+    )  # who comes late finds nobody there
     assert "process 1 " in refused.stderr or "the run has begun without this process" in refused.stderr
     check_steps(only_run(layout), small_layout, 6)
 
 
 @pytest.mark.slow
 def test_process_0_started_twice_is_refused(small_layout: Layout, tmp_path: Path) -> None:
-    layout, address = root_with_dataset(small_layout, tmp_path), free_address()
+    layout, address = root_with("small", tmp_path, small_layout), free_address()
     first, second = (start([*options_of(layout.place, address, 2, 0), *SIX]) for _ in range(2))
     deadline = time.monotonic() + 60
     while (codes := [first.poll(), second.poll()]) == [None, None] and time.monotonic() < deadline:
@@ -133,7 +136,7 @@ def test_process_0_started_twice_is_refused(small_layout: Layout, tmp_path: Path
 @pytest.mark.parametrize("listens", [False, True])
 def test_a_coordinator_that_does_not_answer(small_layout: Layout, tmp_path: Path, listens: bool) -> None:
     """Nobody is there, or somebody who takes the connection and says nothing."""
-    layout, begun = root_with_dataset(small_layout, tmp_path), time.monotonic()
+    layout, begun = root_with("small", tmp_path, small_layout), time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}" if listens else free_address()
         done = ended([start([*options_of(layout.place, address, 2, 1), "--join-s", "3"])])
@@ -144,7 +147,7 @@ def test_a_coordinator_that_does_not_answer(small_layout: Layout, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_batch_that_cannot_be_spread(small_layout: Layout, tmp_path: Path) -> None:
-    layout = root_with_dataset(small_layout, tmp_path)
+    layout = root_with("small", tmp_path, small_layout)
     done = ended(start_together(layout.place, 2, ["--data.global-batch-size", "9"]))
     check_refused(done, "data.global_batch_size: a multiple of the 2 devices along the mesh axis data")
     assert list_runs(layout) == []

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.gcs.server import GcsServer
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import ended, start_together, train_together
-from tests.multiprocess.test_training import only_run, root_with_dataset
+from tests.multiprocess.test_training import only_run
 from trm_data.command import Exit
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader
@@ -40,7 +41,7 @@ def check_steps(run: Folder, small_layout: Layout, steps: int) -> None:
 
 @pytest.mark.slow
 def test_damage_that_one_process_finds_is_passed_over_by_all(small_layout: Layout, tmp_path: Path) -> None:
-    layout = root_with_dataset(small_layout, tmp_path)
+    layout = root_with("small", tmp_path, small_layout)
     constant = [*SIX, "--optim.lr-min-ratio", "1.0"]
     train_together(tmp_path, 2, constant)
     run = only_run(layout)
@@ -101,7 +102,7 @@ SOON = ["--join-s", "20"]
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_at_any_moment_lose_and_repeat_nothing(small_layout: Layout, tmp_path: Path, seed: int) -> None:
     """Ten times: one process or all of them, while they start, while they save, or while they train."""
-    layout, count = root_with_dataset(small_layout, tmp_path), 4 if seed == 0 else 2
+    layout, count = root_with("small", tmp_path, small_layout), 4 if seed == 0 else 2
     kill_and_go_on(layout, count, 10, random.Random(seed))
     check_to_the_end(only_run(layout), small_layout)
 
@@ -175,7 +176,7 @@ def stop_after(layout: Layout, count: int, step: int, machines: list[dict[str, s
 
 @pytest.mark.slow
 def test_one_that_hangs_is_named_by_the_others(small_layout: Layout, tmp_path: Path) -> None:
-    layout = root_with_dataset(small_layout, tmp_path)
+    layout = root_with("small", tmp_path, small_layout)
     processes = start_together(layout.place, 2, ENDLESS)
     wait_for_more(layout, 0, processes)
     processes[1].send_signal(signal.SIGSTOP)

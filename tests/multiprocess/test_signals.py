@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN, free_address, start
-from tests.multiprocess.test_training import root_with_dataset
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import saved_steps
@@ -65,7 +65,7 @@ def begin(small_layout: Layout, tmp_path: Path) -> Callable[[int], tuple[Layout,
     """Starts a run of so many processes that has nothing compiled yet, and returns when all of them compile."""
 
     def begun(count: int) -> tuple[Layout, list[Heard]]:
-        layout = root_with_dataset(small_layout, tmp_path / "root")
+        layout = root_with("small", tmp_path / "root", small_layout)
         together = ["--coordinator", free_address(), "--num-processes", str(count)] if count > 1 else []
         heard: list[Heard] = []
         for index in range(count):

@@ -2,7 +2,8 @@
 
 Process 0 listens at the coordinator's address; every other one says who it is, stays connected, and hears who else has
 come. When all have, process 0 gives the address free for jax's own service. So a process that is missing, that was
-started twice, or that counts otherwise is named, which jax's service cannot do: it ends the process.
+started twice, or that counts otherwise is named, which jax's service cannot do: it ends the process. Who is missing may
+come later: that ends with the code that is started again (`--restarts`), all else with that of bad input.
 
 What comes over the connection is data: lines of JSON of a bounded length, each value checked.
 """
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from trm_data.command import Exit
 from trm_train.errors import HostError
 
 PROTOCOL = 1
@@ -91,16 +93,18 @@ def report(address: Address, index: int, count: int, limit_s: float, say: Say) -
                 link.settimeout(max(deadline + ANSWER_S - time.monotonic(), 0.1))
                 said = _message(lines.readline(LONGEST_LINE))
                 if isinstance(said.get("error"), str):
-                    raise HostError(said["error"])
+                    raise HostError(said["error"], Exit.STALLED if said.get("late") is True else Exit.ERROR)
                 if said.get("go") is True:
                     return
                 say(_progress(_processes(said.get("joined"), count), count))
         except TimeoutError:
-            raise HostError(f"{address}: the coordinator has not answered for {limit_s:.0f} s") from None
+            text = f"{address}: the coordinator has not answered for {limit_s:.0f} s"
+            raise HostError(text, Exit.STALLED) from None
         except (OSError, ValueError) as error:
             raise HostError(
                 f"{address}: answers, but gathers no processes ({error}): another program has that port, the run "
-                "has begun without this process, or process 0 has ended"
+                "has begun without this process, or process 0 has ended",
+                Exit.STALLED,
             ) from error
 
 
@@ -153,8 +157,8 @@ class _RollCall:
                 f"after {limit_s:.0f} s {self._progress()}; start what is missing, then all processes again "
                 "(--join-s waits longer)"
             )
-            self._send({"error": text})
-            raise HostError(text) from None
+            self._send({"error": text, "late": True})
+            raise HostError(text, Exit.STALLED) from None
         finally:
             self._over = True
             server.close()
@@ -259,10 +263,11 @@ def _connected(address: Address, deadline: float, limit_s: float, say: Say) -> s
             )
         except OSError as error:
             if left <= 0:
-                raise HostError(
+                text = (
                     f"--coordinator {address}: nobody answers there after {limit_s:.0f} s "
                     f"({error.strerror or error}); start process 0 on that machine, or correct the address"
-                ) from error
+                )
+                raise HostError(text, Exit.STALLED) from error
         if not said and time.monotonic() - begun > SAY_AFTER_S:
             said = True
             say(f"waiting for process 0 at {address}")

@@ -40,7 +40,7 @@ class Overdue:
         *,
         what: str,
         limit_s: float,
-        say: Callable[[str], None],
+        say: Callable[[str], object],
         ask: Callable[[], object],
         told: Callable[[], tuple[str, Exit] | None],
         end: Callable[[str, Exit], None],

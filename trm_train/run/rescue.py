@@ -7,15 +7,19 @@ anything else is done, and removed. Otherwise the last checkpoint counts, and th
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from functools import partial
 
+from trm_data.command import Exit
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import Checkpoints, Restored
 from trm_train.checkpoint.rescued import ROWS, Rescued, find_rescued, forget_rescued, load_rescued, place_of
-from trm_train.errors import CheckpointError
+from trm_train.errors import CheckpointError, HostError
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import add_kept_rows
-from trm_train.run.record import RunRecord
+from trm_train.run.overdue import Overdue
+from trm_train.run.record import CONFIG_FILE, RunRecord
 from trm_train.run.resume import check_same_run
 from trm_train.state import TrainState
 
@@ -28,6 +32,8 @@ def restore_rescued(
     like: TrainState,
     found: Restored | None,
     say: Callable[[str], object],
+    *,
+    limit_s: float,
 ) -> Restored | None:
     """What to go on from: what all hosts have kept, which is saved then, or else what was found.
 
@@ -39,6 +45,7 @@ def restore_rescued(
         like: Shapes with shardings.
         found: The last checkpoint.
         say: Tells a person.
+        limit_s: Seconds that saving may take, before the process is ended; 0 is for ever.
 
     Raises:
         BucketError: The bucket is still away; what is kept stays.
@@ -73,11 +80,32 @@ def restore_rescued(
     assert kept is not None
     assert state is not None
     say(f"going on from step {step:,}, which the hosts have kept; saving it first")
-    checkpoints.save(state, kept.meta)
-    checkpoints.wait()
+    overdue = Overdue(
+        what=f"saving step {step:,}, which the hosts have kept,",
+        limit_s=limit_s,
+        say=say,
+        ask=lambda: folder.read(CONFIG_FILE),
+        told=lambda: None,
+        end=partial(_end, hosts, step),
+    )
+    with overdue:
+        checkpoints.save(state, kept.meta)
+        checkpoints.wait()
     hosts.meet("kept states are saved")
     forget_rescued(folder, hosts)
     return Restored(state, kept.meta, [] if found is None else found.problems)
+
+
+def _end(hosts: Hosts, step: int, reason: str, code: Exit) -> None:
+    """End a process that waits in saving what is kept, whatever for; it stays kept."""
+    error = HostError(
+        f"what the hosts have kept of step {step:,} could not be saved ({reason}); it stays, and the same command "
+        "tries again",
+        code,
+    )
+    hosts.say(str(error))
+    hosts.leave(error)
+    os._exit(code)
 
 
 def _own(folder: Folder, record: RunRecord, hosts: Hosts, last: int) -> tuple[Rescued | None, str]:

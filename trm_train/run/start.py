@@ -19,7 +19,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.keep import Keep
-from trm_train.checkpoint.manager import Checkpoints
+from trm_train.checkpoint.manager import Checkpoints, Restored
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError, HostError
 from trm_train.experiments.cost import flops_by_stage
@@ -136,14 +136,9 @@ def start_run(
     if hosts.count > 1:
         hosts.prove_equal("what is trained", facts_of(record, resume=resume, extend=extend))
     dataset = open_dataset(config.data.only_dataset(), layout, "train")
-    if hosts.first:
-        record, turn = _take_over(
-            stack, folder, record, layout, console, resume=resume, anew_once=anew_once, extend=extend
-        )
-        _show_root(folder, hosts)
-    else:
-        _find_root(folder, hosts)
-        record, turn = continue_record(folder, record), None
+    record, turn = _take_over(
+        stack, folder, record, layout, console, hosts, resume=resume, anew_once=anew_once, extend=extend
+    )
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, len(dataset))
     hosts.meet("the compiled programs", limit_s=COMPILED_S)
     execution = config.execution
@@ -151,11 +146,9 @@ def start_run(
     checkpoints = Checkpoints(folder, keep, hosts)
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
-    found = restore_rescued(folder, record, checkpoints, hosts, shapes, found, console.note)
-    start = 0 if found is None else found.meta.step
-    hosts.prove_equal("checkpoint to go on from", {"step": start})
-    for problem in [] if found is None else found.problems:
-        console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
+    limit_s = execution.save_limit_s
+    found = restore_rescued(folder, record, checkpoints, hosts, shapes, found, console.note, limit_s=limit_s)
+    start = _agree_on_start(found, hosts, console)
     tracker = make_tracker(tracking if hosts.first else "none", folder, record)
     stack.callback(tracker.finish)
     peak = peak_flops_per_s(mesh, config.execution.device_tflops)
@@ -166,9 +159,7 @@ def start_run(
         rates = config.optim.lr * _rate_factors(config, record.total_steps)
         heart = Heart(folder, hosts.index, hosts.count, start) if hosts.count > 1 else None
         observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace, heart)
-    stack.callback(observer.close)
-    _share_scores(observer, keep, hosts)
-    hosts.last_words = observer.last_words
+    _watch(stack, observer, keep, hosts)
     return Started(
         config=config,
         record=record,
@@ -187,13 +178,27 @@ def start_run(
     )
 
 
+def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> int:
+    """The step that all processes go on from; what was damaged is said."""
+    start = 0 if found is None else found.meta.step
+    hosts.prove_equal("checkpoint to go on from", {"step": start})
+    for problem in [] if found is None else found.problems:
+        console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
+    return start
+
+
 def _first_state(config: RunConfig, record: RunRecord, mesh: Mesh) -> TrainState:
     """The state before the first step."""
     return init_state(config, record.input_spec, config.data.global_batch_size, mesh)[1]
 
 
-def _share_scores(observer: Observer | Follower, keep: Keep, hosts: Hosts) -> None:
-    """Tell all processes the validations that process 0 knows of; those to come are kept in mind as well."""
+def _watch(stack: ExitStack, observer: Observer | Follower, keep: Keep, hosts: Hosts) -> None:
+    """Let who observes a run be closed with it, and have the last word.
+
+    All processes are told the validations that process 0 knows of; those to come are kept in mind as well.
+    """
+    stack.callback(observer.close)
+    hosts.last_words = observer.last_words
     known: dict[str, float | None] = json.loads(hosts.meet("validations", json.dumps(observer.scores))[0])
     observer.scores.update({int(step): score for step, score in known.items()})
     keep.scores = observer.scores
@@ -205,12 +210,19 @@ def _take_over(
     record: RunRecord,
     layout: Layout,
     console: Console,
+    hosts: Hosts,
     *,
     resume: bool,
     anew_once: str | None,
     extend: int | None,
-) -> tuple[RunRecord, Turn]:
-    """Take the right to write a run's folder, and write the record of what goes on there, or begins anew."""
+) -> tuple[RunRecord, Turn | None]:
+    """Take the right to write a run's folder, and write the record of what goes on there, or begins anew.
+
+    Of several processes the first does so, and the others read it then.
+    """
+    if not hosts.first:
+        _find_root(folder, hosts)
+        return continue_record(folder, record), None
     stack.enter_context(
         locked(folder, f"{record.run}: is being trained by another process; wait for it, or stop it")
     )
@@ -226,6 +238,7 @@ def _take_over(
             console.note(f"{record.run}: threw away {forgotten} (--resume never)")
     record = extend_record(record, extend)
     write_record(folder, record)
+    _show_root(folder, hosts)
     return record, turn
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import random
 import shutil
+import threading
+from functools import partial
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
+from trm_data.command import Exit
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints
@@ -26,6 +29,7 @@ from trm_train.checkpoint.rescued import (
 from trm_train.checkpoint.tree import state_tree
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import Part, add_kept_rows, keep_rows, part_names, read_metrics
+from trm_train.run import rescue
 from trm_train.run.rescue import restore_rescued
 from trm_train.run.start import TrainResult
 from trm_train.state import TrainState
@@ -114,24 +118,60 @@ def test_rows_are_added_once(folder: Folder, tmp_path: Path) -> None:
     assert part_names(folder) == []
 
 
-def test_a_run_that_began_anew_goes_on_from_nothing_that_the_one_before_kept(
-    folder: Folder, finished: TrainResult, state: TrainState
-) -> None:
-    record, said = finished.record, []
-    meta = CheckpointMeta(
-        step=14,
+def kept_of(finished: TrainResult, step: int) -> CheckpointMeta:
+    record = finished.record
+    return CheckpointMeta(
+        step=step,
         identity=record.identity,
         content_digest=record.content_digest,
         identifiers_digest=record.identifiers_digest,
         tracking_id="t",
         run=record.run,
     )
+
+
+def test_a_run_that_began_anew_goes_on_from_nothing_that_the_one_before_kept(
+    folder: Folder, finished: TrainResult, state: TrainState
+) -> None:
+    record, said, meta = finished.record, [], kept_of(finished, 14)
     checkpoints = Checkpoints(folder)
     rescue_state(folder, ALONE, state, meta, "another time")
-    assert restore_rescued(folder, record, checkpoints, ALONE, state, None, said.append) is None
+    again = partial(restore_rescued, folder, record, checkpoints, ALONE, state, None, said.append, limit_s=0)
+    assert again() is None
     assert find_rescued(folder, ALONE) is None
     assert not said
     rescue_state(folder, ALONE, state, meta, record.created_at)
-    restore_rescued(folder, record, checkpoints, ALONE, state, None, said.append)
+    again()
     checkpoints.close()
     assert said, "of the same run it is looked at"
+
+
+def test_saving_what_was_kept_may_not_take_for_ever(
+    folder: Folder, finished: TrainResult, state: TrainState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class EndedError(Exception):
+        pass
+
+    ended: list[int] = []
+    over = threading.Event()
+
+    def end(code: int) -> None:
+        ended.append(code)
+        over.set()
+
+    def hang() -> None:
+        assert over.wait(60)
+        raise EndedError
+
+    monkeypatch.setattr(rescue.os, "_exit", end)
+    monkeypatch.setattr(rescue, "add_kept_rows", lambda *_: [])
+    checkpoints = Checkpoints(folder)
+    monkeypatch.setattr(checkpoints, "wait", hang)
+    rescue_state(folder, ALONE, state, kept_of(finished, 14), finished.record.created_at)
+    said: list[str] = []
+    hosts = Hosts(say=said.append)
+    with pytest.raises(EndedError):
+        restore_rescued(folder, finished.record, checkpoints, hosts, state, None, said.append, limit_s=0.5)
+    assert ended == [Exit.STALLED]
+    assert find_rescued(folder, ALONE) is not None
+    assert "it stays, and the same command tries again" in said[-1]

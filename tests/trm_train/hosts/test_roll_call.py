@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from trm_data.command import Exit
 from trm_train.errors import HostError
 from trm_train.hosts import roll_call
 from trm_train.hosts.roll_call import Address, gather, parse_address, report
@@ -60,8 +61,9 @@ def test_those_who_have_not_come_are_named_to_all(address: Address) -> None:
         for one in (first, other):
             with pytest.raises(
                 HostError, match=r"after 1 s 2 of 4 hosts joined; waiting for process 1, 3; start"
-            ):
+            ) as raised:
                 one.result(20)
+            assert raised.value.exit_code == Exit.STALLED, "those who are missing may come later"
 
 
 def test_a_process_started_twice_is_refused_and_the_others_go_on(address: Address) -> None:
@@ -72,8 +74,9 @@ def test_a_process_started_twice_is_refused_and_the_others_go_on(address: Addres
         until(lambda: any("2 of 3" in line for line in said))
         with pytest.raises(
             HostError, match=r"process 1 was started twice: on .* \(pid \d+\), which has joined"
-        ):
+        ) as raised:
             report(address, 1, 3, 20.0, silent)
+        assert raised.value.exit_code == Exit.ERROR
         two = pool.submit(report, address, 2, 3, 20.0, silent)
         for joined in (first, one, two):
             joined.result(20)
