@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 from trm_data.command import Exit
 
@@ -21,6 +22,7 @@ GRACE_S = 3.0
 """Time that a command has to end by itself."""
 HEARD_S = 0.2
 """Time that the thread has to hear of a signal that has ended the command."""
+SHOW_CURSOR = b"\x1b[?25h\r\n"
 CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 WORDS = {
     signal.SIGINT: "interrupted; nothing half-written counts, the same command goes on",
@@ -110,4 +112,12 @@ def _end(program: str, by: signal.Signals, leave: Callable[[SystemExit], None]) 
     with suppress(OSError):
         os.write(2, f"{program}: {WORDS[by]}\n".encode())
     leave(SystemExit(CODES[by]))
-    os._exit(CODES[by])
+    end_now(CODES[by])
+
+
+def end_now(code: int) -> NoReturn:
+    """End this process at once, whatever its threads wait for; a terminal has its cursor back, which a bar hides."""
+    if os.isatty(2):
+        with suppress(OSError):
+            os.write(2, SHOW_CURSOR)
+    os._exit(code)

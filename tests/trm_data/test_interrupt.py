@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -92,3 +95,21 @@ def test_without_a_signal_nothing_changes() -> None:
     thread.start()
     thread.join()
     assert found == ["done"]
+
+
+def test_a_terminal_has_its_cursor_back() -> None:
+    """A bar hides it; whoever is ended at once cannot show it again."""
+    script = "from rich.progress import track; from trm_data.interrupt import end_now\n"
+    script += (
+        "from rich.console import Console\nfor _ in track(range(2), console=Console(stderr=True)): end_now(5)"
+    )
+    ours, theirs = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", script], stderr=theirs, check=False)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):
+        while more := os.read(ours, 4096):
+            said += more
+    os.close(ours)
+    assert done.returncode == 5
+    assert said.rfind(b"\x1b[?25h") > said.rfind(b"\x1b[?25l") >= 0

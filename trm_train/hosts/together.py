@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import Any, Protocol
 
 from trm_data.command import Exit
 from trm_data.errors import LabError
+from trm_data.interrupt import end_now
 from trm_train.errors import HostError
 
 MEET_S = 300.0
@@ -54,6 +54,10 @@ class KeyValueStore(Protocol):
 
     def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
         """Keep a value."""
+        ...
+
+    def key_value_delete(self, key: str) -> None:
+        """Keep it no more."""
         ...
 
     def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
@@ -120,6 +124,9 @@ class Hosts:
                     f"{place}: waited {limit_s:.0f} s for {missing}; see its log for what it does"
                 )
             time.sleep(LOOK_S)
+        if self._met[place] > 1:  # all have come here again, so all have read what was said before
+            with suppress(RuntimeError):
+                self.store.key_value_delete(f"trm/meet/{place}/{self._met[place] - 1}/{self.index}")
         return [there[index] for index in range(self.count)]
 
     def prove_equal(self, place: str, facts: Mapping[str, Any]) -> None:
@@ -198,7 +205,7 @@ class Hosts:
         elif self.own_process:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(exit_code_of(error))
+            end_now(exit_code_of(error))
 
     def _end_late(self, text: str, code: int) -> None:
         """End a process that has failed and waits for others all the same: for the rest of a checkpoint."""
@@ -262,7 +269,7 @@ class Hosts:
             self.store.key_value_set(f"trm/gone/{self.index}", "-", True)
             if self.first:
                 self._wait_until_gone()
-        os._exit(code)
+        end_now(code)
 
     def _wait_until_gone(self) -> None:
         """Wait for the other processes to end, but not for those that are dead."""

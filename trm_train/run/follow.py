@@ -10,7 +10,6 @@ metrics, since those are sums over all devices.
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Any
 
 from trm_data.command import Exit
 from trm_data.errors import BucketError
+from trm_data.interrupt import end_now
 from trm_data.storage.store import Folder
 from trm_train.errors import NotFiniteError
 from trm_train.hosts.together import Hosts
@@ -174,7 +174,7 @@ class Follower:
         telling.start()
         telling.join(LAST_WORDS_S)
         self._hosts.say(text.strip())
-        os._exit(Exit.STALLED)
+        end_now(Exit.STALLED)
 
     def _log_name(self, part: str) -> str:
         return f"{LOGS}/worker-{self._hosts.index}-{self._begun_at.replace(':', '')}-{part}.log"

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from trm_data.command import Exit
 from trm_data.errors import BucketError
+from trm_data.interrupt import end_now
 from trm_data.storage.store import Folder, Turn
 from trm_train.errors import NotFiniteError
 from trm_train.mesh.devices import held_bytes
@@ -260,7 +261,7 @@ class Observer:
             thread.start()
         for thread in told:
             thread.join(LAST_WORDS_S)
-        os._exit(Exit.STALLED)
+        end_now(Exit.STALLED)
 
     def _last_log(self, text: str) -> bytes:
         """The lines that were not written yet, and one more."""

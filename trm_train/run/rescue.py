@@ -7,11 +7,11 @@ anything else is done, and removed. Otherwise the last checkpoint counts, and th
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 
 from trm_data.command import Exit
+from trm_data.interrupt import end_now
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import Checkpoints, Restored
 from trm_train.checkpoint.rescued import ROWS, Rescued, find_rescued, forget_rescued, load_rescued, place_of
@@ -105,7 +105,7 @@ def _end(hosts: Hosts, step: int, reason: str, code: Exit) -> None:
     )
     hosts.say(str(error))
     hosts.leave(error)
-    os._exit(code)
+    end_now(code)
 
 
 def _own(folder: Folder, record: RunRecord, hosts: Hosts, last: int) -> tuple[Rescued | None, str]:

@@ -12,13 +12,13 @@ has given up.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from functools import partial
 
 from trm_data.command import Exit
 from trm_data.errors import BucketError
+from trm_data.interrupt import end_now
 from trm_train.checkpoint.manager import CheckpointMeta
 from trm_train.checkpoint.rescued import rescue_state
 from trm_train.errors import HostError, UnsavedError
@@ -154,4 +154,4 @@ def _end(
     text = _keep(run, state, meta, reason)
     run.hosts.say(text)
     run.hosts.leave(HostError(text, code))
-    os._exit(code)
+    end_now(code)

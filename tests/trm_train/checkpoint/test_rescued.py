@@ -163,7 +163,7 @@ def test_saving_what_was_kept_may_not_take_for_ever(
         assert over.wait(60)
         raise EndedError
 
-    monkeypatch.setattr(rescue.os, "_exit", end)
+    monkeypatch.setattr(rescue, "end_now", end)
     monkeypatch.setattr(rescue, "add_kept_rows", lambda *_: [])
     checkpoints = Checkpoints(folder)
     monkeypatch.setattr(checkpoints, "wait", hang)

@@ -51,6 +51,9 @@ class Store:
         assert allow_overwrite or key not in self.values, key
         self.values[key] = value
 
+    def key_value_delete(self, key: str) -> None:
+        del self.values[key]
+
     def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
         return [(name, value) for name, value in dict(self.values).items() if name.startswith(key)]
 
@@ -65,6 +68,7 @@ def test_processes_meet_at_a_place_more_than_once() -> None:
     with ThreadPoolExecutor(2) as pool:
         for met in pool.map(go, hosts):
             assert met == [[f"{index}, time {time}" for index in range(2)] for time in range(12)]
+    assert len(store.values) == 2, "what all have read does not stay in process 0 for as long as a run takes"
 
 
 def test_a_service_that_answers_again_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
