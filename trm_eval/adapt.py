@@ -20,7 +20,7 @@ from trm_data.loader.pipeline import make_loader
 from trm_data.show.progress import Progress
 from trm_eval.errors import EvalError
 from trm_eval.identity import Adaptation
-from trm_eval.infer import Restored
+from trm_eval.infer import LoadedNetwork
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.sharding import batch_sharding, jit_train_step, put_batch, state_shardings
 from trm_train.model.act import KEY_IMPLEMENTATION
@@ -44,12 +44,12 @@ class Adapted:
         seconds: Wall-clock time of them, compilation included.
     """
 
-    restored: Restored
+    restored: LoadedNetwork
     steps: int
     seconds: float
 
 
-def adapt(restored: Restored, train: Dataset, wanted: Adaptation, progress: Progress) -> Adapted:
+def adapt(restored: LoadedNetwork, train: Dataset, wanted: Adaptation, progress: Progress) -> Adapted:
     """Learn from a training split within limits.
 
     Args:
@@ -100,10 +100,10 @@ def adapt(restored: Restored, train: Dataset, wanted: Adaptation, progress: Prog
         )
     weights = Weights(params=state.params, fixed=state.fixed, puzzle_table=state.puzzle_table)
     record = replace(restored.record, input_spec=spec)
-    return Adapted(Restored(record, restored.mesh, model, weights), taken, seconds)
+    return Adapted(LoadedNetwork(record, restored.mesh, model, weights), taken, seconds)
 
 
-def _config(restored: Restored, train: Dataset, wanted: Adaptation) -> RunConfig:
+def _config(restored: LoadedNetwork, train: Dataset, wanted: Adaptation) -> RunConfig:
     """How the run learned, for as long as it takes: its rates without warm-up or decay."""
     config = restored.record.config
     return replace(
@@ -120,7 +120,9 @@ def _config(restored: Restored, train: Dataset, wanted: Adaptation) -> RunConfig
     )
 
 
-def _start(restored: Restored, config: RunConfig, spec: InputSpec, train: Dataset) -> tuple[Any, TrainState]:
+def _start(
+    restored: LoadedNetwork, config: RunConfig, spec: InputSpec, train: Dataset
+) -> tuple[Any, TrainState]:
     """The network, and the state before the first step, over the mesh."""
     model, _ = abstract_weights(config, spec)
     weights, table = restored.weights, restored.weights.puzzle_table

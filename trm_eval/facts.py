@@ -18,7 +18,7 @@ from trm_train.run.record import RunRecord
 from trm_train.state import Weights
 
 
-def facts_of(
+def evaluation_facts(
     record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
 ) -> dict[str, Any]:
     """What this process would evaluate, with what; plain JSON values by name.

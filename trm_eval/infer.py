@@ -34,7 +34,7 @@ from trm_train.step.sample import make_sample_step
 
 
 @dataclass(frozen=True)
-class Restored:
+class LoadedNetwork:
     """Weights of a run over a mesh, and the network they are for."""
 
     record: RunRecord
@@ -43,7 +43,7 @@ class Restored:
     weights: Weights
 
 
-def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> Restored:
+def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> LoadedNetwork:
     """The weights of a checkpoint.
 
     Args:
@@ -59,10 +59,10 @@ def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> Resto
     model, shapes = abstract_weights(record.config, record.input_spec, mesh)
     tree, meta = restore_weights(run, step, weights_tree(shapes))
     check_same_run(record, meta, run.place)
-    return Restored(record, mesh, model, choose_weights(tree, weights))
+    return LoadedNetwork(record, mesh, model, choose_weights(tree, weights))
 
 
-def on_this_host(restored: Restored) -> Restored:
+def on_this_host(restored: LoadedNetwork) -> LoadedNetwork:
     """The same weights over the devices of this process alone: what it does with them then needs no other one.
 
     All processes call it, since none may hold the whole puzzle table.
@@ -88,7 +88,7 @@ class Rollout:
 
 
 def compile_rollout(
-    restored: Restored, reader: RowReader, request: EvalRequest, supervision_steps: int
+    restored: LoadedNetwork, reader: RowReader, request: EvalRequest, supervision_steps: int
 ) -> Rollout:
     """Compile, once, what answers rows as a request asks.
 

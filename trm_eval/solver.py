@@ -25,7 +25,7 @@ from trm_data.specs import DatasetSpec
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
 from trm_eval.evaluate.which import choose_step
-from trm_eval.infer import Restored, restore
+from trm_eval.infer import LoadedNetwork, restore
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.run.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
@@ -98,7 +98,7 @@ class Solver:
     """
 
     def __init__(
-        self, restored: Restored, kind: Kind, spec: DatasetSpec, *, step: int, supervision_steps: int
+        self, restored: LoadedNetwork, kind: Kind, spec: DatasetSpec, *, step: int, supervision_steps: int
     ) -> None:
         self.run = restored.record.run
         self.dataset = restored.record.config.data.only_dataset()

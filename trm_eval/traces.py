@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trm_data.loader.pipeline import evaluation_batches
 from trm_data.storage.digested import digest_of
 from trm_data.storage.root import Layout
-from trm_eval.infer import Restored
+from trm_eval.infer import LoadedNetwork
 from trm_eval.rollout.rows import RowReader
 from trm_eval.score.cells import labelled_cells, wrong_cells
 from trm_eval.tables.writer import token_lists, write_table
@@ -31,7 +31,7 @@ PART_BYTES = 64 << 20
 
 def write_traces(
     layout: Layout,
-    restored: Restored,
+    restored: LoadedNetwork,
     reader: RowReader,
     rows: NDArray[np.int64],
     evaluation: str,
@@ -83,7 +83,7 @@ def write_traces(
 
 
 def _tables(
-    restored: Restored,
+    restored: LoadedNetwork,
     reader: RowReader,
     rows: NDArray[np.int64],
     supervision_steps: int,

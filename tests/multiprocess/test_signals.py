@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from trm_train.run.record import list_runs
 
 MANY_CYCLES = ["--model.hidden-size", "64", "--model.num-layers", "8", "--model.l-cycles", "12"]
 """A step that takes half a minute to compile."""
-COMPILES = "jaxpr to MLIR module conversion jit(train_step)"
+COMPILES = "jaxpr to MLIR module conversion jit(train_steps)"
 AT_ONCE_S = 15.0
 """Three seconds in which the command could end by itself, and time for a machine that is busy."""
 
@@ -61,8 +61,11 @@ class Heard:
 
 
 @pytest.fixture
-def begin(small_layout: Layout, tmp_path: Path) -> Callable[[int], tuple[Layout, list[Heard]]]:
+def begin(
+    small_layout: Layout, tmp_path: Path
+) -> Generator[Callable[[int], tuple[Layout, list[Heard]]], None, None]:
     """Starts a run of so many processes that has nothing compiled yet, and returns when all of them compile."""
+    started: list[subprocess.Popen[str]] = []
 
     def begun(count: int) -> tuple[Layout, list[Heard]]:
         layout = root_with("small", tmp_path / "root", small_layout)
@@ -75,6 +78,7 @@ def begin(small_layout: Layout, tmp_path: Path) -> Callable[[int], tuple[Layout,
             environment |= {"JAX_LOG_COMPILES": "1", "XLA_FLAGS": ""}
             options = [*RUN, *MANY_CYCLES, "--total-steps", "100", "--root", layout.place, *together, *own]
             heard.append(Heard(start(options, **environment)))
+            started.append(heard[-1].process)
         for one in heard:
             one.wait_for(COMPILES)
         time.sleep(
@@ -82,7 +86,9 @@ def begin(small_layout: Layout, tmp_path: Path) -> Callable[[int], tuple[Layout,
         )  # so that they are inside the compiler, which goes on when Python has heard of a signal
         return layout, heard
 
-    return begun
+    yield begun
+    for process in started:
+        process.kill()
 
 
 def check_nothing_is_half_written(layout: Layout) -> None:

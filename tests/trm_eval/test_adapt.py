@@ -28,7 +28,7 @@ from trm_eval.cli import main
 from trm_eval.errors import EvalError
 from trm_eval.evaluate.flow import evaluate_run
 from trm_eval.identity import Adaptation, EvalRequest
-from trm_eval.infer import Restored, restore
+from trm_eval.infer import LoadedNetwork, restore
 from trm_eval.submission import make_submission
 from trm_train.run.record import list_runs, read_record
 
@@ -49,12 +49,12 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     return layout
 
 
-def restored(layout: Layout) -> tuple[Folder, Restored]:
+def restored(layout: Layout) -> tuple[Folder, LoadedNetwork]:
     (folder,) = list_runs(layout)
     return folder, restore(folder, read_record(folder), step=2, weights="ema")
 
 
-def learned(layout: Layout, dataset: str, wanted: Adaptation) -> tuple[Restored, Adapted]:
+def learned(layout: Layout, dataset: str, wanted: Adaptation) -> tuple[LoadedNetwork, Adapted]:
     _, before = restored(layout)
     return before, adapt(before, open_dataset(dataset, layout, "train"), wanted, NoProgress())
 

@@ -7,7 +7,7 @@ import dataclasses
 import jax
 
 from tests.trm_eval.conftest import Evaluated
-from trm_eval.facts import digest_of_weights, facts_of
+from trm_eval.facts import digest_of_weights, evaluation_facts
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import restore
 from trm_train.hosts.together import differences
@@ -17,7 +17,7 @@ def test_what_differs_is_a_fact_of_its_own(evaluated: Evaluated) -> None:
     record, request = evaluated.record, EvalRequest()
 
     def facts(request: EvalRequest, step: int = 12, steps: int = 3) -> dict[str, object]:
-        return facts_of(record, request, step, steps, evaluated.test)
+        return evaluation_facts(record, request, step, steps, evaluated.test)
 
     assert differences([facts(request), facts(EvalRequest(checkpoint="12", split="test"))], str) == []
     others = {

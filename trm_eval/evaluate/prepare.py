@@ -15,9 +15,9 @@ from trm_data.storage.store import Folder
 from trm_eval.adapt import Adapted, adapt
 from trm_eval.errors import EvalError
 from trm_eval.evaluate.which import choose_step
-from trm_eval.facts import digest_of_weights, facts_of
+from trm_eval.facts import digest_of_weights, evaluation_facts
 from trm_eval.identity import EvalRequest, evaluation_id
-from trm_eval.infer import Restored, Rollout, compile_rollout, on_this_host, restore
+from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore
 from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
@@ -51,8 +51,8 @@ class Prepared:
     evaluation: str
     rows: NDArray[np.int64]
     supervision_steps: int
-    restored: Restored
-    here: Restored
+    restored: LoadedNetwork
+    here: LoadedNetwork
     adapted: Adapted | None
     reader: RowReader
     rollout: Rollout
@@ -72,7 +72,9 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
         request = replace(request, limit=0, subset_seed=None)
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
     if hosts.count > 1:
-        hosts.prove_equal("what is evaluated", facts_of(record, request, step, supervision_steps, dataset))
+        hosts.prove_equal(
+            "what is evaluated", evaluation_facts(record, request, step, supervision_steps, dataset)
+        )
     read_metrics(run, partial=True)  # what is damaged is said before hours of inference
     rows = choose_rows(len(dataset), request.limit, request.subset_seed)
     restored = restore(run, record, step=step, weights=request.weights)

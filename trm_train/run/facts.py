@@ -18,7 +18,7 @@ from trm_train.run.record import RunRecord
 LIBRARIES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
 
-def facts_of(record: RunRecord, *, resume: bool, extend: int | None) -> dict[str, Any]:
+def training_facts(record: RunRecord, *, resume: bool, extend: int | None) -> dict[str, Any]:
     """What this process would train, with what; plain JSON values by name.
 
     Args:

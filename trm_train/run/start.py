@@ -28,7 +28,7 @@ from trm_train.hosts.together import Hosts
 from trm_train.mesh.devices import peak_flops_per_s
 from trm_train.mesh.sharding import data_part
 from trm_train.optim.build import make_schedule
-from trm_train.run.facts import facts_of
+from trm_train.run.facts import training_facts
 from trm_train.run.feed import Feed, dispatches, hold_rows, numbered
 from trm_train.run.follow import Follower
 from trm_train.run.heartbeat import HEARTBEATS, Heart
@@ -134,7 +134,7 @@ def start_run(
     prepared = prepare(experiment, config, layout)
     folder, record, mesh = prepared.folder, prepared.record, prepared.mesh
     if hosts.count > 1:
-        hosts.prove_equal("what is trained", facts_of(record, resume=resume, extend=extend))
+        hosts.prove_equal("what is trained", training_facts(record, resume=resume, extend=extend))
     dataset = open_dataset(config.data.only_dataset(), layout, "train")
     record, turn = _take_over(
         stack, folder, record, layout, console, hosts, resume=resume, anew_once=anew_once, extend=extend

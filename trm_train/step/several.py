@@ -34,7 +34,7 @@ class Given(NamedTuple):
 def make_program(
     train_step: TrainStep, most: int
 ) -> Callable[[TrainState, Given], tuple[TrainState, Metrics]]:
-    """Makes `program(state, given) -> (state, metrics)`, to be jitted with the state donated.
+    """Makes `train_steps(state, given) -> (state, metrics)`, to be jitted with the state donated.
 
     Args:
         train_step: From `make_train_step`.
@@ -46,7 +46,7 @@ def make_program(
             batch = {name: rows[batch["rows"]] for name, rows in held.items()}
         return train_step(state, batch)
 
-    def program(state: TrainState, given: Given) -> tuple[TrainState, Metrics]:
+    def train_steps(state: TrainState, given: Given) -> tuple[TrainState, Metrics]:
         batches, steps, held = given
         if most == 1:
             return take(state, batches, held)
@@ -62,4 +62,4 @@ def make_program(
         none = {name: jnp.zeros((most,), shape.dtype) for name, shape in shapes.items()}
         return lax.fori_loop(0, steps, one, (state, none))
 
-    return program
+    return train_steps

@@ -12,7 +12,7 @@ import pytest
 
 from tests.trm_eval.conftest import Evaluated
 from trm_data.loader.dataset import open_dataset
-from trm_eval.infer import Restored, restore
+from trm_eval.infer import LoadedNetwork, restore
 from trm_eval.rollout.rows import RowReader
 
 STEPS = 6
@@ -23,7 +23,7 @@ STEPS = 6
 class Restless:
     """A network that halts here and there, and the rows of the training split."""
 
-    restored: Restored
+    restored: LoadedNetwork
     reader: RowReader
 
     @property

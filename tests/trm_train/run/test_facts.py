@@ -13,7 +13,7 @@ from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_train.hosts.together import differences
-from trm_train.run.facts import code_digest, facts_of
+from trm_train.run.facts import code_digest, training_facts
 from trm_train.run.record import make_record
 
 
@@ -25,12 +25,12 @@ def test_what_differs_is_a_fact_of_its_own(small_layout: Layout) -> None:
         "dataset content digest": dataclasses.replace(record, content_digest="0" * 64),
         "dataset identifiers digest": dataclasses.replace(record, identifiers_digest="0" * 64),
     }
-    facts = facts_of(record, resume=True, extend=None)
-    assert differences([facts, facts_of(record, resume=True, extend=None)], str) == []
+    facts = training_facts(record, resume=True, extend=None)
+    assert differences([facts, training_facts(record, resume=True, extend=None)], str) == []
     for name, other in others.items():
-        (line,) = differences([facts, facts_of(other, resume=True, extend=None)], str)
+        (line,) = differences([facts, training_facts(other, resume=True, extend=None)], str)
         assert line.startswith(f"1: {name} is ")
-    (line,) = differences([facts, facts_of(record, resume=False, extend=None)], str)
+    (line,) = differences([facts, training_facts(record, resume=False, extend=None)], str)
     assert line == "1: --resume never is true, of 0 false"
 
 
