@@ -106,3 +106,21 @@ def test_a_killed_process_ends_the_others(root: Layout, killed: int, code: int) 
         assert "no sign of life of process 1 (" in other.stderr
         assert (status.state, status.workers) == ("failed", 2)
         assert "no sign of life of process 1 (" in status.reason
+
+
+@pytest.mark.slow
+def test_who_comes_when_the_others_have_given_up_is_met_by_their_next_start(root: Layout) -> None:
+    """As a machine that is away for longer than `--join-s` and comes back."""
+    address = free_address()
+    options = ["--total-steps", "6", "--execution.validate-every", "0", "--restarts", "5", "--join-s", "8"]
+    place = ["--root", root.place, "--coordinator", address, "--num-processes", "2", "--process-id"]
+    zero = start([*RUN, *options, *place, "0"])
+    assert zero.stderr is not None
+    said = ""
+    while "starting again" not in said:
+        line = zero.stderr.readline()
+        assert line, said
+        said += line
+    assert "after 8 s 1 of 2 hosts joined; waiting for process 1" in said
+    assert "exit code 5" in said
+    assert [one.returncode for one in ended([zero, start([*RUN, *options, *place, "1"])])] == [0, 0]
