@@ -27,7 +27,6 @@ from report import Report
 
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.checkpoint.manager import CheckpointMeta
 from trm_train.commands.run import parse_config
 from trm_train.console import RunConsole
 from trm_train.experiments.registry import find_experiment
@@ -35,6 +34,7 @@ from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
 from trm_train.run.loop import _run_steps
 from trm_train.run.record import list_runs
+from trm_train.run.resume import meta_at
 from trm_train.run.start import Started, start_run
 from trm_train.run.stop import StopRequest
 from trm_train.step.several import Given
@@ -138,15 +138,7 @@ def saving(layout: Layout, report: Report, repeats: int) -> None:
         read: list[float] = []
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(run.state) if hasattr(leaf, "nbytes"))
         for step in range(1, repeats + 1):
-            record = run.record
-            meta = CheckpointMeta(
-                step=step,
-                identity=record.identity,
-                content_digest=record.content_digest,
-                identifiers_digest=record.identifiers_digest,
-                tracking_id="",
-                run=record.run,
-            )
+            meta = meta_at(run.record, step, "")
             state = replace(run.state, step=jax.numpy.full_like(run.state.step, step))
             jax.block_until_ready(state.step)
             begun = time.perf_counter()

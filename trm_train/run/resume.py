@@ -76,6 +76,18 @@ def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: 
     return found
 
 
+def meta_at(record: RunRecord, step: int, tracking_id: str) -> CheckpointMeta:
+    """What a checkpoint of a run says of itself, which `check_same_run` holds against the run."""
+    return CheckpointMeta(
+        step=step,
+        identity=record.identity,
+        content_digest=record.content_digest,
+        identifiers_digest=record.identifiers_digest,
+        tracking_id=tracking_id,
+        run=record.run,
+    )
+
+
 def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
     """Refuse a checkpoint that was not written by this run on these rows.
 

@@ -24,6 +24,7 @@ from trm_train.checkpoint.rescued import rescue_state
 from trm_train.errors import HostError, UnsavedError
 from trm_train.run.overdue import Overdue
 from trm_train.run.record import CONFIG_FILE
+from trm_train.run.resume import meta_at
 from trm_train.run.start import Started
 from trm_train.state import TrainState
 
@@ -58,14 +59,7 @@ def finish_saving(run: Started, state: TrainState, step: int) -> None:
 
 def _meta(run: Started, step: int) -> CheckpointMeta:
     """What the checkpoint at a step says of itself."""
-    return CheckpointMeta(
-        step=step,
-        identity=run.record.identity,
-        content_digest=run.record.content_digest,
-        identifiers_digest=run.record.identifiers_digest,
-        tracking_id=run.tracking_id,
-        run=run.record.run,
-    )
+    return meta_at(run.record, step, run.tracking_id)
 
 
 def _save_or_keep(

@@ -31,6 +31,7 @@ from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import Part, add_kept_rows, keep_rows, part_names, read_metrics
 from trm_train.run import rescue
 from trm_train.run.rescue import restore_rescued
+from trm_train.run.resume import meta_at
 from trm_train.run.start import TrainResult
 from trm_train.state import TrainState
 
@@ -118,22 +119,10 @@ def test_rows_are_added_once(folder: Folder, tmp_path: Path) -> None:
     assert part_names(folder) == []
 
 
-def kept_of(finished: TrainResult, step: int) -> CheckpointMeta:
-    record = finished.record
-    return CheckpointMeta(
-        step=step,
-        identity=record.identity,
-        content_digest=record.content_digest,
-        identifiers_digest=record.identifiers_digest,
-        tracking_id="t",
-        run=record.run,
-    )
-
-
 def test_a_run_that_began_anew_goes_on_from_nothing_that_the_one_before_kept(
     folder: Folder, finished: TrainResult, state: TrainState
 ) -> None:
-    record, said, meta = finished.record, [], kept_of(finished, 14)
+    record, said, meta = finished.record, [], meta_at(finished.record, 14, "t")
     checkpoints = Checkpoints(folder)
     rescue_state(folder, ALONE, state, meta, "another time")
     again = partial(restore_rescued, folder, record, checkpoints, ALONE, state, None, said.append, limit_s=0)
@@ -167,7 +156,7 @@ def test_saving_what_was_kept_may_not_take_for_ever(
     monkeypatch.setattr(rescue, "add_kept_rows", lambda *_: [])
     checkpoints = Checkpoints(folder)
     monkeypatch.setattr(checkpoints, "wait", hang)
-    rescue_state(folder, ALONE, state, kept_of(finished, 14), finished.record.created_at)
+    rescue_state(folder, ALONE, state, meta_at(finished.record, 14, "t"), finished.record.created_at)
     said: list[str] = []
     hosts = Hosts(say=said.append)
     with pytest.raises(EndedError):
