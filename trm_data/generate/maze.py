@@ -81,6 +81,7 @@ def choose_scale(rows: int, columns: int, min_path: int, low: int, high: int) ->
     from trm_data.generate import maze_kernels  # imports numba
 
     largest = _MARGIN * maze_kernels.find_largest_share(
+        maze_kernels.empty_boards(rows, columns),
         np.uint64(0),
         np.uint64(_PILOT_STREAM),
         _PILOT_LAYOUTS,
@@ -159,9 +160,20 @@ def _generate(
     if count == 0:
         return mazes, shares
     written = maze_kernels.generate_many(
-        np.uint64(check_word("seed", seed)), np.uint64(check_word("stream", stream)), start, rows, columns,
-        min_path, low, high, choose_scale(rows, columns, min_path, low, high), most_layouts, mazes, shares,
-    )  # fmt: skip
+        maze_kernels.empty_boards(rows, columns),
+        np.uint64(check_word("seed", seed)),
+        np.uint64(check_word("stream", stream)),
+        start,
+        rows,
+        columns,
+        min_path,
+        low,
+        high,
+        choose_scale(rows, columns, min_path, low, high),
+        most_layouts,
+        mazes,
+        shares,
+    )
     if written < count:
         raise SpecError(
             f"no maze of {rows}x{columns} cells with {low} to {high} walls and a path of at least {min_path} "

@@ -1,10 +1,10 @@
 """The maze generator's compiled core: random layouts, weighed by their long pairs.
 
 Input: seed, stream, the range of maze numbers, and the options. Output: mazes, written in place.
-Neighbours: wrapped by `generate.maze`, which says what is drawn and why it is exact.
+Neighbours: wrapped by `generate.maze`, which says what is drawn and why it is exact; `generate.boards` has the
+steps of a search.
 
-A set of cells is a bitboard: one uint64 a row, bit c for column c, with an empty row above and below, so
-that a step in all directions is a few operations on whole rows. A pair is long if its shortest path has at
+A set of cells is a board: a word for each row, bit c for column c. A pair is long if its shortest path has at
 least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two.
 """
 
@@ -18,6 +18,19 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
+from trm_data.generate.boards import (
+    any_in,
+    both,
+    count_in,
+    differ,
+    either,
+    lanes_for,
+    load,
+    next_to,
+    one_cell,
+    store,
+    without_ends,
+)
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import (
     STREAM_WORDS,
@@ -32,46 +45,66 @@ from trm_data.seeds.kernels import (
 
 _GENERATE = int(Purpose.GENERATE)
 _SHARE_BITS = 5
-FREE, REST, OPEN, FRONT, NEXT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
+_ONE_BITS = np.uint64(32)
+_ONE = np.uint64(1 << 32)
+_ROUNDS = 8
+FREE, REST, CORE, OPEN, FRONT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
+
+Words = NDArray[np.uint32] | NDArray[np.uint64]
+
+
+def empty_boards(rows: int, columns: int) -> Words:
+    """Return what the kernels work on, for mazes of a size: BOARDS empty boards."""
+    lanes, word = lanes_for(rows, columns)
+    return np.zeros((BOARDS, lanes), word)
 
 
 @njit(cache=True, nogil=True)
-def _step(boards: NDArray[np.uint64], front: int, into: int, rows: int) -> np.uint64:
-    """Set boards[into] to the open cells next to boards[front] and close them; return their number."""
-    old, new, still = boards[front], boards[into], boards[OPEN]
-    count = U0
-    for above in range(rows):  # in this form the compiler works on several rows at once
-        here = old[above + 1]
-        found = (old[above] | old[above + 2] | (here << U1) | (here >> U1)) & still[above + 1]
-        new[above + 1] = found
-        still[above + 1] ^= found
-        count += count_bits(found)
-    return count
+def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -> int:
+    """Search breadth first from a cell within a board, for at most so many steps.
+
+    Leaves in OPEN the cells that were not reached and in FRONT those that were reached last; returns their
+    distance.
+    """
+    left, level = load(within), 0
+    front = one_cell(left, row, bit)
+    left = differ(left, front)
+    while level < most:
+        found = both(next_to(front), left)
+        if not any_in(found):
+            break
+        front, left = found, differ(left, found)
+        level += 1
+    store(boards[OPEN], left)
+    store(boards[FRONT], front)
+    return level
 
 
 @njit(cache=True, nogil=True)
-def _place(boards: NDArray[np.uint64], source: int, row: int, bit: np.uint64, rows: int) -> None:
-    """Open the cells of boards[source], with one cell as the front, closed."""
-    for r in range(1, rows + 1):
-        boards[OPEN, r] = boards[source, r]
-        boards[FRONT, r] = U0
-    boards[FRONT, row] = bit
-    boards[OPEN, row] ^= bit
+def _search_all(
+    boards: Words, levels: Words, sizes: NDArray[np.int64], within: Words, row: int, bit: np.uint64
+) -> int:
+    """Search from a cell within a board to the end.
+
+    Sets levels[d] and sizes[d] to the cells that are d steps away and to their number; returns the last d.
+    """
+    left, level = load(within), 0
+    front = one_cell(left, row, bit)
+    left = differ(left, front)
+    sizes[0] = 1
+    store(levels[0], front)
+    while True:
+        front = both(next_to(front), left)
+        if not any_in(front):
+            return level
+        left = differ(left, front)
+        level += 1
+        sizes[level] = count_in(front)
+        store(levels[level], front)
 
 
 @njit(cache=True, nogil=True)
-def _size(boards: NDArray[np.uint64], board: int, rows: int) -> int:
-    """The number of cells of a board."""
-    total = U0
-    for row in range(1, rows + 1):
-        total += count_bits(boards[board, row])
-    return np.int64(total)
-
-
-@njit(cache=True, nogil=True)
-def _draw_layout(
-    boards: NDArray[np.uint64], stream: NDArray[np.uint64], rows: int, columns: int, walls: int
-) -> None:
+def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: int, walls: int) -> None:
     """Set FREE to the cells of a uniformly drawn layout with that number of walls.
 
     Cells are first made walls independently, with a share in 32nds, which is whole words at a time; given
@@ -82,7 +115,7 @@ def _draw_layout(
     share = min(share, (1 << _SHARE_BITS) - 1)
     mask = U0 - U1 if columns == 64 else (U1 << np.uint64(columns)) - U1
     left, bits, count = 0, U0, U0
-    for row in range(1, rows + 1):
+    for row in range(rows):
         if left == 0:
             bits, left = U0, 64 // columns
             started = False
@@ -98,65 +131,47 @@ def _draw_layout(
         if left > 0:
             bits >>= np.uint64(columns)
     wanted, many, across = np.uint64(walls), np.uint64(cells), np.uint64(columns)
-    while count != wanted:
+    changed = U0 if count < wanted else U1  # the bit of a cell that is not to be changed
+    missing = wanted - count if count < wanted else count - wanted
+    inverse = _ONE // across + U1  # cell // across without a division: there are at most 4,096 cells
+    while missing != U0:  # without a branch on what the cell is, which nobody could foresee
         cell = next_bounded(stream, many)
-        row, bit = cell // across + U1, U1 << cell % across
-        free = boards[FREE, row] & bit != U0
-        if free == (count < wanted):
-            boards[FREE, row] ^= bit
-            count = count + U1 if free else count - U1
+        row = cell * inverse >> _ONE_BITS
+        column = cell - row * across
+        word = np.uint64(boards[FREE, row])
+        change = (word >> column ^ changed) & U1
+        boards[FREE, row] = word ^ change << column
+        missing -= change
 
 
 @njit(cache=True, nogil=True)
-def _find_central(boards: NDArray[np.uint64], board: int, rows: int, columns: int) -> tuple[int, np.uint64]:
+def _find_central(words: Words, rows: int, columns: int) -> tuple[int, np.uint64]:
     """A cell of a board that is not empty: in the row nearest the middle, near the middle if it can be."""
-    middle = (rows + 1) // 2
+    middle = (rows - 1) // 2
     row = middle
     for away in range(rows):
         row = middle + away
-        if row <= rows and boards[board, row] != U0:
+        if row < rows and words[row] != U0:
             break
         row = middle - away
-        if row >= 1 and boards[board, row] != U0:
+        if row >= 0 and words[row] != U0:
             break
     half = np.uint64(columns // 2)
-    right = boards[board, row] >> half
+    word = np.uint64(words[row])
+    right = word >> half
     if right != U0:
         return row, (right & (U0 - right)) << half
-    word = boards[board, row]
     return row, word & (U0 - word)
 
 
 @njit(cache=True, nogil=True)
-def _first(boards: NDArray[np.uint64], board: int, rows: int) -> tuple[int, np.uint64]:
+def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
     """The first cell of a board that is not empty."""
-    row = 1
-    while row < rows and boards[board, row] == U0:
+    row = 0
+    while row < rows - 1 and words[row] == U0:
         row += 1
-    word = boards[board, row]
+    word = np.uint64(words[row])
     return row, word & (U0 - word)
-
-
-@njit(cache=True, nogil=True)
-def _count_levels(
-    boards: NDArray[np.uint64],
-    sizes: NDArray[np.int64],
-    source: int,
-    row: int,
-    bit: np.uint64,
-    rows: int,
-) -> tuple[int, int]:
-    """Set sizes[d] to the number of cells d steps away, within a board; return their last d and front."""
-    _place(boards, source, row, bit, rows)
-    front, into, level = FRONT, NEXT, 0
-    sizes[0] = 1
-    found = _step(boards, front, into, rows)
-    while found != U0:
-        front, into = into, front
-        level += 1
-        sizes[level] = np.int64(found)
-        found = _step(boards, front, into, rows)
-    return level, front
 
 
 @njit(cache=True, nogil=True)
@@ -174,44 +189,33 @@ def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _find_middle(
-    boards: NDArray[np.uint64], row: int, bit: np.uint64, rows: int, sizes: NDArray[np.int64]
-) -> tuple[int, np.uint64]:
+def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int) -> tuple[int, np.uint64]:
     """A cell halfway between a cell and the one farthest from it, in COMPONENT."""
-    last, front = _count_levels(boards, sizes, COMPONENT, row, bit, rows)
-    far_row, far_bit = _first(boards, front, rows)
-    for part in range(2):
-        start_row, start_bit = (row, bit) if part == 0 else (far_row, far_bit)
-        _place(boards, COMPONENT, start_row, start_bit, rows)
-        front, into = FRONT, NEXT
-        for _ in range(last // 2 if part == 0 else last - last // 2):
-            _step(boards, front, into, rows)
-            front, into = into, front
-        for r in range(1, rows + 1):
-            boards[HALFWAY, r] = boards[front, r] & (boards[HALFWAY, r] if part else ~U0)
-    return _first(boards, HALFWAY, rows)
+    last = _search(boards, boards[COMPONENT], row, bit, cells)
+    far_row, far_bit = _first(boards[FRONT], rows)
+    _search(boards, boards[COMPONENT], row, bit, last // 2)
+    boards[HALFWAY] = boards[FRONT]
+    _search(boards, boards[COMPONENT], far_row, far_bit, last - last // 2)
+    store(boards[HALFWAY], both(load(boards[HALFWAY]), load(boards[FRONT])))
+    return _first(boards[HALFWAY], rows)
 
 
 @njit(cache=True, nogil=True)
-def _reach_far(boards: NDArray[np.uint64], row: int, bit: np.uint64, rows: int, min_path: int) -> int:
-    """Leave in OPEN the cells of COMPONENT at least min_path steps away; return whether there may be any."""
-    _place(boards, COMPONENT, row, bit, rows)
-    front, into = FRONT, NEXT
-    for _ in range(min_path - 1):
-        if _step(boards, front, into, rows) == U0:
-            return 0
-        front, into = into, front
-    return 1
+def _take_component(boards: Words, row: int, bit: np.uint64, cells: int) -> None:
+    """Set COMPONENT to the cells of FREE that a cell is connected with."""
+    _search(boards, boards[FREE], row, bit, cells)
+    store(boards[COMPONENT], differ(load(boards[FREE]), load(boards[OPEN])))
 
 
 @njit(cache=True, nogil=True)
 def _weigh_component(
-    boards: NDArray[np.uint64],
-    levels: NDArray[np.uint64],
+    boards: Words,
+    levels: Words,
     sizes: NDArray[np.int64],
     sources: NDArray[np.int64],
     listed: int,
     rows: int,
+    cells: int,
     min_path: int,
     total: int,
     bound: int,
@@ -224,42 +228,30 @@ def _weigh_component(
     pair of rim cells is met from each of the two, so it counts once; with another cell a pair counts for both
     orders. Adds to RIM, lists (cell, count) for each source; returns the new total and the length of the list.
     """
-    row, bit = _first(boards, COMPONENT, rows)
-    row, bit = _find_middle(boards, row, bit, rows, sizes)
-    _place(boards, COMPONENT, row, bit, rows)
-    front, into, last = FRONT, NEXT, 0
-    sizes[0] = 1
-    for r in range(1, rows + 1):
-        levels[0, r] = boards[FRONT, r]
-    found = _step(boards, front, into, rows)
-    while found != U0:
-        front, into = into, front
-        last += 1
-        sizes[last] = np.int64(found)
-        for r in range(1, rows + 1):
-            levels[last, r] = boards[front, r]
-        found = _step(boards, front, into, rows)
+    row, bit = _first(boards[COMPONENT], rows)
+    row, bit = _find_middle(boards, row, bit, rows, cells)
+    last = _search_all(boards, levels, sizes, boards[COMPONENT], row, bit)
     total += _bound_pairs(sizes, last, min_path) - bound
     rim = (min_path + 1) // 2
     if total < needed or last < rim:
         return total, listed
-    for r in range(1, rows + 1):
-        for level in range(rim, last + 1):
-            boards[RIM, r] |= levels[level, r]
+    edge = load(boards[RIM])
+    for level in range(rim, last + 1):
+        edge = either(edge, load(levels[level]))
+    store(boards[RIM], edge)
     for level in range(last, rim - 1, -1):
         allowed = 0  # a source of this level counts at most so much
         for other in range(max(0, min_path - level), last + 1):
             allowed += sizes[other] if other >= rim else 2 * sizes[other]
-        for r in range(1, rows + 1):
-            word = levels[level, r]
+        for r in range(rows):
+            word = np.uint64(levels[level, r])
             while word != U0:
                 bit = word & (U0 - word)
                 word ^= bit
                 count = 0
-                if _reach_far(boards, r, bit, rows, min_path):
-                    for other in range(1, rows + 1):
-                        far = boards[OPEN, other]
-                        count += np.int64(count_bits(far) + count_bits(far & ~boards[RIM, other]))
+                if _search(boards, boards[COMPONENT], r, bit, min_path - 1) == min_path - 1:
+                    far = load(boards[OPEN])
+                    count = 2 * count_in(far) - count_in(both(far, edge))
                 total += count - allowed
                 if total < needed:
                     return total, listed
@@ -272,9 +264,47 @@ def _weigh_component(
 
 
 @njit(cache=True, nogil=True)
+def _may_reach(
+    boards: Words,
+    levels: Words,
+    sizes: NDArray[np.int64],
+    rows: int,
+    columns: int,
+    free: int,
+    min_path: int,
+    needed: int,
+) -> bool:
+    """Whether an upper bound of the long pairs of the layout in FREE is `needed` or more: seldom.
+
+    Looks at one component after the other, but for most pockets. Taking its ends away some times leaves
+    something of whatever has a path of twice as many cells, so that pockets have nothing left to be found by.
+    """
+    rest = load(boards[FREE])
+    core = rest
+    for _ in range(min(_ROUNDS, min_path // 2)):
+        core = without_ends(core)
+    total, left = 0, free
+    boards[REST] = boards[FREE]
+    # From a cell of a component of n cells, at least min_path of them (itself too) are nearer than min_path.
+    while left > min_path and total + left * (left - min_path) >= needed and any_in(core):
+        store(boards[CORE], core)
+        row, bit = _find_central(boards[CORE], rows, columns)
+        if 2 * _search(boards, boards[REST], row, bit, rows * columns) >= min_path:
+            last = _search_all(boards, levels, sizes, boards[REST], row, bit)
+            total += _bound_pairs(sizes, last, min_path)
+            if total >= needed:
+                return True
+        rest = load(boards[OPEN])
+        store(boards[REST], rest)
+        core = both(core, rest)
+        left = count_in(rest)
+    return False
+
+
+@njit(cache=True, nogil=True)
 def _weigh(
-    boards: NDArray[np.uint64],
-    levels: NDArray[np.uint64],
+    boards: Words,
+    levels: Words,
     sizes: NDArray[np.int64],
     centres: NDArray[np.int64],
     sources: NDArray[np.int64],
@@ -288,43 +318,41 @@ def _weigh(
 
     Returns it and the number of sources listed, whose counts add up to it.
     """
+    if not _may_reach(boards, levels, sizes, rows, columns, free, min_path, needed):
+        return 0, 0
+    cells = rows * columns
     total, components, left = 0, 0, free
-    for row in range(1, rows + 1):
-        boards[REST, row] = boards[FREE, row]
-        boards[RIM, row] = U0
+    boards[REST] = boards[FREE]
+    boards[RIM] = 0
     # From a cell of a component of n cells, at least min_path of them (itself too) are nearer than min_path.
     while left > min_path and total + left * (left - min_path) >= needed:
-        row, bit = _find_central(boards, REST, rows, columns)
-        last, _ = _count_levels(boards, sizes, REST, row, bit, rows)
-        bound = _bound_pairs(sizes, last, min_path)
-        if bound > 0:
-            centres[components, 0] = row
-            centres[components, 1] = np.int64(lowest_bit(bit))
-            centres[components, 2] = bound
-            components += 1
-            total += bound
-        for r in range(1, rows + 1):
-            boards[REST, r] = boards[OPEN, r]
-        left = _size(boards, OPEN, rows)
-    listed = 0
+        row, bit = _find_central(boards[REST], rows, columns)
+        if 2 * _search(boards, boards[REST], row, bit, cells) >= min_path:
+            last = _search_all(boards, levels, sizes, boards[REST], row, bit)
+            bound = _bound_pairs(sizes, last, min_path)
+            if bound > 0:
+                centres[components, 0] = row
+                centres[components, 1] = np.int64(lowest_bit(bit))
+                centres[components, 2] = bound
+                components += 1
+                total += bound
+        rest = load(boards[OPEN])
+        store(boards[REST], rest)
+        left = count_in(rest)
+    listed = np.int64(0)
     for i in range(components):
         if total < needed:
             break
-        _place(boards, FREE, centres[i, 0], U1 << np.uint64(centres[i, 1]), rows)
-        front, into = FRONT, NEXT
-        while _step(boards, front, into, rows) != U0:
-            front, into = into, front
-        for r in range(1, rows + 1):
-            boards[COMPONENT, r] = boards[FREE, r] & ~boards[OPEN, r]
+        _take_component(boards, centres[i, 0], U1 << np.uint64(centres[i, 1]), cells)
         total, listed = _weigh_component(
-            boards, levels, sizes, sources, listed, rows, min_path, total, centres[i, 2], needed
+            boards, levels, sizes, sources, listed, rows, cells, min_path, total, centres[i, 2], needed
         )
     return total, listed
 
 
 @njit(cache=True, nogil=True)
 def _write_maze(
-    boards: NDArray[np.uint64],
+    boards: Words,
     sources: NDArray[np.int64],
     stream: NDArray[np.uint64],
     rows: int,
@@ -340,24 +368,19 @@ def _write_maze(
         number -= sources[source, 2]
         source += 1
     row, column = sources[source, 0], sources[source, 1]
-    _place(boards, FREE, row, U1 << np.uint64(column), rows)
-    front, into = FRONT, NEXT
-    while _step(boards, front, into, rows) != U0:
-        front, into = into, front
-    for r in range(1, rows + 1):
-        boards[COMPONENT, r] = boards[FREE, r] & ~boards[OPEN, r]
-    _reach_far(boards, row, U1 << np.uint64(column), rows, min_path)
+    _take_component(boards, row, U1 << np.uint64(column), rows * columns)
+    _search(boards, boards[COMPONENT], row, U1 << np.uint64(column), min_path - 1)
     for r in range(rows):
         for c in range(columns):
-            free = boards[FREE, r + 1] >> np.uint64(c) & U1 != U0
+            free = np.uint64(boards[FREE, r]) >> np.uint64(c) & U1 != U0
             maze[r * columns + c] = MAZE_FREE if free else MAZE_WALL
-    start = (row - 1) * columns + column
-    for r in range(1, rows + 1):
-        far = boards[OPEN, r]
+    start = row * columns + column
+    for r in range(rows):
+        far = np.uint64(boards[OPEN, r])
         while far != U0:
-            goal = (r - 1) * columns + np.int64(lowest_bit(far))
+            goal = r * columns + np.int64(lowest_bit(far))
             # A pair with a rim cell is met from there too; another one counts here for both its orders.
-            orders = 1 if boards[RIM, r] >> lowest_bit(far) & U1 != U0 else 2
+            orders = 1 if np.uint64(boards[RIM, r]) >> lowest_bit(far) & U1 != U0 else 2
             if number < orders:
                 maze[goal if number == 1 else start] = MAZE_START
                 maze[start if number == 1 else goal] = MAZE_GOAL
@@ -368,6 +391,7 @@ def _write_maze(
 
 @njit(cache=True, nogil=True)
 def find_largest_share(
+    boards: Words,
     seed: np.uint64,
     stream_number: np.uint64,
     layouts: int,
@@ -379,8 +403,7 @@ def find_largest_share(
     enough: float,
 ) -> float:
     """The largest share of long pairs among so many layouts, or one that is `enough`."""
-    boards = np.zeros((BOARDS, rows + 2), np.uint64)
-    levels = np.empty((rows * columns, rows + 2), np.uint64)
+    levels = np.empty((rows * columns, boards.shape[1]), boards.dtype)
     sizes = np.empty(rows * columns, np.int64)
     centres = np.empty((rows * columns, 3), np.int64)
     sources = np.empty((rows * columns, 3), np.int64)
@@ -403,6 +426,7 @@ def find_largest_share(
 
 @njit(cache=True, nogil=True)
 def generate_many(
+    boards: Words,
     seed: np.uint64,
     stream_number: np.uint64,
     start: int,
@@ -421,8 +445,7 @@ def generate_many(
     A layout is accepted with probability min(1, scale * share). Returns how many mazes are written: less than
     N where one is not found within `most_layouts` layouts.
     """
-    boards = np.zeros((BOARDS, rows + 2), np.uint64)
-    levels = np.empty((rows * columns, rows + 2), np.uint64)
+    levels = np.empty((rows * columns, boards.shape[1]), boards.dtype)
     sizes = np.empty(rows * columns, np.int64)
     centres = np.empty((rows * columns, 3), np.int64)
     sources = np.empty((rows * columns, 3), np.int64)

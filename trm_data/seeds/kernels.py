@@ -1,7 +1,7 @@
 """The functions of `seeds`, compiled by numba, word for word the same.
 
-Input and output: as in `seeds`; the `next_*` functions read a `stream`, a uint64[10] array that holds key,
-counter, the words of the current block and the place in it.
+Input and output: as in `seeds`; the `next_*` functions read a `stream`, a uint64[STREAM_WORDS] array that
+holds key, counter, the words of the current blocks and the place in them.
 Neighbours: used by every kernel that draws, by `kinds.sudoku.choose` and by `loader.plan`.
 
 Everything is unsigned: numba turns a mixture of uint64 and int64 into float64, so counts and shifts are
@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 
 from trm_data.seeds.draws import FEISTEL_ROUNDS, check_word
 
-STREAM_WORDS = 10
+_READY = np.uint64(12)
+"""Words of a stream that are drawn at once."""
+_PLACE = 17
+STREAM_WORDS = 18
 U0 = np.uint64(0)
 U1 = np.uint64(1)
 _PHILOX_M0 = np.uint64(0xD2E7470EE14C6C93)
@@ -47,6 +50,19 @@ def high_product(typing_context: Any, left: Any, right: Any) -> Any:
 
 
 @intrinsic
+def _product(typing_context: Any, left: Any, right: Any) -> Any:
+    """The upper and the lower 64 bits of the product of two words, from one multiplication."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide, word = ir.IntType(128), ir.IntType(64)
+        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+        high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
+        return context.make_tuple(builder, signature.return_type, (high, builder.trunc(product, word)))
+
+    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
+
+
+@intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
     """The number of the lowest set bit of a word that is not 0, as uint64."""
 
@@ -68,42 +84,60 @@ def count_bits(typing_context: Any, word: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: int) -> None:
-    """Set a uint64[10] array to the start of the draw (seed, purpose, a, b)."""
+    """Set a uint64[STREAM_WORDS] array to the start of the draw (seed, purpose, a, b)."""
     stream[0] = np.uint64(seed)
     stream[1] = np.uint64(purpose)
     stream[2] = U0
     stream[3] = np.uint64(a)
     stream[4] = np.uint64(b)
-    stream[9] = np.uint64(4)
+    stream[_PLACE] = _READY
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _round(
+    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """One round of Philox4x64."""
+    high0, low0 = _product(_PHILOX_M0, c0)
+    high1, low1 = _product(_PHILOX_M1, c2)
+    return high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
 
 
 @njit(cache=True, nogil=True)
-def _next_block(stream: NDArray[np.uint64]) -> None:
-    """Advance the counter, then fill stream[5:9] with the ten rounds of Philox4x64."""
-    stream[2] += U1
+def _next_blocks(stream: NDArray[np.uint64]) -> None:
+    """Advance the counter by three, filling the stream's words with the ten rounds of Philox4x64 of each.
+
+    A block is one chain of products, each waiting for the one before; three go on beside each other.
+    """
     k0, k1 = stream[0], stream[1]
-    c0, c1, c2, c3 = stream[2], stream[3], stream[4], U0
+    first = stream[2] + U1
+    a0, a1, a2, a3 = first, stream[3], stream[4], U0
+    b0, b1, b2, b3 = first + U1, stream[3], stream[4], U0
+    c0, c1, c2, c3 = first + U1 + U1, stream[3], stream[4], U0
+    stream[2] = c0
     for _ in range(10):
-        high0, low0 = high_product(_PHILOX_M0, c0), _PHILOX_M0 * c0
-        high1, low1 = high_product(_PHILOX_M1, c2), _PHILOX_M1 * c2
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        a0, a1, a2, a3 = _round(a0, a1, a2, a3, k0, k1)
+        b0, b1, b2, b3 = _round(b0, b1, b2, b3, k0, k1)
+        c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1)
         k0 += _PHILOX_W0
         k1 += _PHILOX_W1
-    stream[5], stream[6], stream[7], stream[8] = c0, c1, c2, c3
-    stream[9] = U0
+    stream[5], stream[6], stream[7], stream[8] = a0, a1, a2, a3
+    stream[9], stream[10], stream[11], stream[12] = b0, b1, b2, b3
+    stream[13], stream[14], stream[15], stream[16] = c0, c1, c2, c3
+    stream[_PLACE] = U0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def next_word(stream: NDArray[np.uint64]) -> np.uint64:
     """Return the next word of a stream."""
-    if stream[9] == np.uint64(4):
-        _next_block(stream)
-    word = stream[np.uint64(5) + stream[9]]
-    stream[9] += U1
+    if stream[_PLACE] == _READY:
+        _next_blocks(stream)
+    word = stream[np.uint64(5) + stream[_PLACE]]
+    stream[_PLACE] += U1
     return word
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
     """Return the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
     word = next_word(stream)
