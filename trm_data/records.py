@@ -357,6 +357,13 @@ class Rows:
         return Rows(**{name: column[start:stop] for name, column in self.columns().items()})
 
     @staticmethod
+    def empty(count: int, sequence_length: int) -> Rows:
+        """Rows to be filled."""
+        cells = (count, sequence_length)
+        numbers = [np.empty(count, np.int32) for _ in range(4)]
+        return Rows(np.empty(cells, np.uint8), np.empty(cells, np.uint8), *numbers)
+
+    @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
         """All rows of `parts`, in order."""
         names = [column.name for column in fields(Rows)]

@@ -12,7 +12,7 @@ from trm_data.errors import CorruptDatasetError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, Manifest, read_manifest
 from trm_data.records import Rows
-from trm_data.shards.reader import read_blocks
+from trm_data.shards.reader import read_blocks, read_rows
 from trm_data.shards.writer import write_shard
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
@@ -116,6 +116,22 @@ def test_a_manifest_that_is_no_json(folder: Path) -> None:
 def test_a_changed_catalog_file(folder: Path) -> None:
     flip(folder / "catalog" / "puzzles.parquet", 20)
     assert any("puzzles.parquet" in problem for problem in damaged(folder))
+
+
+@pytest.mark.parametrize("column", ["num_records", "num_examples"])
+@pytest.mark.parametrize("change", [-1, 1, 10**17])
+def test_other_counts_in_the_manifest(folder: Path, column: str, change: int) -> None:
+    layout = resolve_root(folder.parents[1])
+    value = read_manifest(layout, "small").to_json()
+    shard = value["splits"]["train"]["shards"][0]
+    path = folder / shard["file"]
+    counts = {"num_records": shard["num_records"], "num_examples": shard["num_examples"]}
+    whole = read_rows(path, sequence_length=36, **counts)
+    for name, values in Rows.concatenate(read_blocks(path, sequence_length=36, **counts)).columns().items():
+        np.testing.assert_array_equal(whole.columns()[name], values)
+    counts[column] += change
+    with pytest.raises(CorruptDatasetError, match=f"the manifest says {counts[column]:,}|{counts[column]}"):
+        read_rows(path, sequence_length=36, **counts)
 
 
 def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:

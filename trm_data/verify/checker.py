@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,16 @@ from trm_data.manifest import Manifest, ShardEntry
 from trm_data.records import Rows
 from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.naming import sidecar_name
-from trm_data.shards.reader import read_blocks
+from trm_data.shards.reader import read_rows
 from trm_data.shards.writer import ShardInfo, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.verify.prints import row_prints
 from trm_data.verify.rows import ShardRows, check_rows
+
+READ_AHEAD = 2
+"""Shards that are read, each by a thread, while one is checked."""
 
 
 @dataclass
@@ -122,31 +126,27 @@ class Checker:
                 f"{split}: the catalog's puzzles are not the {entry.num_groups:,} of the manifest"
             )
             return content
-        with ThreadPoolExecutor(1, thread_name_prefix="read") as reader:
-            coming = [reader.submit(self._read_shard, shard) for shard in entry.shards[:1]]
-            for index, shard in enumerate(entry.shards):
+        with ThreadPoolExecutor(READ_AHEAD, thread_name_prefix="read") as readers:
+            waiting = iter(entry.shards)
+            coming = deque(readers.submit(self._read_shard, shard) for shard in islice(waiting, READ_AHEAD))
+            for shard in entry.shards:
                 try:
-                    read = coming.pop().result()
+                    read = coming.popleft().result()
                 except CorruptDatasetError as error:
                     self.problems.append(str(error))
                     return content
-                # The next shard is read meanwhile.
-                coming += [
-                    reader.submit(self._read_shard, next_) for next_ in entry.shards[index + 1 : index + 2]
-                ]
+                coming += [readers.submit(self._read_shard, next_) for next_ in islice(waiting, 1)]
                 self._check_shard(split, catalog, shard, read, content)
         self._check_totals(split, catalog, content)
         return content
 
     def _read_shard(self, shard: ShardEntry) -> _ReadShard:
-        """Read a shard, and what of it needs nothing else; another thread does, beside the checks of the one before."""
-        rows = Rows.concatenate(
-            read_blocks(
-                self._folder.open(shard),
-                sequence_length=self._manifest.sequence_length,
-                num_records=shard.num_records,
-                num_examples=shard.num_examples,
-            )
+        """Read a shard, and what of it needs nothing else; another thread does, beside the checks of those before."""
+        rows = read_rows(
+            self._folder.open(shard),
+            sequence_length=self._manifest.sequence_length,
+            num_records=shard.num_records,
+            num_examples=shard.num_examples,
         )
         return _ReadShard(rows, group_digests(rows), row_prints(rows))
 
