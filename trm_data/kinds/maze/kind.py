@@ -43,9 +43,9 @@ from trm_data.sources.base import LocalSource
 from trm_data.sources.maze import MazeRows, read_mazes
 from trm_data.specs import DatasetSpec, Split
 
-PER_S, SLOWER = 26.0, 1.3
+PER_S, SLOWER = 85.0, 1.1
 """Mazes of 30x30 that a core makes in a second; the rate falls with this power of the cells (5x5 to 50x50, within a
-factor of 1.6)."""
+factor of 1.7)."""
 
 PALETTE = ("#ffffff", "#1f2937", "#16a34a", "#dc2626", "#60a5fa")
 """Free, wall, start, goal, path."""
