@@ -29,7 +29,7 @@ from trm_data.export import export_dataset
 from trm_data.manifest import find_manifest, read_manifest
 from trm_data.named import names_of
 from trm_data.shards.naming import sidecar_path
-from trm_data.shards.reader import read_blocks, read_rows
+from trm_data.shards.reader import read_rows
 from trm_data.shards.writer import sidecar_from_bytes
 from trm_data.sources.arc import read_tasks
 from trm_data.sources.base import LocalSource, parse_source
@@ -177,16 +177,6 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
         "card": Reader((dataset / "README.md").read_bytes(), card_problem),
         "block": Reader(block, lambda content: decode_block(content, schema)),
         "shard": Reader(
-            shard.read_bytes(),
-            through(
-                "s.array_record",
-                lambda: read_blocks(
-                    folder / "s.array_record", sequence_length=36, num_records=records, num_examples=examples
-                ),
-            ),
-            0.05,
-        ),
-        "shard, all rows": Reader(
             shard.read_bytes(),
             through(
                 "s.array_record",

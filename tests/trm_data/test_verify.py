@@ -12,7 +12,8 @@ from trm_data.errors import CorruptDatasetError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, Manifest, read_manifest
 from trm_data.records import Rows
-from trm_data.shards.reader import read_blocks, read_rows
+from trm_data.shards import reader
+from trm_data.shards.reader import read_rows
 from trm_data.shards.writer import write_shard
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
@@ -120,15 +121,21 @@ def test_a_changed_catalog_file(folder: Path) -> None:
 
 @pytest.mark.parametrize("column", ["num_records", "num_examples"])
 @pytest.mark.parametrize("change", [-1, 1, 10**17])
-def test_other_counts_in_the_manifest(folder: Path, column: str, change: int) -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_other_counts_in_the_manifest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, column: str, change: int, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr(reader, "LARGE_CELLS", 0)
     layout = resolve_root(folder.parents[1])
     value = read_manifest(layout, "small").to_json()
     shard = value["splits"]["train"]["shards"][0]
     path = folder / shard["file"]
     counts = {"num_records": shard["num_records"], "num_examples": shard["num_examples"]}
-    whole = read_rows(path, sequence_length=36, **counts)
-    for name, values in Rows.concatenate(read_blocks(path, sequence_length=36, **counts)).columns().items():
-        np.testing.assert_array_equal(whole.columns()[name], values)
+    rows = read_rows(path, sequence_length=36, **counts)
+    stored = open_dataset("small", root=folder.parents[1])
+    assert len(rows) == counts["num_examples"]
+    np.testing.assert_array_equal(rows.inputs[0], stored[0]["inputs"].ravel())
     counts[column] += change
     with pytest.raises(CorruptDatasetError, match=f"the manifest says {counts[column]:,}|{counts[column]}"):
         read_rows(path, sequence_length=36, **counts)
@@ -141,13 +148,12 @@ def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:
     value = manifest.to_json()
     for shard in value["splits"]["train"]["shards"]:
         path = folder / shard["file"]
-        blocks = read_blocks(
+        rows = read_rows(
             path,
             sequence_length=36,
             num_records=shard["num_records"],
             num_examples=shard["num_examples"],
         )
-        rows = Rows.concatenate(blocks)
         if shard["first_group"] == 0:
             change(rows)
         info = write_shard(path, [rows], sequence_length=36, spec_digest="", first_group=shard["first_group"])
@@ -224,7 +230,7 @@ def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
     value = read_manifest(layout, "small").to_json()
     shard = value["splits"]["test"]["shards"][0]
     path = folder / shard["file"]
-    rows = Rows.concatenate(read_blocks(path, sequence_length=36, num_records=1, num_examples=12))
+    rows = read_rows(path, sequence_length=36, num_records=1, num_examples=12)
     theirs = train.read(np.array([7]))
     rows.inputs[4], rows.labels[4] = theirs["inputs"][0], theirs["labels"][0]
     info = write_shard(path, [rows], sequence_length=36, spec_digest="", first_group=0)

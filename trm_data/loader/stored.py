@@ -20,7 +20,7 @@ from trm_data.loader.rows import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
-from trm_data.shards.reader import read_blocks
+from trm_data.shards.reader import read_rows
 from trm_data.specs import Split
 from trm_data.storage.atomic import file_sha256, parse_json, write_json
 from trm_data.storage.datasets import DatasetFolder
@@ -91,13 +91,11 @@ def open_stored(
 def _read_shards(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
     """Rows of each shard, whose file is checked before."""
     for shard in entry.shards:
-        yield Rows.concatenate(
-            read_blocks(
-                folder.open(shard),
-                sequence_length=manifest.sequence_length,
-                num_records=shard.num_records,
-                num_examples=shard.num_examples,
-            )
+        yield read_rows(
+            folder.open(shard),
+            sequence_length=manifest.sequence_length,
+            num_records=shard.num_records,
+            num_examples=shard.num_examples,
         )
 
 

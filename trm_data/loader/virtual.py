@@ -18,7 +18,7 @@ from trm_data.kinds.registry import load_kind
 from trm_data.loader.rows import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Rows
-from trm_data.shards.reader import read_blocks
+from trm_data.shards.reader import read_rows
 from trm_data.specs import Split
 from trm_data.storage.datasets import DatasetFolder
 
@@ -59,15 +59,17 @@ def open_virtual(folder: DatasetFolder, manifest: Manifest, split: Split) -> tup
     Raises:
         CorruptDatasetError: A file is missing or changed, or the catalog does not fit the rows.
     """
-    parts: list[Rows] = []
-    for shard in manifest.splits[split].shards:
-        parts += read_blocks(
-            folder.open(shard),
-            sequence_length=manifest.sequence_length,
-            num_records=shard.num_records,
-            num_examples=shard.num_examples,
-        )
-    rows = Rows.concatenate(parts)
+    rows = Rows.concatenate(
+        [
+            read_rows(
+                folder.open(shard),
+                sequence_length=manifest.sequence_length,
+                num_records=shard.num_records,
+                num_examples=shard.num_examples,
+            )
+            for shard in manifest.splits[split].shards
+        ]
+    )
     groups = read_groups(folder, manifest, split)
     if len(rows) != len(groups.inputs):
         raise CorruptDatasetError(f"{manifest.name} {split}: the catalog's puzzles are not those of the rows")

@@ -3,8 +3,8 @@
 Nothing is trusted but the manifest's own digest: files are hashed, rows decoded and counted, the content digest
 computed again, every base puzzle checked by its kind, every augmented row derived again and compared, the splits
 compared for shared symmetry classes, and the catalog files compared with the rows. Works shard by shard: while one
-is checked the next two are read, and memory holds those three; `checker` goes through files and splits, `rows` checks the
-rows of a shard.
+is checked the next two are read, and memory holds those three; `checker` goes through files and splits, `rows`
+checks the rows of a shard.
 """
 
 from __future__ import annotations
