@@ -45,9 +45,8 @@ from trm_data.seeds.kernels import (
 
 _GENERATE = int(Purpose.GENERATE)
 _SHARE_BITS = 5
-_ONE_BITS = np.uint64(32)
-_ONE = np.uint64(1 << 32)
-_ROUNDS = 8
+_INVERSE_BITS = np.uint64(32)  # of 1 / columns, as a fraction
+_ROUNDS = 8  # in which ends are taken from pockets
 FREE, REST, CORE, OPEN, FRONT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
 
 Words = NDArray[np.uint32] | NDArray[np.uint64]
@@ -133,10 +132,12 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
     wanted, many, across = np.uint64(walls), np.uint64(cells), np.uint64(columns)
     changed = U0 if count < wanted else U1  # the bit of a cell that is not to be changed
     missing = wanted - count if count < wanted else count - wanted
-    inverse = _ONE // across + U1  # cell // across without a division: there are at most 4,096 cells
+    inverse = (
+        U1 << _INVERSE_BITS
+    ) // across + U1  # cell // across without a division: there are at most 4,096 cells
     while missing != U0:  # without a branch on what the cell is, which nobody could foresee
         cell = next_bounded(stream, many)
-        row = cell * inverse >> _ONE_BITS
+        row = cell * inverse >> _INVERSE_BITS
         column = cell - row * across
         word = np.uint64(boards[FREE, row])
         change = (word >> column ^ changed) & U1

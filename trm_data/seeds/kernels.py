@@ -38,18 +38,6 @@ _U27, _U30, _U31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
 @intrinsic
-def high_product(typing_context: Any, left: Any, right: Any) -> Any:
-    """The upper 64 bits of the product of two words: one machine instruction."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), generate
-
-
-@intrinsic
 def _product(typing_context: Any, left: Any, right: Any) -> Any:
     """The upper and the lower 64 bits of the product of two words, from one multiplication."""
 
@@ -140,12 +128,12 @@ def next_word(stream: NDArray[np.uint64]) -> np.uint64:
 @njit(cache=True, nogil=True, forceinline=True)
 def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
     """Return the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
-    word = next_word(stream)
-    if word * bound < bound:  # only then can the word be one to reject: the division is rare
+    high, low = _product(next_word(stream), bound)
+    if low < bound:  # only then can the word be one to reject: the division is rare
         threshold = (U0 - bound) % bound
-        while word * bound < threshold:
-            word = next_word(stream)
-    return high_product(word, bound)
+        while low < threshold:
+            high, low = _product(next_word(stream), bound)
+    return high
 
 
 @njit(cache=True, nogil=True)
