@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from trm_data.build.finish import finish_build
@@ -109,6 +110,7 @@ def build_dataset(
         if missing:
             compile_kernels(request.kind, missing, progress)
             engine.prepare(warm_module(request.kind))
+        _import_the_end()
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, turn, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, _num_rows(spec, selection), progress)
@@ -119,6 +121,12 @@ def build_dataset(
     kept, seconds = sum(shard.kept for shard in written), time.perf_counter() - begun
     new = len(written) - kept
     return replace(result, shards_written=new, shards_kept=kept, seconds=seconds, warnings=tuple(warnings))
+
+
+def _import_the_end() -> None:
+    """Import what the end of a build needs while its workers are still importing what they need."""
+    for module in ("duckdb", "pyarrow"):
+        import_module(module)
 
 
 def _refresh_index(layout: Layout, name: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trm_data.encode.columns import constant_column, table_of
 from trm_data.kinds.base import Kind
 from trm_data.kinds.rows import MadeRows
 from trm_data.manifest import Manifest
@@ -92,24 +93,20 @@ def _one_after_the_other(
 
 
 def _sources(name: str, selection: Selection) -> pa.Table:
-    import pyarrow as pa
-
     sources = selection.sources
-    return pa.table(
+    return table_of(
         {
-            "dataset": pa.array([name] * len(sources), pa.string()),
-            "file": pa.array([source.file for source in sources], pa.string()),
-            "sha256": pa.array([source.sha256 for source in sources], pa.string()),
-            "rows": pa.array([source.rows for source in sources], pa.int64()),
-            "licence": pa.array([source.licence or None for source in sources], pa.string()),
+            "dataset": [name] * len(sources),
+            "file": [source.file for source in sources],
+            "sha256": [source.sha256 for source in sources],
+            "rows": [source.rows for source in sources],
+            "licence": [source.licence or None for source in sources],
         }
     )
 
 
 def _splits(manifest: Manifest) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table(
+    return table_of(
         {
             "dataset": [manifest.name] * len(manifest.splits),
             "split": list(manifest.splits),
@@ -122,36 +119,30 @@ def _splits(manifest: Manifest) -> pa.Table:
 
 
 def _identifiers(name: str, selection: Selection) -> pa.Table:
-    import pyarrow as pa
-
     names = selection.identifier_names
-    return pa.table(
+    return table_of(
         {
-            "dataset": pa.array([name] * len(names), pa.string()),
+            "dataset": [name] * len(names),
             "identifier": np.arange(len(names), dtype=np.int32),
-            "name": pa.array(names, pa.string()),
+            "name": list(names),
         }
     )
 
 
 def _rejects(name: str, selection: Selection) -> pa.Table:
-    import pyarrow as pa
-
     rejects = selection.rejects
-    return pa.table(
+    return table_of(
         {
-            "dataset": pa.array([name] * len(rejects), pa.string()),
-            "file": pa.array([reject.file.rsplit("/", 1)[-1] for reject in rejects], pa.string()),
-            "line": pa.array([reject.line for reject in rejects], pa.int64()),
-            "reason": pa.array([reject.reason for reject in rejects], pa.string()),
+            "dataset": [name] * len(rejects),
+            "file": [reject.file.rsplit("/", 1)[-1] for reject in rejects],
+            "line": [reject.line for reject in rejects],
+            "reason": [reject.reason for reject in rejects],
         }
     )
 
 
 def _datasets(manifest: Manifest) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table(
+    return table_of(
         {
             "dataset": [manifest.name],
             "kind": [manifest.kind],
@@ -168,14 +159,12 @@ def _datasets(manifest: Manifest) -> pa.Table:
 
 
 def _shards(manifest: Manifest) -> pa.Table:
-    import pyarrow as pa
-
     shards = [
         (split, index, shard)
         for split, entry in manifest.splits.items()
         for index, shard in enumerate(entry.shards)
     ]
-    return pa.table(
+    return table_of(
         {
             "dataset": [manifest.name] * len(shards),
             "split": [split for split, _, _ in shards],
@@ -190,10 +179,8 @@ def _shards(manifest: Manifest) -> pa.Table:
 
 
 def _puzzles(name: str, split: str, groups: Groups, first: int) -> pa.Table:
-    import pyarrow as pa
-
     count = len(groups)
-    return pa.table(
+    return table_of(
         {
             "dataset": [name] * count,
             "split": [split] * count,
@@ -214,8 +201,6 @@ def _augmentations(
     kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None], first: int
 ) -> pa.Table:
     """Every augmentation; of a virtual dataset without identifiers only those that k = position does not give."""
-    import pyarrow as pa
-
     identifier_each = kind.geometry(manifest.spec).identifier_each
     which = np.arange(len(groups), dtype=np.int64)
     if manifest.virtual and not identifier_each:
@@ -230,13 +215,10 @@ def _augmentations(
     elif identifier_each:
         identifiers = identifiers + positions.astype(np.int32)
 
-    def constant(text: str) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(ks), np.int8)), pa.array([text]))
-
-    return pa.table(
+    return table_of(
         {
-            "dataset": constant(manifest.name),
-            "split": constant(split),
+            "dataset": constant_column(manifest.name, len(ks)),
+            "split": constant_column(split, len(ks)),
             "group_index": (first + puzzle_groups).astype(np.int32),
             "augmentation": positions.astype(np.int32),
             "k": ks.astype(np.int32),
@@ -249,19 +231,14 @@ def _augmentations(
 
 def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None], first: int) -> pa.Table:
     """How far every row was moved, for kinds that translate."""
-    import pyarrow as pa
-
     known = [shard.offsets for shard in made if shard is not None and shard.offsets is not None]
     moved = np.concatenate(known) if known else np.empty((0, 2), np.uint8)
     numbers = groups.numbered(0, len(groups) if len(moved) else 0)
 
-    def constant(text: str) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(numbers), np.int8)), pa.array([text]))
-
-    return pa.table(
+    return table_of(
         {
-            "dataset": constant(name),
-            "split": constant(split),
+            "dataset": constant_column(name, len(numbers)),
+            "split": constant_column(split, len(numbers)),
             "group_index": (first + numbers.groups).astype(np.int32),
             "augmentation": numbers.augmentations.astype(np.int32),
             "example": numbers.examples.astype(np.int32),

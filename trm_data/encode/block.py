@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.encode.columns import numbers_column, numbers_of
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
 from trm_data.specs import BLOCK_EXAMPLES
@@ -41,17 +42,17 @@ def to_batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     def cells(values: NDArray[np.uint8], column: str) -> pa.Array:
-        flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+        flat = numbers_column(values.reshape(-1))
         return pa.FixedSizeListArray.from_arrays(flat, type=schema.field(column).type)
 
     return pa.RecordBatch.from_arrays(
         [
             cells(rows.inputs, "inputs"),
             cells(rows.labels, "labels"),
-            pa.array(rows.puzzle_identifiers),
-            pa.array(rows.groups),
-            pa.array(rows.augmentations),
-            pa.array(rows.examples),
+            numbers_column(rows.puzzle_identifiers),
+            numbers_column(rows.groups),
+            numbers_column(rows.augmentations),
+            numbers_column(rows.examples),
         ],
         schema=schema,
     )
@@ -127,10 +128,10 @@ def decode_block(record: bytes, schema: pa.Schema) -> Rows:
         raise CorruptDatasetError("a record has missing values")
 
     def column(name: str) -> NDArray[np.int32]:
-        return batch.column(name).to_numpy(zero_copy_only=True)
+        return numbers_of(batch.column(name))
 
     def cells(name: str) -> NDArray[np.uint8]:
-        return batch.column(name).flatten().to_numpy(zero_copy_only=True).reshape(batch.num_rows, -1)
+        return numbers_of(batch.column(name).flatten()).reshape(batch.num_rows, -1)
 
     return Rows(
         inputs=cells("inputs"),

@@ -6,7 +6,7 @@ import numpy as np
 
 from trm_data.augment.arc import ArcAugmenter, distinct_augmentations
 from trm_data.encode.arc import Pair, encode_pairs
-from trm_data.kinds.warming import without_scipy
+from trm_data.kinds.warming import without_unused
 
 
 def warm() -> None:
@@ -21,5 +21,5 @@ def warm() -> None:
     )
 
 
-with without_scipy():
+with without_unused():
     warm()

@@ -7,7 +7,7 @@ import numpy as np
 from trm_data.augment.grid import GridAugmenter
 from trm_data.canonical.maze import layout_hashes
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START
-from trm_data.kinds.warming import without_scipy
+from trm_data.kinds.warming import without_unused
 from trm_data.solve.maze import label_mazes, path_problems
 
 
@@ -29,5 +29,5 @@ def compile_rest() -> None:
     generate_mazes(0, 0, 0, 1, 5, 5, 1, 0.3, 0.5)
 
 
-with without_scipy():
+with without_unused():
     warm()

@@ -6,7 +6,7 @@ import numpy as np
 
 from trm_data.augment.sudoku import SudokuAugmenter
 from trm_data.canonical.sudoku import canonicalize
-from trm_data.kinds.warming import without_scipy
+from trm_data.kinds.warming import without_unused
 from trm_data.solve.sudoku import rate, solve
 
 
@@ -33,5 +33,5 @@ def compile_rest() -> None:
     generate(0, 0, 0, 1, 3, 3)
 
 
-with without_scipy():
+with without_unused():
     warm()

@@ -1,0 +1,80 @@
+"""NumPy arrays and lists as Arrow columns over the same memory, and back.
+
+`pyarrow.array` and `to_numpy` import pandas where that is installed, if only to see that a value is none of its own: a
+third of a second in every process that writes or reads a shard. What is made here never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+FEW = 10_000
+"""Texts that are put together here; pyarrow is faster at more, and they take longer than its import of pandas."""
+
+
+def numbers_column(values: NDArray[Any]) -> pa.Array:
+    """An array of integers or floats [N] as a column without missing values; NaN stays NaN."""
+    import pyarrow as pa
+
+    flat = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(flat.dtype), len(flat), [None, pa.py_buffer(flat)])
+
+
+def texts_column(values: Sequence[str | None]) -> pa.Array:
+    """Texts as a column; None is a missing value."""
+    import pyarrow as pa
+
+    if len(values) > FEW:
+        return pa.array(values, pa.string())
+    encoded = [b"" if value is None else value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    missing = sum(value is None for value in values)
+    there = np.packbits([value is not None for value in values], bitorder="little") if missing else None
+    return pa.Array.from_buffers(
+        pa.string(),
+        len(encoded),
+        [None if there is None else pa.py_buffer(there), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))],
+        missing,
+    )
+
+
+def constant_column(text: str, count: int) -> pa.Array:
+    """The same text `count` times, in a byte each."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(numbers_column(np.zeros(count, np.int8)), texts_column([text]))
+
+
+def table_of(columns: Mapping[str, Any]) -> pa.Table:
+    """A table of columns: arrays of numbers, lists of texts or of integers, or columns of Arrow."""
+    import pyarrow as pa
+
+    return pa.table({name: _column(values) for name, values in columns.items()})
+
+
+def _column(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        return numbers_column(values)
+    if isinstance(values, list):
+        if all(value is None or isinstance(value, str) for value in values):
+            return texts_column(values)
+        if all(type(value) is int for value in values):
+            return numbers_column(np.array(values, np.int64))
+    return values
+
+
+def numbers_of(column: pa.Array) -> NDArray[Any]:
+    """A column of integers or floats without missing values as a read-only array over the same memory."""
+    kind = np.dtype(column.type.to_pandas_dtype())
+    buffer = column.buffers()[1]
+    if buffer is None:
+        return np.empty(0, kind)
+    return np.frombuffer(buffer, kind, len(column), column.offset * kind.itemsize)
