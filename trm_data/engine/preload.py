@@ -6,6 +6,7 @@ build that is interrupted meanwhile would leave it at work, with its output open
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -27,11 +28,14 @@ def _import_all() -> None:
             os._exit(1)
 
     before = signal.signal(signal.SIGALRM, look)
+    gc.disable()  # it would look through what is imported again and again: a tenth of the time
     signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
     try:
         for module in os.environ[MODULES].split(","):
             importlib.import_module(module)
     finally:
+        gc.freeze()
+        gc.enable()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from trm_data.errors import SpecError
 from trm_data.specs import NAME_PATTERN, check_name
-from trm_data.storage.bucket import bucket_store
 from trm_data.storage.datasets import MANIFEST, DatasetFolder
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder, Store
@@ -144,6 +143,8 @@ def store_of(root: str) -> Store:
             raise SpecError(
                 f"--root {root}: expected a local folder or gs://bucket/prefix, of letters, digits and _=.+@-"
             )
+        from trm_data.storage.bucket import bucket_store  # with ssl and asyncio
+
         return bucket_store(url)
     folder = Path(root).expanduser().absolute()
     if folder.exists() and not folder.is_dir():
