@@ -1,4 +1,4 @@
-"""Whether ArrayRecord can have its threads: where it cannot, it waits for them for ever."""
+"""Whether ArrayRecord can have its threads: where it cannot, a reader waits for them for ever, a writer aborts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARGIN = 8
 
 @cache
 def check_threads() -> None:
-    """Start as many threads as a reader does, once a process, and end them.
+    """Start as many threads as a reader does, which is more than a writer, once a process, and end them.
 
     Raises:
         ScarceError: There is no memory for them.
@@ -28,8 +28,8 @@ def check_threads() -> None:
             started.append(thread)
     except (RuntimeError, MemoryError) as error:
         raise ScarceError(
-            f"no memory for the {READER_THREADS} threads that shards are read with ({error}); raise the limit "
-            "(ulimit -v, ulimit -u, the container's), or use fewer --workers"
+            f"no memory for the {READER_THREADS} threads that shards are written and read with ({error}); raise the "
+            "limit (ulimit -v, ulimit -u, the container's), or use fewer --workers"
         ) from error
     finally:
         ended.set()

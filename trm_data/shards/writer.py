@@ -102,6 +102,7 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
     """Write all blocks; returns the number of records and examples and the group digests."""
     from array_record.python.array_record_module import ArrayRecordWriter
 
+    check_threads()  # without them a writer ends the process when it closes
     encoder = BlockEncoder(sequence_length)
     writer = _on_disk(ArrayRecordWriter, str(path), WRITER_OPTIONS)
     num_records = num_examples = 0
@@ -145,7 +146,6 @@ def _check_written(path: Path, num_records: int) -> None:
     """A writer that lost bytes still closes, so the file is opened and counted before it gets its name."""
     from array_record.python.array_record_module import ArrayRecordReader
 
-    check_threads()
     reader = ArrayRecordReader(str(path))
     try:
         found = reader.num_records() if reader.ok() else 0
