@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.generate.boards import (
-    any_in,
-    both,
     count_in,
-    differ,
-    either,
     lanes_for,
     load,
     next_to,
@@ -42,6 +38,7 @@ from trm_data.seeds.kernels import (
     next_word,
     open_stream,
 )
+from trm_data.solve.vectors import any_bit
 
 _GENERATE = int(Purpose.GENERATE)
 _SHARE_BITS = 5
@@ -67,12 +64,12 @@ def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -
     """
     left, level = load(within), 0
     front = one_cell(left, row, bit)
-    left = differ(left, front)
+    left = left ^ front
     while level < most:
-        found = both(next_to(front), left)
-        if not any_in(found):
+        found = next_to(front) & left
+        if not any_bit(found):
             break
-        front, left = found, differ(left, found)
+        front, left = found, left ^ found
         level += 1
     store(boards[OPEN], left)
     store(boards[FRONT], front)
@@ -89,14 +86,14 @@ def _search_all(
     """
     left, level = load(within), 0
     front = one_cell(left, row, bit)
-    left = differ(left, front)
+    left = left ^ front
     sizes[0] = 1
     store(levels[0], front)
     while True:
-        front = both(next_to(front), left)
-        if not any_in(front):
+        front = next_to(front) & left
+        if not any_bit(front):
             return level
-        left = differ(left, front)
+        left = left ^ front
         level += 1
         sizes[level] = count_in(front)
         store(levels[level], front)
@@ -197,7 +194,7 @@ def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int)
     _search(boards, boards[COMPONENT], row, bit, last // 2)
     boards[HALFWAY] = boards[FRONT]
     _search(boards, boards[COMPONENT], far_row, far_bit, last - last // 2)
-    store(boards[HALFWAY], both(load(boards[HALFWAY]), load(boards[FRONT])))
+    store(boards[HALFWAY], load(boards[HALFWAY]) & load(boards[FRONT]))
     return _first(boards[HALFWAY], rows)
 
 
@@ -205,7 +202,7 @@ def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int)
 def _take_component(boards: Words, row: int, bit: np.uint64, cells: int) -> None:
     """Set COMPONENT to the cells of FREE that a cell is connected with."""
     _search(boards, boards[FREE], row, bit, cells)
-    store(boards[COMPONENT], differ(load(boards[FREE]), load(boards[OPEN])))
+    store(boards[COMPONENT], load(boards[FREE]) ^ load(boards[OPEN]))
 
 
 @njit(cache=True, nogil=True)
@@ -238,7 +235,7 @@ def _weigh_component(
         return total, listed
     edge = load(boards[RIM])
     for level in range(rim, last + 1):
-        edge = either(edge, load(levels[level]))
+        edge = edge | load(levels[level])
     store(boards[RIM], edge)
     for level in range(last, rim - 1, -1):
         allowed = 0  # a source of this level counts at most so much
@@ -252,7 +249,7 @@ def _weigh_component(
                 count = 0
                 if _search(boards, boards[COMPONENT], r, bit, min_path - 1) == min_path - 1:
                     far = load(boards[OPEN])
-                    count = 2 * count_in(far) - count_in(both(far, edge))
+                    count = 2 * count_in(far) - count_in(far & edge)
                 total += count - allowed
                 if total < needed:
                     return total, listed
@@ -287,7 +284,7 @@ def _may_reach(
     total, left = 0, free
     boards[REST] = boards[FREE]
     # From a cell of a component of n cells, at least min_path of them (itself too) are nearer than min_path.
-    while left > min_path and total + left * (left - min_path) >= needed and any_in(core):
+    while left > min_path and total + left * (left - min_path) >= needed and any_bit(core):
         store(boards[CORE], core)
         row, bit = _find_central(boards[CORE], rows, columns)
         if 2 * _search(boards, boards[REST], row, bit, rows * columns) >= min_path:
@@ -297,7 +294,7 @@ def _may_reach(
                 return True
         rest = load(boards[OPEN])
         store(boards[REST], rest)
-        core = both(core, rest)
+        core = core & rest
         left = count_in(rest)
     return False
 

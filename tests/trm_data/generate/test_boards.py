@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.generate import boards
+from trm_data.solve.vectors import any_bit
 
 Cells = NDArray[np.bool_]
 
@@ -22,12 +23,12 @@ def _run(words: Any, other: Any, row: int, bit: Any, out: Any, found: Any) -> No
     boards.store(out[0], board)
     boards.store(out[1], boards.next_to(board))
     boards.store(out[2], boards.without_ends(board))
-    boards.store(out[3], boards.both(board, second))
-    boards.store(out[4], boards.either(board, second))
-    boards.store(out[5], boards.differ(board, second))
+    boards.store(out[3], board & second)
+    boards.store(out[4], board | second)
+    boards.store(out[5], board ^ second)
     boards.store(out[6], boards.one_cell(board, row, bit))
     found[0] = boards.count_in(board)
-    found[1] = boards.any_in(board)
+    found[1] = any_bit(board)
 
 
 def _words(cells: Cells, lanes: int, word: Any) -> NDArray[Any]:
