@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.seeds.kernels import U0, U1, count_bits, lowest_bit, next_bounded
+from trm_data.solve.nine import find_fewest_matchings
 
 PLANES = 5  # bits of a candidate count of at most 16
 _MANY = 1 << 30
@@ -27,15 +28,37 @@ def _nth_bit(cells: np.uint64, number: np.uint64) -> np.uint64:
     return cells & (U0 - cells)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def is_solved(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> bool:
+    """Whether all cells of a state at its fixed point are placed."""
+    full = ~U0 >> (np.uint64(64) - np.uint64(box_rows * box_rows * box_columns))
+    placed = full
+    for band in range(box_columns):
+        placed &= state[box_rows * box_columns * box_columns + band]
+    return placed == full
+
+
 @njit(cache=True, nogil=True)
 def find_fewest(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], planes: NDArray[np.uint64], side: int, bands: int
-) -> int:
-    """Set fewest[b] to the unplaced cells with the fewest candidates; return that number, 0 if solved.
+) -> None:
+    """Set fewest[b] to the cells with the fewest candidates among those that are not placed; there are some.
 
-    The candidates of all cells of a band are counted at once, in binary, one bit plane a word.
+    Most often these are cells with two. Otherwise the candidates of all cells of a band are counted at once, in
+    binary, one bit plane a word.
     """
-    open_cells = U0
+    two_left = U0
+    for band in range(bands):
+        once, twice, thrice = U0, U0, U0
+        for digit in range(side):
+            cells = state[digit * bands + band]
+            thrice |= twice & cells
+            twice |= once & cells
+            once |= cells
+        fewest[band] = twice & ~thrice
+        two_left |= fewest[band]
+    if two_left != U0:
+        return
     for band in range(bands):
         seen = U0
         for plane in range(PLANES):
@@ -50,10 +73,6 @@ def find_fewest(
                 if carry == U0:
                     break
         fewest[band] = seen & ~state[side * bands + band]
-        open_cells |= fewest[band]
-    if open_cells == U0:
-        return 0
-    count = 0
     for plane in range(PLANES - 1, -1, -1):
         without = U0
         for band in range(bands):
@@ -61,30 +80,41 @@ def find_fewest(
         if without != U0:
             for band in range(bands):
                 fewest[band] &= ~planes[band * PLANES + plane]
-        else:
-            count += 1 << plane
-    return count
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _row_of(cell: np.uint64, side: int) -> np.uint64:
+    """The cells of the row that a cell is in."""
+    row = lowest_bit(cell) // np.uint64(side)
+    return ((U1 << np.uint64(side)) - U1) << (row * np.uint64(side))
+
+
+@njit(cache=True, nogil=True)
+def choose_first(
+    state: NDArray[np.uint64], fewest: NDArray[np.uint64], side: int, bands: int
+) -> tuple[int, np.uint64, np.uint64]:
+    """A candidate to assume: the first cell in `fewest` and its first digit; returned as by `choose_cell`."""
+    band, digit = 0, 0
+    while fewest[band] == U0:
+        band += 1
+    cell = fewest[band] & (U0 - fewest[band])
+    while state[digit * bands + band] & cell == U0:
+        digit += 1
+    return digit * bands + band, cell, _row_of(cell, side)
 
 
 @njit(cache=True, nogil=True)
 def choose_cell(
-    state: NDArray[np.uint64],
-    fewest: NDArray[np.uint64],
-    side: int,
-    bands: int,
-    randomised: bool,
-    stream: NDArray[np.uint64],
+    state: NDArray[np.uint64], fewest: NDArray[np.uint64], side: int, bands: int, stream: NDArray[np.uint64]
 ) -> tuple[int, np.uint64, np.uint64]:
-    """A candidate to assume: among the cells in `fewest` the first and its first digit, or random ones.
+    """A candidate to assume: a random cell in `fewest`, and a random one of its digits.
 
     Returns the word of its digit and band, its bit, and the bits of its row.
     """
-    number = U0
-    if randomised:
-        total = U0
-        for band in range(bands):
-            total += count_bits(fewest[band])
-        number = next_bounded(stream, total)
+    total = U0
+    for band in range(bands):
+        total += count_bits(fewest[band])
+    number = next_bounded(stream, total)
     band = 0
     while number >= count_bits(fewest[band]):
         number -= count_bits(fewest[band])
@@ -94,11 +124,69 @@ def choose_cell(
     for digit in range(side):
         if state[digit * bands + band] & cell != U0:
             candidates |= U1 << np.uint64(digit)
-    if randomised:
-        candidates = _nth_bit(candidates, next_bounded(stream, count_bits(candidates)))
-    row = lowest_bit(cell) // np.uint64(side)
-    row_cells = ((U1 << np.uint64(side)) - U1) << (row * np.uint64(side))
-    return np.int64(lowest_bit(candidates)) * bands + band, cell, row_cells
+    candidates = _nth_bit(candidates, next_bounded(stream, count_bits(candidates)))
+    return np.int64(lowest_bit(candidates)) * bands + band, cell, _row_of(cell, side)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _row_pairs(
+    cells: np.uint64, shrink: NDArray[np.uint8], row_mask: np.uint64, n: np.uint64, box_rows: int
+) -> np.uint64:
+    """The (row, box) pairs of the candidates of one digit in a band."""
+    pairs = U0
+    for row in range(box_rows):
+        pairs |= np.uint64(shrink[(cells >> (np.uint64(row) * n)) & row_mask]) << np.uint64(row * box_rows)
+    return pairs
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _column_pairs(
+    state: NDArray[np.uint64], digit: int, stack: int, box_rows: int, box_columns: int
+) -> np.uint64:
+    """The (band, column) pairs of the candidates of a digit in a stack."""
+    n = np.uint64(box_rows * box_columns)
+    shift = np.uint64(stack * box_columns)
+    stack_mask = (U1 << np.uint64(box_columns)) - U1
+    pairs = U0
+    for band in range(box_columns):
+        cells = state[digit * box_columns + band]
+        columns = cells
+        for row in range(1, box_rows):
+            columns |= cells >> (np.uint64(row) * n)
+        pairs |= ((columns >> shift) & stack_mask) << np.uint64(band * box_columns)
+    return pairs
+
+
+@njit(cache=True, nogil=True)
+def _find_fewest_matchings(
+    state: NDArray[np.uint64],
+    shrink: NDArray[np.uint8],
+    row_matchings: NDArray[np.uint8],
+    column_matchings: NDArray[np.uint8],
+    box_rows: int,
+    box_columns: int,
+) -> tuple[int, int]:
+    """`find_fewest_matchings` of `solve.nine`, for all shapes of boxes: a band, or a stack after them, and a digit."""
+    side = box_rows * box_columns
+    n = np.uint64(side)
+    row_mask = (U1 << n) - U1
+    best_total, best_place, best_digit = _MANY, 0, 0
+    for place in range(box_columns + box_rows):
+        total, fewest, at_digit = 0, _MANY, 0
+        for digit in range(side):
+            if place < box_columns:
+                cells = state[digit * box_columns + place]
+                matchings = np.int64(row_matchings[_row_pairs(cells, shrink, row_mask, n, box_rows)])
+            else:
+                pairs = _column_pairs(state, digit, place - box_columns, box_rows, box_columns)
+                matchings = np.int64(column_matchings[pairs])
+            if matchings > 1:
+                total += matchings
+                if matchings < fewest:
+                    fewest, at_digit = matchings, digit
+        if 0 < total < best_total:
+            best_total, best_place, best_digit = total, place, at_digit
+    return best_place, best_digit
 
 
 @njit(cache=True, nogil=True)
@@ -107,7 +195,6 @@ def choose_pair(
     shrink: NDArray[np.uint8],
     row_matchings: NDArray[np.uint8],
     column_matchings: NDArray[np.uint8],
-    scratch: NDArray[np.uint64],
     box_rows: int,
     box_columns: int,
 ) -> tuple[int, np.uint64, np.uint64]:
@@ -115,61 +202,33 @@ def choose_pair(
 
     Returns a word, the bits of the pair in it, and those of the unit that the pair would settle.
     """
-    side = box_rows * box_columns
-    n = np.uint64(side)
+    n = np.uint64(box_rows * box_columns)
     row_mask = (U1 << n) - U1
     stack_mask = (U1 << np.uint64(box_columns)) - U1
-    best_total, best_digit, best_place, best_pairs = 1 << 30, 0, 0, U0
-    for band in range(box_columns):
-        total, fewest, at_digit, at_pairs = 0, 1 << 30, 0, U0
-        for digit in range(side):
-            cells = state[digit * box_columns + band]
-            pairs = U0
-            for row in range(box_rows):
-                pairs |= np.uint64(shrink[(cells >> (np.uint64(row) * n)) & row_mask]) << np.uint64(
-                    row * box_rows
-                )
-            matchings = np.int64(row_matchings[pairs])
-            if matchings > 1:
-                total += matchings
-                if matchings < fewest:
-                    fewest, at_digit, at_pairs = matchings, digit, pairs
-        if 0 < total < best_total:
-            best_total, best_digit, best_place, best_pairs = total, at_digit, band, at_pairs
-    for stack in range(box_rows):
-        shift = np.uint64(stack * box_columns)
-        total, fewest, at_digit, at_pairs = 0, 1 << 30, 0, U0
-        for digit in range(side):
-            pairs = U0
-            for band in range(box_columns):
-                cells = state[digit * box_columns + band]
-                columns = cells
-                for row in range(1, box_rows):
-                    columns |= cells >> (np.uint64(row) * n)
-                pairs |= ((columns >> shift) & stack_mask) << np.uint64(band * box_columns)
-            matchings = np.int64(column_matchings[pairs])
-            if matchings > 1:
-                total += matchings
-                if matchings < fewest:
-                    fewest, at_digit, at_pairs = matchings, digit, pairs
-        if 0 < total < best_total:
-            best_total, best_digit, best_place, best_pairs = total, at_digit, box_columns + stack, at_pairs
+    if box_rows == 3 and box_columns == 3:
+        place, digit = find_fewest_matchings(state)
+    else:
+        place, digit = _find_fewest_matchings(
+            state, shrink, row_matchings, column_matchings, box_rows, box_columns
+        )
     # the pair is the first in a line (a row, or a band) that has several
-    if best_place < box_columns:
+    if place < box_columns:
+        pairs = _row_pairs(state[digit * box_columns + place], shrink, row_mask, n, box_rows)
         line = np.uint64(0)
         lines_mask = (U1 << np.uint64(box_rows)) - U1
         while True:
-            in_line = (best_pairs >> (line * np.uint64(box_rows))) & lines_mask
+            in_line = (pairs >> (line * np.uint64(box_rows))) & lines_mask
             if in_line & (in_line - U1) != U0:
                 break
             line += U1
         box = lowest_bit(in_line)
         cells = stack_mask << (line * n + box * np.uint64(box_columns))
-        return best_digit * box_columns + best_place, cells, row_mask << (line * n)
+        return digit * box_columns + place, cells, row_mask << (line * n)
+    pairs = _column_pairs(state, digit, place - box_columns, box_rows, box_columns)
     line = np.uint64(0)
-    shift = np.uint64((best_place - box_columns) * box_columns)
+    shift = np.uint64((place - box_columns) * box_columns)
     while True:
-        in_line = (best_pairs >> (line * np.uint64(box_columns))) & stack_mask
+        in_line = (pairs >> (line * np.uint64(box_columns))) & stack_mask
         if in_line & (in_line - U1) != U0:
             break
         line += U1
@@ -178,4 +237,4 @@ def choose_pair(
     for row in range(box_rows):
         cells |= U1 << (np.uint64(row) * n + shift + column)
         box_cells |= stack_mask << (np.uint64(row) * n + shift)
-    return best_digit * box_columns + np.int64(line), cells, box_cells
+    return digit * box_columns + np.int64(line), cells, box_cells

@@ -25,6 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.seeds.kernels import U0, U1, lowest_bit
+from trm_data.solve.nine import load_clues_nine, propagate_nine
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -178,8 +179,8 @@ def _naked_singles(state: NDArray[np.uint64], box_rows: int, box_columns: int) -
     return dirty
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _propagate(
+@njit(cache=True, nogil=True)
+def propagate_any(
     state: NDArray[np.uint64],
     dirty: np.uint64,
     shrink: NDArray[np.uint8],
@@ -216,7 +217,11 @@ def _propagate(
 
 @njit(cache=True, nogil=True)
 def propagate(
-    state: NDArray[np.uint64],
+    stack: NDArray[np.uint64],
+    depth: int,
+    to: int,
+    word: int,
+    kept: np.uint64,
     dirty: np.uint64,
     shrink: NDArray[np.uint8],
     row_cells: NDArray[np.uint64],
@@ -225,15 +230,33 @@ def propagate(
     box_rows: int,
     box_columns: int,
 ) -> bool:
-    """`_propagate`, compiled once for 3x3 boxes with the sizes as constants and once for all others."""
+    """Set stack[to] to the fixed point of stack[depth] of which `word` has the bits in `kept` alone.
+
+    False if that is impossible. `dirty`: the digits of which candidates were lost since the last fixed point.
+    """
     if box_rows == 3 and box_columns == 3:
-        return _propagate(state, dirty, shrink, row_cells, column_pairs, scratch, 3, 3)
-    return _propagate(state, dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns)
+        return propagate_nine(stack[depth], stack[to], word, kept)
+    if to != depth:
+        for i in range((box_rows * box_columns + 1) * box_columns):
+            stack[to, i] = stack[depth, i]
+    stack[to, word] &= kept
+    return propagate_any(stack[to], dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns)
 
 
 @njit(cache=True, nogil=True)
 def load_clues(state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int) -> None:
     """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows."""
+    if box_rows == 3 and box_columns == 3:
+        load_clues_nine(state, grid)
+    else:
+        load_clues_any(state, grid, box_rows, box_columns)
+
+
+@njit(cache=True, nogil=True)
+def load_clues_any(
+    state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int
+) -> None:
+    """The same for all shapes of boxes."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1

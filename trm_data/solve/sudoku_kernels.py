@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.seeds.kernels import U0, U1, lowest_bit
-from trm_data.solve.branching import PLANES, choose_cell, choose_pair, find_fewest
+from trm_data.solve.branching import PLANES, choose_cell, choose_first, choose_pair, find_fewest, is_solved
 from trm_data.solve.propagation import load_clues, propagate
 
 FOUND, GUESSES, HIT = 0, 1, 2
@@ -54,12 +54,31 @@ def search(
     words = side * bands
     info[FOUND], info[GUESSES], info[HIT] = 0, 0, 0
     depth = 0
-    alive = propagate(stack[0], dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns)
+    to, word, kept, assumed = 0, 0, ~U0, U0
     while True:
+        alive = propagate(
+            stack,
+            depth,
+            to,
+            word,
+            kept,
+            dirty,
+            shrink,
+            row_cells,
+            column_pairs,
+            scratch,
+            box_rows,
+            box_columns,
+        )
+        if to != depth and not alive:  # what was assumed is excluded
+            to, kept = depth, ~assumed
+            continue
+        if to != depth:  # excluded too, for when that has failed
+            stack[depth, word] &= ~assumed
+            depth = to
         if alive:
             state = stack[depth]
-            # the first `bands` words of scratch: the cells to choose from
-            if find_fewest(state, scratch, scratch[2 * bands :], side, bands) == 0:
+            if is_solved(state, box_rows, box_columns):
                 if info[FOUND] == 0:
                     first[:words] = state[:words]
                 info[FOUND] += 1
@@ -71,28 +90,26 @@ def search(
                     info[HIT] = 1
                     return
                 info[GUESSES] += 1
-                if branching != PAIR or column_matchings.shape[0] == 1:
-                    randomised = branching == RANDOM_CELL
-                    word, assumed, unit = choose_cell(state, scratch, side, bands, randomised, stream)
-                else:
+                if branching == PAIR and column_matchings.shape[0] > 1:
                     word, assumed, unit = choose_pair(
-                        state, shrink, row_matchings, column_matchings, scratch, box_rows, box_columns
+                        state, shrink, row_matchings, column_matchings, box_rows, box_columns
                     )
-                child = stack[depth + 1]
-                child[:] = state
-                child[word] &= assumed | ~unit
-                state[word] &= ~assumed
+                else:
+                    # the first `bands` words of scratch: the cells to choose from
+                    find_fewest(state, scratch, scratch[2 * bands :], side, bands)
+                    if branching == RANDOM_CELL:
+                        word, assumed, unit = choose_cell(state, scratch, side, bands, stream)
+                    else:
+                        word, assumed, unit = choose_first(state, scratch, side, bands)
                 dirty = U1 << np.uint64(word // bands)
                 state[words + bands] = dirty
-                depth += 1
+                to, kept = depth + 1, assumed | ~unit
         if not alive:
             depth -= 1
             if depth < 0:
                 return
+            to, kept = depth, ~U0
             dirty = stack[depth, words + bands]
-        alive = propagate(
-            stack[depth], dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns
-        )
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,389 @@
+"""The steps of the solver in grids of 3x3 boxes, for all nine digits and three bands at once, compiled.
+
+Input and output are the states of `solve.propagation`, which has the rules; their fixed point is the same, whatever the
+order in which digits and rules are taken. The words of a state are the lanes of a `Vector`: lane 3 * digit + band has
+the candidates of a digit in a band, a cell in each of 27 bits, row after row. The other lanes stay empty.
+Neighbours: `solve.propagation` and `solve.branching` call this for 3x3 boxes.
+"""
+
+# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false, reportOperatorIssue=false
+# (numba decides the types of kernels; their annotations are for readers)
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from trm_data.seeds.kernels import U0
+from trm_data.solve.vectors import (
+    Vector,
+    empty_lanes,
+    lane_of_smallest,
+    lanes_with_all,
+    larger_lanes,
+    spread,
+    widened,
+    zeros,
+)
+
+BANDS, SIDE = 3, 9
+WORDS = SIDE * BANDS
+LANES = Vector(32, 32)
+
+_USED_LANES, _ALL_LANES = np.uint64((1 << WORDS) - 1), np.uint64((1 << 32) - 1)
+_BAND = np.uint64(0o777_777_777)
+_FIRST_OF_ROWS = np.uint64(0o001_001_001)
+_LAST_OF_ROWS = np.uint64(0o400_400_400)
+_REST_OF_ROWS = np.uint64(0o377_377_377)
+_FIRST_OF_BOXES = np.uint64(0o111_111_111)
+"""The first cell of each row in each box: where the pair of the row and the box is noted."""
+_FIRST_COLUMNS, _SECOND_COLUMNS, _THIRD_COLUMNS = np.uint64(0o111), np.uint64(0o222), np.uint64(0o444)
+"""Of each stack, in one row."""
+_012, _021, _102, _120, _201, _210 = (
+    np.uint64(sum(1 << (9 * row + 3 * box) for row, box in enumerate(order)))
+    for order in itertools.permutations(range(3))
+)
+"""The ways to give each row of a band a box of its own, as bits of those pairs."""
+
+
+def _pick(builder: Any, value: Any, lanes: list[int]) -> Any:
+    """A vector of some lanes of another."""
+    which = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
+    return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), which)
+
+
+def _of_words(builder: Any, data: Any, first: int, count: int) -> Any:
+    """A pointer to some words of a state as a vector of 64 bits each."""
+    kind = ir.VectorType(ir.IntType(64), count)
+    return builder.bitcast(builder.gep(data, [ir.Constant(ir.IntType(64), first)]), kind.as_pointer())
+
+
+@intrinsic
+def _load(typing_context: Any, state: Any) -> Any:
+    """The candidates of a state."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(state)(context, builder, arguments[0]).data
+        parts: list[Any] = []
+        for first, count in ((0, 16), (16, 8), (24, 4)):
+            words = builder.load(_of_words(builder, data, first, count), align=8)
+            part = builder.trunc(words, ir.VectorType(LANES.word, count))
+            places = [*range(count), *[count - 1] * (32 - count)]
+            parts.append(_pick(builder, part, places))
+        low = builder.shuffle_vector(parts[0], parts[1], _numbers([*range(16), *range(32, 40), *range(8)]))
+        cells = builder.shuffle_vector(low, parts[2], _numbers([*range(24), *range(32, 36), *range(4)]))
+        used = ir.Constant(LANES.llvm, [int(_BAND)] * WORDS + [0] * (32 - WORDS))
+        return builder.and_(cells, used)
+
+    return LANES(state), generate
+
+
+def _numbers(values: list[int]) -> Any:
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(values)), values)
+
+
+@intrinsic
+def _store(typing_context: Any, state: Any, cells: Any, placed: Any) -> Any:
+    """Write candidates and placed cells into a state; `placed` has those of a band in all of its lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(state)(context, builder, arguments[0]).data
+        lanes = [*range(WORDS), *range(32 + WORDS, 64)]
+        words = builder.shuffle_vector(arguments[1], arguments[2], _numbers(lanes))
+        for first, count in ((0, 16), (16, 8), (24, 4), (28, 2)):
+            part = _pick(builder, words, list(range(first, first + count)))
+            wide = builder.zext(part, ir.VectorType(ir.IntType(64), count))
+            builder.store(wide, _of_words(builder, data, first, count), align=8)
+        return context.get_dummy_value()
+
+    return types.void(state, LANES, LANES), generate
+
+
+@intrinsic
+def _load_clues(typing_context: Any, grid: Any) -> Any:
+    """The cells in which a flat grid of bytes has each digit."""
+    if grid.layout != "C" or grid.ndim != 1:
+        raise TypeError(f"a grid is a flat array, got {grid}")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(grid)(context, builder, arguments[0]).data
+        bytes_32, lane = ir.VectorType(ir.IntType(8), 32), ir.IntType(32)
+        cells = zeros(LANES)
+        for band in range(BANDS):
+            first = min(27 * band, 81 - 32)  # bytes after the grid are not touched
+            pointer = builder.gep(data, [ir.Constant(ir.IntType(64), first)])
+            values = builder.load(builder.bitcast(pointer, bytes_32.as_pointer()), align=1)
+            for digit in range(SIDE):
+                equal = builder.icmp_unsigned("==", values, ir.Constant(bytes_32, [digit + 1] * 32))
+                found = builder.lshr(builder.bitcast(equal, lane), ir.Constant(lane, 27 * band - first))
+                cells = builder.insert_element(cells, found, ir.Constant(lane, BANDS * digit + band))
+        return builder.and_(cells, ir.Constant(LANES.llvm, [int(_BAND)] * 32))
+
+    return LANES(grid), generate
+
+
+@intrinsic
+def _other_bands(typing_context: Any, cells: Any) -> Any:
+    """For each digit and band what the digit has in the next band, and in the one after it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def turned(by: int) -> Any:
+            lanes = [lane - lane % BANDS + (lane + by) % BANDS for lane in range(WORDS)]
+            return _pick(builder, arguments[0], [*lanes, *range(WORDS, 32)])
+
+        return context.make_tuple(builder, signature.return_type, [turned(1), turned(2)])
+
+    return types.UniTuple(LANES, 2)(LANES), generate
+
+
+def _fold(builder: Any, cells: Any, join: Any) -> Any:
+    """Join what all digits have in a band; the result is in all lanes of the band, and in three after the last."""
+
+    def part(value: list[Any], first: int, count: int) -> list[Any]:
+        return [_pick(builder, each, list(range(first, first + count))) for each in value]
+
+    last, value = part(cells, 24, 3), cells
+    for digits in (4, 2, 1):
+        count = digits * BANDS
+        value = join(part(value, 0, count), part(value, count, count))
+    value = join(value, last)
+    return [_pick(builder, each, [lane % BANDS for lane in range(32)]) for each in value]
+
+
+@intrinsic
+def _any_digit(typing_context: Any, cells: Any) -> Any:
+    """The cells that some digit has."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _fold(builder, [arguments[0]], lambda left, right: [builder.or_(left[0], right[0])])[0]
+
+    return LANES(LANES), generate
+
+
+@intrinsic
+def _sum_of_digits(typing_context: Any, numbers: Any) -> Any:
+    """The sum over all digits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _fold(builder, [arguments[0]], lambda left, right: [builder.add(left[0], right[0])])[0]
+
+    return LANES(LANES), generate
+
+
+@intrinsic
+def _once_and_twice(typing_context: Any, cells: Any) -> Any:
+    """The cells that some digit has, and those that two digits have at least."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def join(left: list[Any], right: list[Any]) -> list[Any]:
+            two = builder.or_(builder.or_(left[1], right[1]), builder.and_(left[0], right[0]))
+            return [builder.or_(left[0], right[0]), two]
+
+        found = _fold(builder, [arguments[0], zeros(LANES)], join)
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(LANES, 2)(LANES), generate
+
+
+@intrinsic
+def _by_band(typing_context: Any, first: Any, second: Any, third: Any) -> Any:
+    """Three numbers, each in the lanes of its band."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = zeros(LANES)
+        for lane in range(WORDS):
+            number = builder.trunc(arguments[lane % BANDS], LANES.word)
+            lanes = builder.insert_element(lanes, number, ir.Constant(ir.IntType(32), lane))
+        return lanes
+
+    return LANES(types.uint64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def _only_in_lane(typing_context: Any, lane: Any, bits: Any) -> Any:
+    """Some bits in one lane, all bits in the others."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = ir.Constant(LANES.llvm, list(range(LANES.lanes)))
+        here = builder.icmp_unsigned("==", lanes, spread(builder, LANES, arguments[0]))
+        return builder.select(here, spread(builder, LANES, arguments[1]), ir.Constant(LANES.llvm, [-1] * 32))
+
+    return LANES(types.int64, types.uint64), generate
+
+
+@intrinsic
+def _first_lanes(typing_context: Any, numbers: Any) -> Any:
+    """The numbers of the three bands."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        found = [
+            widened(builder, builder.extract_element(arguments[0], ir.Constant(ir.IntType(32), lane)))
+            for lane in range(BANDS)
+        ]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(types.uint64, 3)(LANES), generate
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _any(cells: Any) -> bool:
+    return empty_lanes(cells) != _ALL_LANES
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _pairs(cells: Any) -> Any:
+    """The pairs of a row and a box that hold candidates."""
+    return (cells | cells >> 1 | cells >> 2) & _FIRST_OF_BOXES
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _match_rows(cells: Any) -> Any:
+    """Clear the pairs of a row and a box that are in no matching."""
+    pairs = _pairs(cells)
+    matched = (
+        (lanes_with_all(pairs, _012) | lanes_with_all(pairs, _021))
+        | (lanes_with_all(pairs, _102) | lanes_with_all(pairs, _120))
+        | (lanes_with_all(pairs, _201) | lanes_with_all(pairs, _210))
+    )
+    return cells & (matched | matched << 1 | matched << 2)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _columns(cells: Any) -> Any:
+    """The columns that hold candidates, as cells of the first row of a band."""
+    return cells | cells >> 9 | cells >> 18
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _match_columns(cells: Any) -> Any:
+    """Clear the pairs of a band and a column that are in no matching: others are left to the two other bands."""
+    second, third = _other_bands(_columns(cells))
+    left = (
+        (second >> 1 & third >> 2 | second >> 2 & third >> 1) & _FIRST_COLUMNS
+        | (second << 1 & third >> 1 | second >> 1 & third << 1) & _SECOND_COLUMNS
+        | (second << 2 & third << 1 | second << 1 & third << 2) & _THIRD_COLUMNS
+    )
+    return cells & (left | left << 9 | left << 18)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _rows_with(cells: Any) -> Any:
+    """All cells of the rows that have a cell."""
+    last = ((cells & _REST_OF_ROWS) + _REST_OF_ROWS | cells) & _LAST_OF_ROWS
+    return last - (last >> 8) | last
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _alone(cells: Any) -> Any:
+    """The candidates that are alone in their row; no row may be empty, but for lanes without any cell."""
+    return cells & ~_rows_with(cells & (cells - _FIRST_OF_ROWS))
+
+
+@njit(cache=True, nogil=True)
+def load_clues_nine(state: NDArray[np.uint64], grid: NDArray[np.uint8]) -> None:
+    """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows."""
+    clues = _load_clues(grid)
+    left = clues | ~(_rows_with(clues) | _any_digit(clues)) & _BAND
+    _store(state, left, clues ^ clues)
+
+
+@njit(cache=True, nogil=True)
+def propagate_nine(state: NDArray[np.uint64], result: NDArray[np.uint64], word: int, kept: np.uint64) -> bool:
+    """Set `result`, which may be `state`, to the fixed point of a state of which a word keeps some bits.
+
+    False if that is impossible; `result` is left as it was then.
+    """
+    cells = _load(state) & _only_in_lane(word, kept)
+    taken = False  # whether the cells with one digit left have taken it
+    while True:
+        before = cells
+        cells = _match_columns(_match_rows(cells))
+        if empty_lanes(cells) & _USED_LANES != U0:
+            return False
+        # a candidate alone in its row is taken from the other digits of its cell
+        alone = _alone(cells)
+        placed = _any_digit(alone)
+        cells = cells & (alone | ~placed)
+        matched = not _any(cells ^ before)
+        if matched and taken:
+            break
+        # a cell with one digit left takes it
+        once, twice = _once_and_twice(cells)
+        if _any((once ^ _BAND) & _BAND):
+            return False
+        naked = cells & ~twice
+        rows = _rows_with(naked)
+        if _any(naked & (naked - (rows & _FIRST_OF_ROWS))):
+            return False  # two cells of a row have only this digit left
+        before = cells
+        cells = cells & (naked | ~rows)
+        taken = not _any(cells ^ before)
+        if matched and taken:
+            break
+    # two digits that are alone in their rows may still claim one cell
+    if _any(_once_and_twice(alone)[1]):
+        return False
+    _store(result, cells, placed)
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _row_matchings(cells: Any) -> Any:
+    """How many matchings of rows to boxes each digit has in each band."""
+    pairs = _pairs(cells)
+    return (
+        ((lanes_with_all(pairs, _012) & 1) + (lanes_with_all(pairs, _021) & 1))
+        + ((lanes_with_all(pairs, _102) >> 3 & 1) + (lanes_with_all(pairs, _120) >> 3 & 1))
+        + ((lanes_with_all(pairs, _201) >> 6 & 1) + (lanes_with_all(pairs, _210) >> 6 & 1))
+    )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _column_matchings(cells: Any) -> Any:
+    """How many matchings of bands to columns each digit has in each stack, which takes the place of the band."""
+    first = _columns(cells)
+    second, third = _other_bands(first)
+    in_stacks = (  # three bits for each stack, in every band alike
+        (
+            (first & second >> 1 & third >> 2 & _FIRST_COLUMNS)
+            + (first & second >> 2 & third >> 1 & _FIRST_COLUMNS)
+        )
+        + (
+            (first >> 1 & second & third >> 2 & _FIRST_COLUMNS)
+            + (first >> 1 & second >> 2 & third & _FIRST_COLUMNS)
+        )
+        + (
+            (first >> 2 & second & third >> 1 & _FIRST_COLUMNS)
+            + (first >> 2 & second >> 1 & third & _FIRST_COLUMNS)
+        )
+    )
+    return in_stacks >> _by_band(np.uint64(0), np.uint64(3), np.uint64(6)) & 7
+
+
+@njit(cache=True, nogil=True)
+def find_fewest_matchings(state: NDArray[np.uint64]) -> tuple[int, int]:
+    """The band (0 to 2) or stack (3 to 5) with the fewest matchings in total over digits that have several.
+
+    The first of them, and its first digit that has the fewest; 6 if no digit has several anywhere.
+    """
+    cells = _load(state)
+    in_bands = larger_lanes(_row_matchings(cells), np.uint64(1))
+    in_stacks = larger_lanes(_column_matchings(cells), np.uint64(1))
+    totals = _first_lanes(_sum_of_digits(in_bands)), _first_lanes(_sum_of_digits(in_stacks))
+    best, place = np.uint64(1 << 20), 2 * BANDS
+    for band in range(BANDS):
+        if U0 < totals[0][band] < best:
+            best, place = totals[0][band], band
+    for stack in range(BANDS):
+        if U0 < totals[1][stack] < best:
+            best, place = totals[1][stack], BANDS + stack
+    of_unit = in_bands if place < BANDS else in_stacks
+    unit = place % BANDS
+    every = ~U0
+    where = _by_band(every if unit == 0 else U0, every if unit == 1 else U0, every if unit == 2 else U0)
+    return place, lane_of_smallest(of_unit & where) // BANDS
