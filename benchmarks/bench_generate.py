@@ -49,7 +49,8 @@ for repeat in range(repeats + 1):
     taken.append(time.perf_counter() - begun)
 print(json.dumps(taken[1:]))
 """
-TARGETS = {"forum_hardest_1905_11plus.txt": 4_000, "royle_17_clue.txt": 60_000}
+TARGETS = {"forum_hardest_1905_11plus.txt": 20_800, "royle_17_clue.txt": 306_000}
+"""Puzzles that tdoku solves in a second on a core of this kind, up to the first solution."""
 
 
 def main() -> None:
@@ -114,7 +115,7 @@ def measure_hard(report: Report, folder: Path, repeats: int) -> None:
     report.measure(
         "generate 9x9, extreme",
         lambda: generate_hard(1, 0, 0, HARD_PUZZLES // 5),
-        repeats=min(repeats, 3), unit="puzzles/s/core", per=HARD_PUZZLES // 5, at_least=5,
+        repeats=min(repeats, 3), unit="puzzles/s/core", per=HARD_PUZZLES // 5, at_least=20,
     )  # fmt: skip
     grids = canonicalize(solutions, solutions, 3, 3).forms
     own = len(np.unique(grids, axis=0)) / len(grids)

@@ -25,7 +25,7 @@ from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, U0, U1, next_bounded, next_word, open_stream, shuffle
 from trm_data.solve.branching import PLANES
 from trm_data.solve.propagation import load_clues
-from trm_data.solve.sudoku_kernels import FIRST_CELL, FOUND, GUESSES, PAIR, search, store_solution
+from trm_data.solve.sudoku_kernels import FIRST_CELL, FOUND, GUESSES, PAIR, search
 from trm_data.solve.tables import Tables
 
 _HARDEN = int(Purpose.HARDEN)
@@ -60,8 +60,10 @@ class Work(NamedTuple):
     """The arrays of a walk: those of `search`, and its own.
 
     order: int64[81], the cells, in the order in which clues are tried.
-    grid: uint8[81], an image, or another grid.
-    sets: uint64[_SETS, 2], sets of cells of which one must be a clue; cell c is bit c % 64 of word c // 64.
+    grid: uint8[81], an image.
+    solution: uint64[31], the words of the state in which all is solved.
+    other: uint64[3], the cells of each band in which another solution differs.
+    sets: uint64[2, _SETS], sets of cells of which one must be a clue; cell c is bit c % 64 of sets[c // 64].
     sets_found: int64[1], how many sets were written, the newest over the oldest.
     """
 
@@ -72,6 +74,8 @@ class Work(NamedTuple):
     info: NDArray[np.int64]
     order: NDArray[np.int64]
     grid: NDArray[np.uint8]
+    solution: NDArray[np.uint64]
+    other: NDArray[np.uint64]
     sets: NDArray[np.uint64]
     sets_found: NDArray[np.int64]
 
@@ -111,12 +115,10 @@ def _count_guesses(
 def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uint64, np.uint64]:
     """The clues that are the only one of a known set; cells as bits of two words."""
     low, high = U0, U0
-    for i in range(min(work.sets_found[0], _SETS)):
-        in_low, in_high = work.sets[i, 0] & clues[0], work.sets[i, 1] & clues[1]
-        if in_high == U0 and in_low & (in_low - U1) == U0:
-            low |= in_low
-        if in_low == U0 and in_high & (in_high - U1) == U0:
-            high |= in_high
+    for i in range(min(work.sets_found[0], _SETS)):  # without branches, so that it is compiled to vectors
+        in_low, in_high = work.sets[0, i] & clues[0], work.sets[1, i] & clues[1]
+        low |= in_low if (in_low & (in_low - U1)) | in_high == U0 else U0
+        high |= in_high if (in_high & (in_high - U1)) | in_low == U0 else U0
     return low, high
 
 
@@ -131,13 +133,15 @@ def _is_needed(
     _search_one(FIRST_CELL, 0, work, tables)
     if work.info[FOUND] == 0:
         return False
-    store_solution(work.first, work.grid, _R, _R)
     place = work.sets_found[0] % _SETS
     work.sets_found[0] += 1
-    work.sets[place] = U0
-    for i in range(_CELLS):
-        if work.grid[i] != solution[i]:
-            work.sets[place, i // 64] |= U1 << np.uint64(i % 64)
+    other = work.other
+    for band in range(_R):
+        other[band] = U0
+        for digit in range(_R * _R):
+            other[band] |= work.first[digit * _R + band] & ~work.solution[digit * _R + band]
+    work.sets[0, place] = other[0] | other[1] << np.uint64(27) | other[2] << np.uint64(54)
+    work.sets[1, place] = other[2] >> np.uint64(10)
     return True
 
 
@@ -195,6 +199,7 @@ def _walk(
     for i in range(_CELLS):
         work.order[i] = i
     work.sets_found[0] = 0
+    load_clues(work.solution, solution, _R, _R)
     guesses = _count_guesses(puzzle, 0, _ANY, images, work, tables)
     for _ in range(_STEPS):
         score = wanted - abs(guesses - wanted)
@@ -235,7 +240,8 @@ def harden_many(
     work = Work(
         np.empty((_CELLS + 1, 31), np.uint64), np.empty(_R * (PLANES + 2), np.uint64),
         np.empty(STREAM_WORDS, np.uint64), np.empty(27, np.uint64), np.empty(3, np.int64),
-        np.empty(_CELLS, np.int64), np.empty(_CELLS, np.uint8), np.empty((_SETS, 2), np.uint64),
+        np.empty(_CELLS, np.int64), np.empty(_CELLS, np.uint8), np.empty(31, np.uint64),
+        np.empty(_R, np.uint64), np.empty((2, _SETS), np.uint64),
         np.empty(1, np.int64),
     )  # fmt: skip
     puzzle, solution = np.empty((1, _CELLS), np.uint8), np.empty((1, _CELLS), np.uint8)
