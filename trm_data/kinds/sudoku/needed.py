@@ -51,9 +51,9 @@ RATED_AT_LEAST: Mapping[tuple[int, str], Mapping[float, float]] = {
     },
 }
 """Share of generated puzzles with a rating of at least so much, by side and difficulty."""
-PER_S = {4: 30_000.0, 6: 9_700.0, 8: 3_500.0, 9: 9_500.0, 10: 860.0, 12: 420.0, 15: 40.0, 16: 30.0}
+PER_S = {4: 30_000.0, 6: 9_700.0, 8: 3_500.0, 9: 11_000.0, 10: 860.0, 12: 420.0, 15: 40.0, 16: 30.0}
 """Random puzzles that a core makes and rates in a second, by side."""
-EXTREME_PER_S = 14.0
+EXTREME_PER_S = 18.0
 """Searched puzzles that a core makes in a second."""
 
 
