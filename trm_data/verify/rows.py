@@ -168,9 +168,13 @@ def _differences(
     rows: Rows, offsets: NDArray[np.uint8] | None, derived: Rows, made: Made
 ) -> dict[str, NDArray[np.bool_]]:
     """For each thing that can be wrong with N rows in comparison with those derived, where it is, bool [N]."""
-    cells = (derived.inputs != rows.inputs) | (derived.labels != rows.labels)
+    same = np.array_equal(derived.inputs, rows.inputs) and np.array_equal(derived.labels, rows.labels)
+    if same:  # as nearly always: ten times as fast as asking row by row
+        changed = np.zeros(len(rows), np.bool_)
+    else:
+        changed = ((derived.inputs != rows.inputs) | (derived.labels != rows.labels)).any(axis=1)
     differences = {
-        "is not its original under its augmentation": cells.any(axis=1),
+        "is not its original under its augmentation": changed,
         "has wrong group, augmentation, example or identifier numbers": _misnumbered(rows, derived),
     }
     if made.offsets is not None and offsets is not None:
