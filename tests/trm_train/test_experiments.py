@@ -330,6 +330,14 @@ def test_a_curriculum_costs_less_and_recomputing_more() -> None:
     )
 
 
+def test_describe_says_of_which_scale_its_numbers_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        "numbers above are of the full scale"
+        in output(capsys, "describe", "baseline", "--scale", "laptop")[1]
+    )
+    assert "full scale" not in output(capsys, "describe", "baseline")[1]
+
+
 def test_describe_gives_the_fields_of_the_guide(capsys: pytest.CaptureFixture[str]) -> None:
     _, text, _ = output(capsys, "describe", "quickstart")
     for words in ("Judge by:  `trm-eval run`", "Varies:    nothing", "sudoku-2x3-generated-500-aug-1000"):

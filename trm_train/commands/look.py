@@ -92,6 +92,10 @@ class Describe:
         print(f"{item.name} ({item.group}{alias}; {setting})\n")
         if item.guide is not None:
             print(item.guide.text())
+            if setting.scale != "full":
+                print(
+                    f"Scale:     {setting.scale}; numbers above are of the full scale, those of this run are below"
+                )
             print(f"Here:      {item.varies}\n" if item.varies else "")
         print(f"Dataset:   {item.dataset()}")
         if cost:
