@@ -15,6 +15,7 @@ from trm_data.command import errors_end
 from trm_data.engine import local
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import ScarceError
+from trm_data.shards import writer
 
 BIN = Path(sys.executable).parent
 BUILD = "build sudoku --box 2x3 --size 40 --aug 60 --val-size 0 --test-size 8 --quiet --workers"
@@ -52,6 +53,18 @@ def test_workers_that_compute_are_left_alone() -> None:
     engine = LocalEngine(2)
     assert engine.run(compute, [1, 2, 3, 4, 5, 6]) == [1, 2, 3, 4, 5, 6]
     engine.close()
+
+
+def test_threads_are_counted_before_a_shard_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scarce() -> None:
+        raise ScarceError("no memory for threads")
+
+    monkeypatch.setattr(writer, "check_threads", scarce)
+    with pytest.raises(ScarceError, match="no memory for threads"):
+        writer.write_shard(tmp_path / "x.array_record", [], sequence_length=4, spec_digest="", first_group=0)
+    assert list(tmp_path.iterdir()) == []
 
 
 LIMITS = [(900, "2"), (1600, "1")]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
 from trm_data.build.finish import finish_build
@@ -124,9 +123,11 @@ def build_dataset(
 
 
 def _import_the_end() -> None:
-    """Import what the end of a build needs while its workers are still importing what they need."""
-    for module in ("duckdb", "pyarrow"):
-        import_module(module)
+    """Import what the end of a build needs; workers, where there are some, are still importing what they need."""
+    import duckdb
+    import pyarrow
+
+    del duckdb, pyarrow
 
 
 def _refresh_index(layout: Layout, name: str) -> list[str]:

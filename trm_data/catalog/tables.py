@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trm_data.encode.columns import constant_column, table_of
+from trm_data.encode.arrow import constant_column, table_of
 from trm_data.kinds.base import Kind
 from trm_data.kinds.rows import MadeRows
 from trm_data.manifest import Manifest
@@ -99,7 +99,7 @@ def _sources(name: str, selection: Selection) -> pa.Table:
             "dataset": [name] * len(sources),
             "file": [source.file for source in sources],
             "sha256": [source.sha256 for source in sources],
-            "rows": [source.rows for source in sources],
+            "rows": np.array([source.rows for source in sources], np.int64),
             "licence": [source.licence or None for source in sources],
         }
     )
@@ -135,7 +135,7 @@ def _rejects(name: str, selection: Selection) -> pa.Table:
         {
             "dataset": [name] * len(rejects),
             "file": [reject.file.rsplit("/", 1)[-1] for reject in rejects],
-            "line": [reject.line for reject in rejects],
+            "line": np.array([reject.line for reject in rejects], np.int64),
             "reason": [reject.reason for reject in rejects],
         }
     )
@@ -182,8 +182,8 @@ def _puzzles(name: str, split: str, groups: Groups, first: int) -> pa.Table:
     count = len(groups)
     return table_of(
         {
-            "dataset": [name] * count,
-            "split": [split] * count,
+            "dataset": constant_column(name, count),
+            "split": constant_column(split, count),
             "group_index": np.arange(first, first + count, dtype=np.int32),
             "source_file": groups.source_files,
             "source_row": groups.source_rows,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.columns import numbers_column, numbers_of
+from trm_data.encode.arrow import numbers_column, numbers_of
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
 from trm_data.specs import BLOCK_EXAMPLES

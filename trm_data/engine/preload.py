@@ -28,13 +28,13 @@ def _import_all() -> None:
             os._exit(1)
 
     before = signal.signal(signal.SIGALRM, look)
-    gc.disable()  # it would look through what is imported again and again: a tenth of the time
+    gc.disable()  # it would look through what is imported again and again
     signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
     try:
         for module in os.environ[MODULES].split(","):
             importlib.import_module(module)
     finally:
-        gc.freeze()
+        gc.freeze()  # so that it leaves alone what forked workers share
         gc.enable()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

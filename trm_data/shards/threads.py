@@ -14,7 +14,7 @@ MARGIN = 8
 
 @cache
 def check_threads() -> None:
-    """Start as many threads as a reader does, which is more than a writer, once a process, and end them.
+    """Start as many threads as a reader does, once a process, before it opens its first shard, and end them.
 
     Raises:
         ScarceError: There is no memory for them.

@@ -166,7 +166,7 @@ def _find_fewest_matchings(
     box_rows: int,
     box_columns: int,
 ) -> tuple[int, int]:
-    """`find_fewest_matchings` of `solve.nine`, for all shapes of boxes: a band, or a stack after them, and a digit."""
+    """`find_fewest_matchings` of `solve.nine` for all shapes of boxes: a band, or a stack after them, and a digit."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1

@@ -57,6 +57,12 @@ def _pick(builder: Any, value: Any, lanes: list[int]) -> Any:
     return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), which)
 
 
+def _check_array(array: Any, dtype: Any) -> None:
+    """Refuse, when a kernel is compiled, what is not read as it lies in memory."""
+    if array.layout != "C" or array.ndim != 1 or array.dtype != dtype:
+        raise TypeError(f"a flat array of {dtype} is wanted, got {array}")
+
+
 def _of_words(builder: Any, data: Any, first: int, count: int) -> Any:
     """A pointer to some words of a state as a vector of 64 bits each."""
     kind = ir.VectorType(ir.IntType(64), count)
@@ -66,6 +72,7 @@ def _of_words(builder: Any, data: Any, first: int, count: int) -> Any:
 @intrinsic
 def _load(typing_context: Any, state: Any) -> Any:
     """The candidates of a state."""
+    _check_array(state, types.uint64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(state)(context, builder, arguments[0]).data
@@ -90,6 +97,7 @@ def _numbers(values: list[int]) -> Any:
 @intrinsic
 def _store(typing_context: Any, state: Any, cells: Any, placed: Any) -> Any:
     """Write candidates and placed cells into a state; `placed` has those of a band in all of its lanes."""
+    _check_array(state, types.uint64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(state)(context, builder, arguments[0]).data
@@ -107,8 +115,7 @@ def _store(typing_context: Any, state: Any, cells: Any, placed: Any) -> Any:
 @intrinsic
 def _load_clues(typing_context: Any, grid: Any) -> Any:
     """The cells in which a flat grid of bytes has each digit."""
-    if grid.layout != "C" or grid.ndim != 1:
-        raise TypeError(f"a grid is a flat array, got {grid}")
+    _check_array(grid, types.uint8)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(grid)(context, builder, arguments[0]).data
@@ -205,8 +212,8 @@ def _by_band(typing_context: Any, first: Any, second: Any, third: Any) -> Any:
 
 
 @intrinsic
-def _only_in_lane(typing_context: Any, lane: Any, bits: Any) -> Any:
-    """Some bits in one lane, all bits in the others."""
+def _keep_in_lane(typing_context: Any, lane: Any, bits: Any) -> Any:
+    """What keeps some bits of one lane, and all of the others."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = ir.Constant(LANES.llvm, list(range(LANES.lanes)))
@@ -280,13 +287,19 @@ def _rows_with(cells: Any) -> Any:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _alone(cells: Any) -> Any:
-    """The candidates that are alone in their row; no row may be empty, but for lanes without any cell."""
+    """The candidates that are alone in their row.
+
+    After an empty row the next row with cells may miss one; the round after refuses such a digit.
+    """
     return cells & ~_rows_with(cells & (cells - _FIRST_OF_ROWS))
 
 
 @njit(cache=True, nogil=True)
 def load_clues_nine(state: NDArray[np.uint64], grid: NDArray[np.uint8]) -> None:
-    """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows."""
+    """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows.
+
+    Two equal clues in a row both stay, and are refused by `propagate_nine`.
+    """
     clues = _load_clues(grid)
     left = clues | ~(_rows_with(clues) | _any_digit(clues)) & _BAND
     _store(state, left, clues ^ clues)
@@ -298,7 +311,7 @@ def propagate_nine(state: NDArray[np.uint64], result: NDArray[np.uint64], word: 
 
     False if that is impossible; `result` is left as it was then.
     """
-    cells = _load(state) & _only_in_lane(word, kept)
+    cells = _load(state) & _keep_in_lane(word, kept)
     taken = False  # whether the cells with one digit left have taken it
     while True:
         before = cells
@@ -369,13 +382,13 @@ def _column_matchings(cells: Any) -> Any:
 def find_fewest_matchings(state: NDArray[np.uint64]) -> tuple[int, int]:
     """The band (0 to 2) or stack (3 to 5) with the fewest matchings in total over digits that have several.
 
-    The first of them, and its first digit that has the fewest; 6 if no digit has several anywhere.
+    The first of them, and its first digit that has the fewest. Some digit must have several somewhere.
     """
     cells = _load(state)
     in_bands = larger_lanes(_row_matchings(cells), np.uint64(1))
     in_stacks = larger_lanes(_column_matchings(cells), np.uint64(1))
     totals = _first_lanes(_sum_of_digits(in_bands)), _first_lanes(_sum_of_digits(in_stacks))
-    best, place = np.uint64(1 << 20), 2 * BANDS
+    best, place = np.uint64(1 << 20), 0
     for band in range(BANDS):
         if U0 < totals[0][band] < best:
             best, place = totals[0][band], band

@@ -232,7 +232,10 @@ def propagate(
 ) -> bool:
     """Set stack[to] to the fixed point of stack[depth] of which `word` has the bits in `kept` alone.
 
-    False if that is impossible. `dirty`: the digits of which candidates were lost since the last fixed point.
+    False if that is impossible; stack[to] is then left as it was for 3x3 boxes, half-way for others.
+
+    `dirty`: the digits of which candidates were lost since the last fixed point. It, the tables and `scratch` are for
+    shapes other than 3x3.
     """
     if box_rows == 3 and box_columns == 3:
         return propagate_nine(stack[depth], stack[to], word, kept)

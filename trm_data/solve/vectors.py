@@ -1,7 +1,8 @@
 """Vectors of machine words in compiled kernels: one instruction does the same to the bits of all lanes.
 
 Numba has no such type, and a loop that its compiler vectorises goes through memory at every step. A `Vector` lives in
-registers; `&`, `|`, `^`, `~`, `<<`, `>>`, `+` and `-` take two of the same type, or one and a number for all lanes.
+registers; `&`, `|`, `^`, `~`, `<<`, `>>`, `+` and `-` take two of the same type, or one and, on its right, a number for
+all lanes. Lanes are unsigned, as numpy's words are; a shift by all bits of a lane or more is undefined, as in C.
 LLVM chooses the instructions, so the same code runs, slower, where registers are narrow.
 Neighbours: `solve.nine` has the digits of a Sudoku in the lanes, `generate.boards` the rows of a maze.
 """
@@ -50,7 +51,7 @@ def zeros(vector: Vector) -> ir.Constant:
 
 
 def spread(builder: Any, vector: Vector, number: Any) -> Any:
-    """The vector whose lanes are all the low bits of an integer of 64 bits."""
+    """The vector whose lanes are all the low bits of an integer, which has 64 bits or those of a lane."""
     lane = number if number.type == vector.word else builder.trunc(number, vector.word)
     first = builder.insert_element(zeros(vector), lane, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(

@@ -88,8 +88,8 @@ def _all_candidates() -> State:
 
 
 def _refused(state: State) -> bool:
-    alone = _one_after_the_other(state, 0, ALL_BITS) is None
-    return alone and not propagate_nine(state, state.copy(), 0, ALL_BITS)
+    by_tables = _one_after_the_other(state, 0, ALL_BITS) is None
+    return by_tables and not propagate_nine(state, state.copy(), 0, ALL_BITS)
 
 
 def test_two_digits_that_have_only_one_cell_of_a_row_are_refused() -> None:

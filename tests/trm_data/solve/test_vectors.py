@@ -68,8 +68,9 @@ def _run(left: Any, right: Any, number: int, out: Any, found: Any) -> None:
 def test_every_operation_is_that_of_the_lanes(word: Any, zeros: int | None) -> None:
     lanes = 8 if word is np.uint32 else 4
     rng = np.random.default_rng(lanes + (zeros or 0))
-    left, right = rng.integers(0, 2**31, (2, lanes)).astype(word)
-    left[1] |= word(5)
+    left, right = rng.integers(0, np.iinfo(word).max, (2, lanes), word, endpoint=True)
+    left[1] = np.iinfo(word).max  # the bit of a sign, and all others
+    left[-2:] = 3  # the smallest, twice
     left[:zeros] = 0
     out, found = np.empty((11, lanes), word), np.empty(3, np.int64)
     _run(left, right, 5, out, found)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from trm_data.encode import columns
-from trm_data.encode.columns import constant_column, numbers_column, numbers_of, table_of, texts_column
+from trm_data.encode import arrow
+from trm_data.encode.arrow import constant_column, numbers_column, numbers_of, table_of, texts_column
 
 NUMBERS = st.sampled_from([np.uint8, np.int8, np.int32, np.int64, np.float32, np.float64])
 FAKE = """\
@@ -36,6 +36,12 @@ def test_numbers_are_pyarrows_and_come_back(data: st.DataObject, kind: type) -> 
     np.testing.assert_array_equal(numbers_of(column.slice(start)), values[start:])
 
 
+def test_what_would_be_read_as_other_numbers_is_refused() -> None:
+    for values in (np.arange(3, dtype=">i4"), np.zeros((2, 3), np.int32)):
+        with pytest.raises(ValueError, match="in native order"):
+            numbers_column(values)
+
+
 def test_numbers_that_are_not_side_by_side_are_copied() -> None:
     values = np.arange(10, dtype=np.int32)[::3]
     assert numbers_column(values).to_pylist() == [0, 3, 6, 9]
@@ -50,7 +56,7 @@ def test_texts_are_pyarrows(values: list[str | None]) -> None:
 
 def test_many_texts_are_given_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     values = ["a", None, "bc"]
-    monkeypatch.setattr(columns, "FEW", 2)
+    monkeypatch.setattr(arrow, "FEW", 2)
     assert texts_column(values).equals(pa.array(values, pa.string()))
 
 
