@@ -219,9 +219,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
     except KeyboardInterrupt:
-        print(
-            f"{program}: interrupted; nothing half-written counts, the same command goes on", file=sys.stderr
-        )
+        say_interrupted(program)
         sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
@@ -231,6 +229,9 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         )
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except (MemoryError, RuntimeError, ImportError) as error:
+        if _is_of_interrupt(error):
+            say_interrupted(program)
+            sys.exit(Exit.INTERRUPTED)
         if not is_of_memory(error):
             raise
         print(
@@ -239,6 +240,19 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             file=sys.stderr,
         )
         sys.exit(Exit.ERROR)
+
+
+def say_interrupted(program: str) -> None:
+    """What a command says that ends for Ctrl-C."""
+    print(f"{program}: interrupted; nothing half-written counts, the same command goes on", file=sys.stderr)
+
+
+def _is_of_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: Python makes another of one that comes while a class is made."""
+    behind: BaseException | None = error
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__cause__ or behind.__context__
+    return behind is not None
 
 
 OF_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory", "out of memory")

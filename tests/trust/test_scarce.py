@@ -108,6 +108,15 @@ def test_memory_that_ran_out_is_said(error: Exception, code: int, capsys: pytest
         raise RuntimeError("another")
 
 
+def test_ctrl_c_while_a_class_is_made_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, errors_end("trm-data"):
+        raise RuntimeError(
+            "Error calling __set_name__"
+        ) from KeyboardInterrupt()  # as Python 3.11 makes of it
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.startswith("trm-data: interrupted;")
+
+
 def test_other_processes_of_the_caller_are_left_alone() -> None:
     other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(100,), daemon=True)
     other.start()

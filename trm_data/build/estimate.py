@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trm_data.build.there import would_be_found
+from trm_data.build.there import already_built, find_folder, would_be_found
 from trm_data.engine.local import default_workers
+from trm_data.kinds.base import Kind
 from trm_data.kinds.compiling import uncompiled
 from trm_data.kinds.registry import load_kind
+from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
@@ -51,8 +53,11 @@ class Estimate:
 def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     """What building a request would make, about.
 
+    Files on this machine are opened, no others.
+
     Raises:
         SpecError: It cannot be built, or its name is taken.
+        SourceError: There is no such file.
     """
     kind = load_kind(request.kind)
     placeholder = None if request.test_source is None else SourceSpec(kind="csv")
@@ -66,7 +71,7 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     cell_bytes = 2 * cells * cost.stored_examples
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
     seconds += COMPILE_S if uncompiled(request.kind) else 0
-    there = would_be_found(layout, request)
+    there = _find_built(kind, request, layout)
     if there is not None:
         examples = {split: entry.num_examples for split, entry in there.splits.items()}
     return Estimate(
@@ -79,3 +84,13 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         cost.at_least,
         workers,
     )
+
+
+def _find_built(kind: Kind, request: BuildRequest, layout: Layout) -> Manifest | None:
+    """The dataset that a build would find whole."""
+    refs = [ref for ref in (request.source, request.test_source) if ref is not None]
+    if not all(ref.is_file_here for ref in refs):
+        return would_be_found(layout, request)
+    with kind.open_sources(request.source, request.test_source, request.options) as sources:
+        spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
+    return already_built(find_folder(layout, request, spec), spec)

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import WIDE_SHOWS, Json, Root, SkipDamaged, Wide, say_what_is_left_out
 from trm_data.commands.answer import Out, give_answer, give_views, read_query
 from trm_data.commands.common import Name, SplitName, megabytes
-from trm_data.errors import SpecError
+from trm_data.errors import SpecError, UsageError
 from trm_data.show.render import Form, print_drawings, print_table
 from trm_data.storage.root import Layout, resolve_root
 
@@ -141,6 +141,8 @@ class Sql:
         """Run the query and print the result."""
         from trm_data.catalog.query import query_catalog
 
+        if self.query.startswith("@"):
+            raise UsageError(f"{self.query}: named queries are of results: trm-eval sql {self.query}")
         form: Form = "json" if self.json else self.format
         found = query_catalog(resolve_root(self.root), read_query(self.query), as_table=form == "parquet")
         give_answer(found, form, self.out, wide=self.wide)

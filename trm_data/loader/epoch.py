@@ -10,6 +10,7 @@ import numpy as np
 from trm_data.errors import SpecError
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.rows import Batch
+from trm_data.loader.source import check_types
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ def epoch(dataset: Dataset, batch_size: int, *, drop_last: bool = False) -> Epoc
         drop_last: Leave out a last batch with fewer rows.
 
     Raises:
-        SpecError: A batch size below 1.
+        SpecError: A batch size below 1 or not whole, or a name in place of a dataset.
     """
+    check_types(dataset, batch_size=batch_size)
     if batch_size < 1:
         raise SpecError(f"batch_size {batch_size}: at least 1")
     return Epoch(dataset, batch_size, drop_last)

@@ -35,7 +35,7 @@ class BatchSource:
         process_count: int = 1,
         start_step: int = 0,
     ) -> None:
-        _check_types(dataset, global_batch_size=global_batch_size, seed=seed, start_step=start_step)
+        check_types(dataset, global_batch_size=global_batch_size, seed=seed, start_step=start_step)
         if not 0 <= process_index < process_count:
             raise SpecError(
                 f"process_index {process_index}: from 0 to process_count - 1 = {process_count - 1}"
@@ -70,7 +70,7 @@ class BatchSource:
         return self._batch(self.start_step + int(index), *self._slots)
 
 
-def _check_types(dataset: object, **whole_numbers: object) -> None:
+def check_types(dataset: object, **whole_numbers: object) -> None:
     """Say what a type checker would, to those who run none.
 
     Raises:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
+from trm_data.closest import closest
 from trm_data.errors import SourceError, SpecError
 from trm_data.specs import SourceSpec
 from trm_data.storage.atomic import file_sha256
@@ -49,6 +50,11 @@ class SourceRef:
     path: str = ""
     columns: str = ""
     """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
+
+    @property
+    def is_file_here(self) -> bool:
+        """Whether it is a file on this machine."""
+        return self.kind in FILES and "://" not in self.path
 
     @property
     def name(self) -> str:
@@ -95,7 +101,21 @@ def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = t
     if (guessed := guess_kind(text)) in allowed:
         LOG.warning("%s %s: is read as %s:%s", option, text, guessed, text)
         return SourceRef(cast(SourceKind, guessed), text)
-    raise SpecError(f"{option} {text}: allowed are {', '.join(FORMS[kind] for kind in allowed)}")
+    forms = f"allowed are {', '.join(FORMS[kind] for kind in allowed)}"
+    if separator and "/" not in kind and (meant := closest(kind, allowed)):
+        forms = f"did you mean {meant}:{path}? {forms}"
+    elif _is_path(text):
+        there = Path(text).expanduser().exists()
+        forms = f"{'of no kind that is known by its name' if there else 'no such file'}; {forms}"
+    raise SpecError(f"{option} {text}: {forms}")
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text without a known form is meant as a file on this machine."""
+    try:
+        return "/" in text or bool(Path(text).suffix) or Path(text).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def guess_kind(path: str) -> str:

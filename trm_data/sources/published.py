@@ -76,6 +76,10 @@ def read_imported(folder: Path) -> ImportedRows:
     Raises:
         SourceError: No such layout, or files that do not fit each other.
     """
+    if folder.is_file():
+        raise SourceError(
+            f"{folder}: is a file, not a folder; files are built: trm-data build KIND --source {folder}"
+        )
     if not folder.is_dir():
         raise SourceError(f"{folder}: no such folder")
     found: list[Split] = [split for split in SPLITS if (folder / split / "dataset.json").is_file()]

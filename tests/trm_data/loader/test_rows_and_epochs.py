@@ -92,3 +92,10 @@ def test_worker_processes_of_other_frameworks_can_have_it(train: Dataset) -> Non
     sent = pickle.loads(pickle.dumps(trm_data.epoch(train, 100)))  # noqa: S301
     assert [len(batch["labels"]) for batch in sent] == [100, 100, 40]
     assert same(pickle.loads(pickle.dumps(train))[5], train[5])  # noqa: S301
+
+
+def test_an_epoch_says_what_it_cannot_be_of(train: Dataset) -> None:
+    with pytest.raises(SpecError, match="is a name; open it first"):
+        trm_data.epoch("train", 64)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(SpecError, match=r"batch_size 7\.5: a whole number is expected"):
+        trm_data.epoch(train, 7.5)  # pyright: ignore[reportArgumentType]
