@@ -104,17 +104,18 @@ def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = t
     forms = f"allowed are {', '.join(FORMS[kind] for kind in allowed)}"
     if separator and "/" not in kind and (meant := closest(kind, allowed)):
         forms = f"did you mean {meant}:{path}? {forms}"
-    elif _is_path(text):
-        there = Path(text).expanduser().exists()
-        forms = f"{'of no kind that is known by its name' if there else 'no such file'}; {forms}"
+    elif _exists(text):
+        forms = f"of no kind that is known by its name; {forms}"
+    elif "/" in text or "." in text:
+        forms = f"no such file; {forms}"
     raise SpecError(f"{option} {text}: {forms}")
 
 
-def _is_path(text: str) -> bool:
-    """Whether a text without a known form is meant as a file on this machine."""
+def _exists(text: str) -> bool:
+    """Whether there is a file or folder of this name."""
     try:
-        return "/" in text or bool(Path(text).suffix) or Path(text).exists()
-    except (OSError, ValueError):
+        return bool(text) and Path(text).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # a text that can be no path
         return False
 
 
