@@ -219,7 +219,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
     except KeyboardInterrupt:
-        say_interrupted(program)
+        _say_interrupted(program)
         sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
@@ -230,7 +230,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except (MemoryError, RuntimeError, ImportError) as error:
         if _is_of_interrupt(error):
-            say_interrupted(program)
+            _say_interrupted(program)
             sys.exit(Exit.INTERRUPTED)
         if not is_of_memory(error):
             raise
@@ -242,7 +242,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         sys.exit(Exit.ERROR)
 
 
-def say_interrupted(program: str) -> None:
+def _say_interrupted(program: str) -> None:
     """What a command says that ends for Ctrl-C."""
     print(f"{program}: interrupted; nothing half-written counts, the same command goes on", file=sys.stderr)
 

@@ -129,9 +129,8 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
     wanted, many, across = np.uint64(walls), np.uint64(cells), np.uint64(columns)
     changed = U0 if count < wanted else U1  # the bit of a cell that is not to be changed
     missing = wanted - count if count < wanted else count - wanted
-    inverse = (
-        U1 << _INVERSE_BITS
-    ) // across + U1  # cell // across without a division: there are at most 4,096 cells
+    # cell // across without a division: there are at most 4,096 cells
+    inverse = (U1 << _INVERSE_BITS) // across + U1
     while missing != U0:  # without a branch on what the cell is, which nobody could foresee
         cell = next_bounded(stream, many)
         row = cell * inverse >> _INVERSE_BITS

@@ -57,19 +57,8 @@ def search(
     to, word, kept, assumed = 0, 0, ~U0, U0
     while True:
         alive = propagate(
-            stack,
-            depth,
-            to,
-            word,
-            kept,
-            dirty,
-            shrink,
-            row_cells,
-            column_pairs,
-            scratch,
-            box_rows,
-            box_columns,
-        )
+            stack, depth, to, word, kept, dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns,
+        )  # fmt: skip
         if to != depth and not alive:  # what was assumed is excluded
             to, kept = depth, ~assumed
             continue

@@ -169,7 +169,7 @@ def _differences(
 ) -> dict[str, NDArray[np.bool_]]:
     """For each thing that can be wrong with N rows in comparison with those derived, where it is, bool [N]."""
     same = np.array_equal(derived.inputs, rows.inputs) and np.array_equal(derived.labels, rows.labels)
-    if same:  # as nearly always: ten times as fast as asking row by row
+    if same:  # as nearly always; faster than asking row by row
         changed = np.zeros(len(rows), np.bool_)
     else:
         changed = ((derived.inputs != rows.inputs) | (derived.labels != rows.labels)).any(axis=1)
