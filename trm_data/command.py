@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from enum import IntEnum
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Annotated, Any, Union, get_args
 
 import tyro
@@ -145,7 +145,7 @@ def refuse_in_a_line(parse: Parse, program: str, arguments: list[str], depth: in
         depth: Of these so many are the command; what follows are its options and arguments.
 
     Raises:
-        UsageError: A word is no option or argument.
+        UsageError: A word is no option or argument, a value cannot be read, or an argument is missing.
         SystemExit: As `parse`.
     """
     said = io.StringIO()
@@ -155,6 +155,7 @@ def refuse_in_a_line(parse: Parse, program: str, arguments: list[str], depth: in
     except SystemExit as ended:
         if ended.code:
             _refuse_options(parse, program, arguments, depth)
+            _refuse_value(said.getvalue(), " ".join([program, *arguments[:depth]]))
         sys.stderr.write(said.getvalue())
         raise
     if unknown:
@@ -179,6 +180,41 @@ def _refuse_options(parse: Parse, program: str, arguments: list[str], depth: int
         if _OPTION.fullmatch(option) and option.replace("_", "-") not in [*known, "-h", "--help"]:
             said = f"no option {option} of {command}"
             raise UsageError(no_such(said, option.replace("_", "-"), known, f"{command} --help")) from None
+
+
+_VALUES = (
+    (r"Error parsing (\S+): invalid literal for int\(\) with base 10: (.+)", "{}: a whole number, got {}"),
+    (r"Error parsing (\S+): could not convert string to float: (.+)", "{}: a number, got {}"),
+    (r"Error parsing (\S+): (.+)", "{}: {}"),
+    (r"Missing value for argument '(\S+)'.*", "{} needs a value"),
+)
+"""What the parser says of a value that it cannot read, and what is said instead."""
+_CHOICE = re.compile(r"invalid choice (.+) for argument '(\S+)'\. Expected one of \((.+)\)\.")
+_RULE = re.compile("[-\u2500]{4,}")
+_MISSING = re.compile(r" {4}(\S+)")
+
+
+def _refuse_value(said: str, command: str) -> None:
+    """Refuse in a line what the parser refuses in a box; a box that is not known stays.
+
+    Args:
+        said: The box.
+        command: What comes before options and arguments.
+    """
+    # A terminal of ASCII has no borders, but a rule below the title.
+    inside = dropwhile(_RULE.match, (line[2:].rstrip(" \u2502") for line in said.splitlines()[1:]))
+    first = list(takewhile(lambda line: not _RULE.match(line), inside))
+    text, way_on = " ".join(" ".join(first).split()), f"{command} --help"
+    if choice := _CHOICE.fullmatch(text):
+        got, option, choices = choice.groups()
+        known = re.findall(r"'([^']*)'", choices)
+        raise UsageError(no_such(f"{option}: no choice {got}", got.strip("'"), known, way_on)) from None
+    for pattern, instead in _VALUES:
+        if found := re.fullmatch(pattern, text):
+            raise UsageError(f"{instead.format(*found.groups())} ({way_on})") from None
+    if text.startswith("Missing from "):
+        names = " and ".join(found[1] for line in first if (found := _MISSING.match(line)))
+        raise UsageError(f"{names} missing from {command} ({way_on})") from None
 
 
 def answer_version(program: str, arguments: Sequence[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -29,6 +32,18 @@ from trm_train.cli import main as train
         (data, "build sudoku --source cvs:x", "--source cvs:x: did you mean csv:x? allowed are 'generated', 'csv:"),
         (data, "build sudoku --source not/here.csv", "--source not/here.csv: no such file; allowed are"),
         (data, "", "name a command: build, list, describe"),
+        (data, "build", "name first what to build: trm-data build KIND; a kind (arc, maze, sudoku, table) or a named"),
+        (data, "build --size 5", "name first what to build: trm-data build KIND --size 5; a kind (arc, maze,"),
+        (data, "build sudoku --size five", "--size: a whole number, got 'five' (trm-data build sudoku --help)"),
+        (data, "build sudoku --size", "--size needs a value (trm-data build sudoku --help)"),
+        (data, "build sudoku --difficulty exteme", "--difficulty: no choice 'exteme'; did you mean 'extreme'?"),
+        (data, "build sudoku --engine spark", "--engine: no choice 'spark'; there are: local, ray (trm-data build"),
+        (data, "sql --format jsn q", "--format: no choice 'jsn'; did you mean 'json'? (trm-data sql --help)"),
+        (data, "show", "NAME missing from trm-data show (trm-data show --help)"),
+        (data, "sync", "SRC and DST missing from trm-data sync (trm-data sync --help)"),
+        (train, "run quickstart --optim.lr x", "--optim.lr: a number, got 'x' (trm-train run quickstart --help)"),
+        (train, "run quickstart --model.mixer atention", "--model.mixer: no choice 'atention'; did you mean"),
+        (evaluate, "run x --limit all", "--limit: a whole number, got 'all' (trm-eval run --help)"),
         (train, "rum quickstart", "no command 'rum'; did you mean 'run'? (trm-train --help)"),
         (train, "run quikstart", "no experiment 'quikstart'; did you mean 'quickstart'? (trm-train list)"),
         (train, "run quickstart --model.hiden-size 5", "did you mean '--model.hidden-size'?"),
@@ -54,6 +69,20 @@ def test_a_typo_is_answered_in_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_box_with_and_without_borders_is_one_line(encoding: str) -> None:
+    typed = ["build", "sudoku", "--difficulty", "exteme"]
+    done = subprocess.run(
+        [sys.executable, "-m", "trm_data", *typed],
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = "--difficulty: no choice 'exteme'; did you mean 'extreme'? (trm-data build sudoku --help)"
+    assert (done.returncode, done.stderr) == (2, f"trm-data: {said}\n")
 
 
 def test_a_query_that_begins_with_a_comment_is_no_option(

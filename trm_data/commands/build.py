@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from typing import Annotated, Any, Literal, Union
 
 from tyro.conf import Positional, arg, subcommand
@@ -110,14 +110,14 @@ def build_command(arguments: list[str]) -> type[Build]:
     """
     if arguments[:1] != ["build"]:
         return Build
-    fields = {name: made for name, parts in built_in().items() if (made := fields_of(parts)) is not None}
+    made_fields = {name: made for name, parts in built_in().items() if (made := fields_of(parts)) is not None}
     named = arguments[1] if len(arguments) > 1 else ""
-    if named not in fields and _is_own_kind(named):
+    if named not in made_fields and _is_own_kind(named):
         parts = own_kind(named)
         own = fields_of(parts)
         if own is not None:
-            fields[named] = own
-    commands = {**fields, OWN: BuildOwn, NAMED: BuildNamed}
+            made_fields[named] = own
+    commands = {**made_fields, OWN: BuildOwn, NAMED: BuildNamed}
     kinds: Any = Union[tuple(Annotated[made, subcommand(name)] for name, made in commands.items())]  # noqa: UP007
     return make_dataclass(
         "Build",
@@ -134,8 +134,10 @@ OWN, NAMED = "own", "named"
 
 def name_subcommand(arguments: list[str]) -> list[str]:
     """`build NAME` and `build --all-for STUDY` mean `build named ...`; `build KIND` of a package, `build own KIND`."""
-    if arguments[:1] != ["build"] or len(arguments) < 2:
+    if arguments[:1] != ["build"]:
         return arguments
+    if len(arguments) < 2:
+        raise UsageError(_name_first([]))
     first = arguments[1]
     if first == "other":  # what `own` was called before
         return ["build", OWN, *arguments[2:]]
@@ -164,6 +166,16 @@ def _check_named(words: list[str], kinds: set[str]) -> None:
         raise UsageError(
             f"name the kind first: trm-data build {later} [options] (trm-data build {later} --help)"
         )
+    elif words[0].partition("=")[0].lstrip("-").replace("-", "_") not in {
+        each.name for each in fields(BuildNamed)
+    }:
+        raise UsageError(_name_first(words))
+
+
+def _name_first(words: list[str]) -> str:
+    kinds = ", ".join(name for name, parts in built_in().items() if parts.fields is not None)
+    command = " ".join(["trm-data build KIND", *words])
+    return f"name first what to build: {command}; a kind ({kinds}) or a named dataset (trm-data build --help)"
 
 
 def _is_own_kind(name: str) -> bool:

@@ -56,5 +56,7 @@ def test_the_programs_begin_there(program: str) -> None:
     package = program.replace("-", "_")
     (found,) = entry_points(group="console_scripts", name=program)
     assert found.value == f"{package}.__main__:main"
-    said = subprocess.run([sys.executable, "-m", package, "--version"], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-m", package, "--version"], capture_output=True, text=True, check=True
+    )
     assert said.stdout.startswith(f"{program} ")
