@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from trm_data.build.there import already_built, find_folder, would_be_found
-from trm_data.engine.local import default_workers
+from trm_data.engine.local import LocalEngine, default_workers
 from trm_data.kinds.base import Kind
 from trm_data.kinds.compiling import uncompiled
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest
 from trm_data.request import BuildRequest
+from trm_data.show.progress import NoProgress
+from trm_data.sources.base import SourceRef
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
 
 COMPILE_S = 30.0
 """Seconds that kernels take to compile, once on a machine."""
+READ_BYTES = 20_000_000
+"""Files up to this size are read to the end; a hundred thousand puzzles, some seconds."""
 START_S = 1.5
 """Seconds until the workers are ready."""
 
@@ -34,6 +40,7 @@ class Estimate:
         seconds: About, on `workers` cores; half to twice as long.
         at_least: How long the puzzles take that are asked for is not known; it may be much longer.
         workers: Cores of this machine.
+        read: Whether the rows of a file have been read and chosen from, as the build does it; None without a file.
     """
 
     name: str
@@ -44,6 +51,7 @@ class Estimate:
     seconds: float
     at_least: bool
     workers: int
+    read: bool | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -53,11 +61,12 @@ class Estimate:
 def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     """What building a request would make, about.
 
-    Files on this machine are opened, no others.
+    Files on this machine are opened, and small ones read, no others.
 
     Raises:
         SpecError: It cannot be built, or its name is taken.
         SourceError: There is no such file.
+        BadRowError: A row of a file that is read is no valid puzzle.
     """
     kind = load_kind(request.kind)
     placeholder = None if request.test_source is None else SourceSpec(kind="csv")
@@ -71,9 +80,11 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     cell_bytes = 2 * cells * cost.stored_examples
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
     seconds += COMPILE_S if uncompiled(request.kind) else 0
-    there = _find_built(kind, request, layout)
+    there, chosen = _look_into_files(kind, request, layout)
     if there is not None:
         examples = {split: entry.num_examples for split, entry in there.splits.items()}
+    elif chosen is not None:
+        examples = chosen
     return Estimate(
         request.dataset_name() if there is None else there.name,
         there is not None,
@@ -83,14 +94,28 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         round(seconds, 1),
         cost.at_least,
         workers,
+        None if request.source.kind == "generated" else there is not None or chosen is not None,
     )
 
 
-def _find_built(kind: Kind, request: BuildRequest, layout: Layout) -> Manifest | None:
-    """The dataset that a build would find whole."""
+def _look_into_files(
+    kind: Kind, request: BuildRequest, layout: Layout
+) -> tuple[Manifest | None, dict[str, int] | None]:
+    """The dataset that a build would find whole; else the examples of each split that it would choose of small ones."""
     refs = [ref for ref in (request.source, request.test_source) if ref is not None]
     if not all(ref.is_file_here for ref in refs):
-        return would_be_found(layout, request)
+        return would_be_found(layout, request), None
     with kind.open_sources(request.source, request.test_source, request.options) as sources:
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
-    return already_built(find_folder(layout, request, spec), spec)
+        there = already_built(find_folder(layout, request, spec), spec)
+        if there is not None or uncompiled(request.kind) or not all(map(_is_small, refs)):
+            return there, None
+        with closing(LocalEngine(workers=1)) as engine:
+            cache = layout.generated
+            selection = kind.select(spec, sources, engine=engine, progress=NoProgress(), cache=cache)
+        return None, {split: groups.num_examples for split, groups in selection.splits.items()}
+
+
+def _is_small(ref: SourceRef) -> bool:
+    path = Path(ref.path)
+    return path.is_file() and path.stat().st_size <= READ_BYTES

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 import trm_data
+from tests.conftest import run_here
+from trm_data.build import estimate
 from trm_data.build.estimate import Estimate, estimate_build
-from trm_data.errors import SourceError, SpecError
+from trm_data.cli import main
+from trm_data.errors import BadRowError, SourceError, SpecError
 from trm_data.generate.sudoku import generate
 from trm_data.kinds.registry import make_fields
 from trm_data.storage.root import resolve_root
@@ -44,3 +47,30 @@ def test_a_dry_run_tells_one_file_from_another(tmp_path: Path) -> None:
 def test_a_dry_run_of_no_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no such file"):
         _estimate(tmp_path, f"csv:{tmp_path / 'none.csv'}")
+
+
+def test_a_dry_run_reads_the_rows_of_a_small_file(tmp_path: Path) -> None:
+    source, root = _write(tmp_path / "puzzles.txt", 1), tmp_path / "root"
+    assert _estimate(root, source).read
+    with pytest.raises(SpecError, match="has only 10 usable, inequivalent puzzles for the train split"):
+        estimate_build(
+            make_fields("sudoku", {**OPTIONS, "source": source, "size": 40}).request(), resolve_root(root)
+        )
+    with (tmp_path / "puzzles.txt").open("a") as file:
+        file.write("1" * 36 + "\n")
+    with pytest.raises(BadRowError, match=r"puzzles\.txt:13: "):
+        estimate_build(
+            make_fields("sudoku", {**OPTIONS, "source": source, "size": 10}).request(), resolve_root(root)
+        )
+    assert not root.exists()
+
+
+def test_a_dry_run_of_a_large_file_says_that_it_read_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate, "READ_BYTES", 100)
+    source = _write(tmp_path / "puzzles.txt", 1)
+    assert _estimate(tmp_path / "root", source).read is False
+    words = ["build", "sudoku", "--source", source, "--size", "40", "--box", "2x3", "--dry-run"]
+    done = run_here(main, *words, "--root", str(tmp_path / "root"))
+    assert "its rows were not read, nothing was built" in done.stdout
