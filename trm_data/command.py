@@ -259,10 +259,8 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
-        print(
-            f"{program}: {error}{'; free some, and the same command goes on' if full else ''}",
-            file=sys.stderr,
-        )
+        said = f"{program}: {_of_system(error)}"
+        print(f"{said}{'; free some, and the same command goes on' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except (MemoryError, RuntimeError, ImportError) as error:
         if _is_of_interrupt(error):
@@ -276,6 +274,18 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             file=sys.stderr,
         )
         sys.exit(Exit.ERROR)
+
+
+def _of_system(error: Exception) -> str:
+    """What an error says; one of the operating system without number and quotes, as other programs say it."""
+    if (
+        type(error).__module__ == "builtins"
+        and isinstance(error, OSError)
+        and error.filename
+        and error.strerror
+    ):
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return str(error)
 
 
 def _say_interrupted(program: str) -> None:

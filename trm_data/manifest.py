@@ -80,6 +80,11 @@ class Manifest:
     libraries: dict[str, str]
 
     @property
+    def kind_label(self) -> str:
+        """The kind as a list calls it: of imported rows whose rules they follow."""
+        return self.spec.options.kind_label(self.kind)
+
+    @property
     def num_examples(self) -> int:
         """Examples of all splits."""
         return sum(split.num_examples for split in self.splits.values())

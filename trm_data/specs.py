@@ -87,6 +87,10 @@ class Options:
         """Inverse of `dataclasses.asdict` after a way through JSON, which has lists where options have tuples."""
         return cls(**{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()})
 
+    def kind_label(self, kind: str) -> str:
+        """What a list calls the kind."""
+        return kind
+
     def shape_words(self) -> list[str]:
         """Words of a dataset's name that say its shape, where it is not the usual one."""
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root
 from trm_data.commands.common import Name, Names, chosen, is_glob, megabytes
+from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
@@ -40,14 +41,23 @@ class Verify:
 
     def run(self) -> int:
         """Verify and print the verdicts."""
+        from trm_data.manifest import read_manifest
         from trm_data.show.progress import terminal_progress
         from trm_data.verify.exported import is_exported, verify_exported
         from trm_data.verify.flow import verify_dataset
 
         layout = resolve_root(self.root)
-        folders = [name for name in self.names if is_exported(Path(name))]
+        folders = [name for name in self.names if "/" in name or is_exported(Path(name))]
+        for name in folders:
+            if not is_exported(Path(name)):
+                raise SpecError(
+                    f"{name}: no folder that `trm-data export` wrote, and no name of a dataset (trm-data list)"
+                )
         datasets = [name for name in self.names if name not in folders]
         names = [*folders, *(chosen(layout, datasets) if datasets or not folders else [])]
+        for name in names:  # one that is not there is said at once, not after minutes
+            with suppress(CorruptDatasetError):
+                _ = name in folders or read_manifest(layout, name)
         facts: list[dict[str, Any]] = []
         for name in names:
             with terminal_progress(quiet=self.json) as progress:
@@ -174,12 +184,15 @@ class Remove:
 
       trm-data rm sudoku-generated-500-aug-1000
       trm-data rm 'sudoku-2x2-*' maze-30x30-generated-1000-aug-7 --yes
+      trm-data rm 'sudoku-2x2-*' --dry-run
     """
 
     names: Names
     """Datasets, by name or glob."""
     yes: bool = False
     """Do not ask."""
+    dry_run: bool = False
+    """Say what would be removed; remove nothing."""
     root: Root = None
 
     def run(self) -> int:
@@ -189,6 +202,9 @@ class Remove:
         layout = resolve_root(self.root)
         sizes = {name: size_to_remove(layout, name) for name in chosen(layout, self.names)}
         what = ", ".join(f"{name} ({megabytes(size_bytes)})" for name, size_bytes in sizes.items())
+        if self.dry_run:
+            print(f"would remove {what} under {layout.place}; nothing was removed")
+            return 0
         if not self.yes:
             if not sys.stdin.isatty():
                 print(f"trm-data: rm {what}: nobody to ask; add --yes to remove it", file=sys.stderr)

@@ -50,7 +50,7 @@ class List:
         rows = [
             (
                 s.name,
-                s.problem or s.kind,
+                s.problem or s.kind_label,
                 *(_count(s.splits.get(split)) for split in ("train", "validation", "test")),
                 megabytes(s.size_bytes),
                 s.digest[:12],
@@ -99,6 +99,7 @@ class Describe:
         spec = described.pop("spec")
         splits = described.pop("splits")
         libraries = described.pop("libraries")
+        described["kind"] = described.pop("kind_label")
         described["size_bytes"] = f"{described['size_bytes']:,}"
         described["libraries"] = ", ".join(f"{name} {version}" for name, version in libraries.items())
         print_table(["", ""], list(described.items()))

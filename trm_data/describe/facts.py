@@ -20,6 +20,8 @@ class Summary:
     """Examples of each split."""
     size_bytes: int
     digest: str
+    kind_label: str = ""
+    """The kind as a list calls it: of imported rows whose rules they follow."""
     problem: str = ""
     """Why the manifest cannot be read; the other fields are empty then."""
 
@@ -37,7 +39,8 @@ def list_datasets(root: Root | None = None) -> list[Summary]:
             summaries.append(Summary(name, "", {}, 0, "", problem=str(manifest)))
             continue
         splits = {split: entry.num_examples for split, entry in manifest.splits.items()}
-        summaries.append(Summary(name, manifest.kind, splits, manifest.size_bytes, manifest.content_digest))
+        sizes = manifest.size_bytes, manifest.content_digest
+        summaries.append(Summary(name, manifest.kind, splits, *sizes, manifest.kind_label))
     return summaries
 
 
@@ -52,6 +55,7 @@ def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "kind": manifest.kind,
+        "kind_label": manifest.kind_label,
         "folder": layout.dataset(manifest.name).place,
         "content_digest": manifest.content_digest,
         "spec_digest": manifest.spec_digest,

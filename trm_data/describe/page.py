@@ -77,8 +77,18 @@ def _split(name: str) -> Split:
 
 
 def _facts(described: dict[str, object]) -> str:
-    shown = ("kind", "content_digest", "sequence_length", "vocabulary_size", "num_identifiers", "built_at")
-    rows = [[escape(key.replace("_", " ")), f"<code>{escape(str(described[key]))}</code>"] for key in shown]
+    shown = (
+        "kind_label",
+        "content_digest",
+        "sequence_length",
+        "vocabulary_size",
+        "num_identifiers",
+        "built_at",
+    )
+    rows = [
+        [escape(key.removesuffix("_label").replace("_", " ")), f"<code>{escape(str(described[key]))}</code>"]
+        for key in shown
+    ]
     spec = described["spec"]
     assert isinstance(spec, dict)
     for key, value in spec.items():

@@ -30,12 +30,15 @@ class Report:
 
       trm-eval report 'exp*' 'contrib0[12]*' --scale tiny --out report
       trm-eval report exp04a --scale tiny --out exp04a.md
+      trm-eval report exp04a --scale tiny --out docs/exp04a.md --no-png
       trm-eval report quickstart_width
     """
 
     patterns: Patterns = ()
     out: Annotated[str, arg(metavar="DIR")] = "report"
     """Folder to write, or a file that ends in .md or .html."""
+    no_png: bool = False
+    """Figures as SVG alone, a quarter of the bytes: for a repository."""
     scale: ScaleOption = None
     data: DataOption = None
     skip_damaged: SkipDamaged = False
@@ -57,6 +60,8 @@ class Report:
             runs = sorted({member.run for group in groups for member in group.members})
             further = further_blocks(layout, groups, setting, problems)
             page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
+        if self.no_png:
+            page = page.without_png()
         paths = write_report(page, Path(self.out).expanduser())
         if self.json:
             print(json.dumps({"runs": runs, "files": [str(path) for path in paths]}, indent=1))
@@ -75,7 +80,7 @@ class Report:
         words = ["trm-eval", "report", *self.patterns]
         words += ["--scale", self.scale] if self.scale else []
         words += ["--data", self.data] if self.data else []
-        return shlex.join([*words, "--out", self.out])
+        return shlex.join([*words, "--out", self.out, *(["--no-png"] if self.no_png else [])])
 
 
 def _versions(layout: Layout, runs: list[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trm_data.show.drawing import Drawing
@@ -106,8 +106,8 @@ class Picture:
 
     @property
     def png_file(self) -> str:
-        """Name of its PNG file."""
-        return f"{self.name}.png"
+        """Name of its PNG file; empty where it is not drawn as one."""
+        return f"{self.name}.png" if self.drawn.png else ""
 
     @property
     def data_file(self) -> str:
@@ -127,11 +127,18 @@ class Drawings:
         name: Of its files, without an ending.
         says: What they are, a sentence.
         drawings: In order.
+        png: Whether they are written as PNG too.
     """
 
     name: str
     says: str
     drawings: list[tuple[str, Drawing]]
+    png: bool = True
+
+    @property
+    def files(self) -> list[str]:
+        """Names of its files."""
+        return _files(self.name, png=self.png)
 
 
 @dataclass(frozen=True)
@@ -142,11 +149,22 @@ class Animation:
         name: Of its files, without an ending.
         says: What happens, a sentence.
         frames: In order.
+        png: Whether they are written as PNG too, side by side.
     """
 
     name: str
     says: str
     frames: list[tuple[str, Drawing]]
+    png: bool = True
+
+    @property
+    def files(self) -> list[str]:
+        """Names of its files."""
+        return _files(self.name, png=self.png)
+
+
+def _files(name: str, *, png: bool) -> list[str]:
+    return [f"{name}.svg", f"{name}.png"] if png else [f"{name}.svg"]
 
 
 Block = Heading | Text | Bullets | Table | Picture | Drawings | Animation | Query
@@ -163,3 +181,17 @@ class Page:
 
     title: str
     blocks: list[Block]
+
+    def without_png(self) -> Page:
+        """The same with figures as SVG alone."""
+        return replace(self, blocks=[_without_png(block) for block in self.blocks])
+
+
+def _without_png(block: Block) -> Block:
+    match block:
+        case Picture():
+            return replace(block, drawn=replace(block.drawn, png=b""))
+        case Drawings() | Animation():
+            return replace(block, png=False)
+        case _:
+            return block

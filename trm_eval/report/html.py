@@ -73,7 +73,7 @@ def _block(block: Block) -> str:
         case Picture():
             return _picture(block)
         case Drawings():
-            return f"<p>{_words(block.says)}</p>{_row(block.drawings)}{_both(block.name)}"
+            return f"<p>{_words(block.says)}</p>{_row(block.drawings)}{_files(*block.files)}"
         case Animation():
             return _animation(block)
         case Query():
@@ -110,13 +110,9 @@ def _animation(animation: Animation) -> str:
         f"<p>{_words(animation.says)}</p>"
         f'<div class="drawings"><figure class="moving"><div role="img" aria-label="{escape(animation.says)}">{moving}'
         '</div><button type="button" hidden>Pause</button></figure></div>'
-        f"{_both(animation.name)}"
+        f"{_files(*animation.files)}"
         f"<details><summary>Every step</summary>{_row(animation.frames)}</details>"
     )
-
-
-def _both(name: str) -> str:
-    return _files(f"{name}.svg", f"{name}.png")
 
 
 def _linked(body: str, files: str) -> str:

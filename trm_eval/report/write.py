@@ -54,12 +54,13 @@ def _files_of(block: Block) -> dict[str, bytes]:
             return {block.file: block.csv()}
         case Picture():
             data = {block.data_file: block.csv()} if block.data_file else {}
-            return {block.file: block.drawn.svg, block.png_file: block.drawn.png, **data}
+            pictures = {block.file: block.drawn.svg, block.png_file: block.drawn.png}
+            return {name: content for name, content in pictures.items() if name} | data
         case Drawings():
-            drawn = block.drawings
-            return {f"{block.name}.svg": svg_row(drawn).encode(), f"{block.name}.png": png_row(drawn)}
+            svg, png = svg_row(block.drawings), (png_row(block.drawings) if block.png else b"")
+            return dict(zip(block.files, (svg.encode(), png), strict=False))
         case Animation():
-            drawn = block.frames
-            return {f"{block.name}.svg": svg_animation(drawn).encode(), f"{block.name}.png": png_row(drawn)}
+            svg, png = svg_animation(block.frames), (png_row(block.frames) if block.png else b"")
+            return dict(zip(block.files, (svg.encode(), png), strict=False))
         case _:
             return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -77,3 +78,53 @@ def test_a_glob_that_nothing_fits_and_no_name_at_all(root: Path, command: str) -
         assert (root / "datasets" / "many-a" / "manifest.json").exists(), (
             "nothing is removed before all are found"
         )
+
+
+def test_a_dry_run_removes_nothing(root: Path) -> None:
+    done = run_here(main, "rm", "many-*", "--dry-run", "--root", str(root))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(
+        r"would remove many-a \(.*\), many-b \(.*\) under .*; nothing was removed\n", done.stdout
+    )
+    assert resolve_root(root).dataset_names() == NAMES
+
+
+def test_a_name_that_is_not_there_is_said_before_any_is_verified(root: Path) -> None:
+    done = run_here(main, "verify", "other", "othr", "--root", str(root))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no dataset 'othr' under" in done.stderr
+    assert "did you mean 'other'?" in done.stderr
+
+
+def test_a_folder_that_is_no_export_is_named_so(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run_here(main, "verify", "other", str(tmp_path / "empty"), "--root", str(root))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        "/empty: no folder that `trm-data export` wrote, and no name of a dataset (trm-data list)\n"
+    )
+
+
+def test_imported_rows_are_listed_by_the_rules_they_follow(root: Path, tmp_path: Path) -> None:
+    place = ["--root", str(root)]
+    for words in (
+        ["export", "other", "--out", str(tmp_path / "out")],
+        ["import", str(tmp_path / "out"), "--name", "back"],
+    ):
+        done = run_here(main, *words, *place)
+        assert done.returncode == 0, done.stderr
+    listed = run_here(main, "list", *place).stdout
+    assert re.search(r"^ back +sudoku, imported ", listed, re.MULTILINE)
+    assert re.search(
+        r"^ kind +sudoku, imported", run_here(main, "describe", "back", *place).stdout, re.MULTILINE
+    )
+    shown = json.loads(run_here(main, "list", "--json", *place).stdout)
+    assert [each["kind"] for each in shown if each["name"] == "back"] == ["finished"]
+
+
+def test_what_the_system_says_has_no_number(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run_here(main, "build", "sudoku", "--size", "2", "--root", str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert "[Errno" not in done.stderr
+    assert done.stderr.endswith("not a directory\n") or "is a file" in done.stderr, done.stderr

@@ -250,6 +250,19 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "none").exists()
 
 
+def test_a_report_without_png_names_none(layout: Layout, tmp_path: Path) -> None:
+    command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--no-png", "--out"]
+    for out in ("mini.md", "r"):
+        with pytest.raises(SystemExit, match="0"):
+            main([*command, str(tmp_path / out)])
+    assert not [path.name for path in tmp_path.rglob("*.png")]
+    assert {"measured.svg", "puzzles-steps.svg"} <= {path.name for path in (tmp_path / "mini").iterdir()}
+    text, page = (tmp_path / "mini.md").read_text(), (tmp_path / "r" / "index.html").read_text()
+    assert ".png" not in text + page
+    assert "measured.svg" in text
+    assert f"--out {tmp_path}/mini.md --no-png` from" in text
+
+
 def test_a_report_of_results_that_came_home_without_their_runs(layout: Layout, tmp_path: Path) -> None:
     home = resolve_root(tmp_path / "home")
     sync_results(layout, home)

@@ -36,6 +36,10 @@ class ImportedOptions(Options):
     of_options: str = ""
     """Options of that kind, as canonical JSON."""
 
+    def kind_label(self, kind: str) -> str:
+        """Whose rules the rows follow, and that they are imported."""
+        return f"{self.of or NO_RULES}, imported"
+
     def build_command(self, name: str, spec: DatasetSpec) -> str:
         """Rows are imported, not built."""
         kind = f" --kind {self.of}" if self.of else ""
