@@ -27,7 +27,9 @@ INTRODUCTION = """\
 A group varies one thing of the baseline. `trm-train list`, `describe NAME` and `batch PATTERN ... --dry-run` say the
 same on the command line; `--scale full|laptop|tiny` and `--data published|generated-extreme|generated` choose the size
 and the puzzles. At one scale and data all experiments on Sudoku share one test split. Several names are the same run by
-design (the column `run of` of each page): it runs once, under the name of its target, and is found under all."""
+design (the column `run of` of each page): it runs once, under the name of its target, and is found under all.
+
+[The study in miniature](miniature.md) is what came of all of it at `--scale tiny --data generated`."""
 
 ARITHMETIC = """\
 Operations are counted from the shapes of the configurations (matrix products, two operations a multiplication and
