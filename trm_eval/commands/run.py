@@ -117,12 +117,14 @@ class Run:
             return int(hosts.meet("the end", str(int(code)), limit_s=REPORTED_S)[0])
 
     def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
-        from trm_data.show.progress import terminal_progress
-        from trm_eval.evaluate.flow import assist, evaluate_run
         from trm_train.run.find import find_runs
 
         layout = resolve_root(self.root)
         found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
+        # Imports jax, which a name that is wrong need not wait for.
+        from trm_data.show.progress import terminal_progress
+        from trm_eval.evaluate.flow import assist, evaluate_run
+
         one = len(found) == 1 and self.checkpoint not in ("all", "watch")
         results: list[EvalResult] = []
         code = Exit.DONE
