@@ -86,6 +86,7 @@ def test_a_run_on_a_bucket_ends_as_a_local_one_and_is_read_from_there(
     assert result.folder.place.startswith(URL)
     again = machine("second")
     folder = find_run(again, "tiny")
+    assert find_run(again, f"{folder.place}/").uri() == folder.uri()
     status = read_status(folder)
     assert status is not None
     assert (status.state, status.step, status.total_steps) == ("finished", 12, 12)

@@ -131,6 +131,18 @@ def root_to_read(root: Root | None = None) -> Layout:
     return layout
 
 
+def folder_on_bucket(text: str) -> Folder | None:
+    """The folder that a URL names; None where a text is none.
+
+    Raises:
+        SpecError: A URL that is not `gs://bucket/prefix`.
+    """
+    if not text.startswith("gs://"):
+        return None
+    parent, _, name = text.rstrip("/").rpartition("/")
+    return Folder(store_of(parent), name)
+
+
 def store_of(root: str) -> Store:
     """The store of a root as a person writes it.
 

@@ -19,7 +19,7 @@ from trm_data.closest import no_such
 from trm_data.manifest import Manifest
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.local import LocalStore
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout, folder_on_bucket
 from trm_data.storage.store import Folder
 from trm_train.config.run import (
     InputSpec,
@@ -238,9 +238,7 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
     Raises:
         ConfigError: There is none, or there are several.
     """
-    if reference.startswith("gs://"):
-        parent, _, name = reference.rstrip("/").rpartition("/")
-        folder = Folder(resolve_root(parent).store, name)
+    if (folder := folder_on_bucket(reference)) is not None:
         read_record(folder)
         return folder
     path = Path(reference).expanduser()
