@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import os
 import re
 import signal
 import sys
@@ -155,7 +156,7 @@ def refuse_in_a_line(parse: Parse, program: str, arguments: list[str], depth: in
     except SystemExit as ended:
         if ended.code:
             _refuse_options(parse, program, arguments, depth)
-            _refuse_value(said.getvalue(), " ".join([program, *arguments[:depth]]))
+            _refuse_value(_said_plainly(parse, arguments), " ".join([program, *arguments[:depth]]))
         sys.stderr.write(said.getvalue())
         raise
     if unknown:
@@ -185,13 +186,35 @@ def _refuse_options(parse: Parse, program: str, arguments: list[str], depth: int
 _VALUES = (
     (r"Error parsing (\S+): invalid literal for int\(\) with base 10: (.+)", "{}: a whole number, got {}"),
     (r"Error parsing (\S+): could not convert string to float: (.+)", "{}: a number, got {}"),
-    (r"Error parsing (\S+): (.+)", "{}: {}"),
+    (
+        r"Error parsing (\S+): no type matching \{None\}\|INT could be .* from \[(.+?)\]\. .*",
+        "{}: a whole number, got {}",
+    ),
+    (
+        r"Error parsing (\S+): no type matching \{None\}\|FLOAT could be .* from \[(.+?)\]\. .*",
+        "{}: a number, got {}",
+    ),
     (r"Missing value for argument '(\S+)'.*", "{} needs a value"),
 )
 """What the parser says of a value that it cannot read, and what is said instead."""
 _CHOICE = re.compile(r"invalid choice (.+) for argument '(\S+)'\. Expected one of \((.+)\)\.")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _RULE = re.compile("[-\u2500]{4,}")
 _MISSING = re.compile(r" {4}(\S+)")
+
+
+def _said_plainly(parse: Parse, arguments: list[str]) -> str:
+    """What the parser says of a command line, as on a terminal without colours that is wide enough for any line."""
+    said, columns = io.StringIO(), os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "10000"
+    try:
+        with redirect_stderr(said), redirect_stdout(io.StringIO()), suppress(SystemExit):
+            parse(arguments)
+    finally:
+        del os.environ["COLUMNS"]
+        if columns is not None:
+            os.environ["COLUMNS"] = columns
+    return _COLOUR.sub("", said.getvalue())
 
 
 def _refuse_value(said: str, command: str) -> None:
@@ -201,10 +224,10 @@ def _refuse_value(said: str, command: str) -> None:
         said: The box.
         command: What comes before options and arguments.
     """
-    # A terminal of ASCII has no borders, but a rule below the title.
+    # Without borders, as where there is only ASCII, a rule is below the title.
     inside = dropwhile(_RULE.match, (line[2:].rstrip(" \u2502") for line in said.splitlines()[1:]))
     first = list(takewhile(lambda line: not _RULE.match(line), inside))
-    text, way_on = " ".join(" ".join(first).split()), f"{command} --help"
+    text, way_on = " ".join(map(str.strip, first)), f"{command} --help"
     if choice := _CHOICE.fullmatch(text):
         got, option, choices = choice.groups()
         known = re.findall(r"'([^']*)'", choices)

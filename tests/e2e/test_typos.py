@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,6 +37,8 @@ from trm_train.cli import main as train
         (data, "build", "name first what to build: trm-data build KIND; a kind (arc, maze, sudoku, table) or a named"),
         (data, "build --size 5", "name first what to build: trm-data build KIND --size 5; a kind (arc, maze,"),
         (data, "build sudoku --size five", "--size: a whole number, got 'five' (trm-data build sudoku --help)"),
+        (data, "build sudoku --workers x", "--workers: a whole number, got 'x' (trm-data build sudoku --help)"),
+        (data, "build --all-fr quickstart", "no option --all-fr of trm-data build named; did you mean '--all-for'?"),
         (data, "build sudoku --size", "--size needs a value (trm-data build sudoku --help)"),
         (data, "build sudoku --difficulty exteme", "--difficulty: no choice 'exteme'; did you mean 'extreme'?"),
         (data, "build sudoku --engine spark", "--engine: no choice 'spark'; there are: local, ray (trm-data build"),
@@ -83,6 +87,22 @@ def test_a_box_with_and_without_borders_is_one_line(encoding: str) -> None:
     )
     said = "--difficulty: no choice 'exteme'; did you mean 'extreme'? (trm-data build sudoku --help)"
     assert (done.returncode, done.stderr) == (2, f"trm-data: {said}\n")
+
+
+def test_on_a_terminal_with_colours_it_is_one_line() -> None:
+    master, slave = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "40"}
+    command = [sys.executable, "-m", "trm_data", "build", "sudoku", "--size", "a,b,c," + "long, " * 12]
+    with subprocess.Popen(command, env=environment, stdout=slave, stderr=slave, stdin=slave) as process:
+        os.close(slave)
+        said = b""
+        with contextlib.suppress(OSError):  # a terminal whose other end is closed
+            while read := os.read(master, 4096):
+                said += read
+    os.close(master)
+    assert process.returncode == 2
+    assert said.decode().startswith("trm-data: --size: a whole number, got 'a,b,c,long, long, ")
+    assert said.count(b"\n") == 1
 
 
 def test_a_query_that_begins_with_a_comment_is_no_option(

@@ -22,7 +22,7 @@ from trm_data.storage.root import Layout
 COMPILE_S = 30.0
 """Seconds that kernels take to compile, once on a machine."""
 READ_BYTES = 20_000_000
-"""Files up to this size are read to the end; a hundred thousand puzzles, some seconds."""
+"""Files up to this size are read to the end; some seconds for a text of a hundred thousand puzzles."""
 START_S = 1.5
 """Seconds until the workers are ready."""
 
@@ -40,7 +40,7 @@ class Estimate:
         seconds: About, on `workers` cores; half to twice as long.
         at_least: How long the puzzles take that are asked for is not known; it may be much longer.
         workers: Cores of this machine.
-        read: Whether the rows of a file have been read and chosen from, as the build does it; None without a file.
+        rows_unread: Whether the source may have fewer puzzles than asked for, or bad ones: its rows were not looked at.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Estimate:
     seconds: float
     at_least: bool
     workers: int
-    read: bool | None
+    rows_unread: bool
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -61,7 +61,7 @@ class Estimate:
 def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     """What building a request would make, about.
 
-    Files on this machine are opened, and small ones read, no others.
+    Files on this machine are opened, and small ones read where kernels are compiled, no others.
 
     Raises:
         SpecError: It cannot be built, or its name is taken.
@@ -78,13 +78,15 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     examples = {split: round(count) for split, count in cost.examples.items()}
     workers = default_workers()
     cell_bytes = 2 * cells * cost.stored_examples
-    seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
-    seconds += COMPILE_S if uncompiled(request.kind) else 0
     there, chosen = _look_into_files(kind, request, layout)
     if there is not None:
         examples = {split: entry.num_examples for split, entry in there.splits.items()}
     elif chosen is not None:
         examples = chosen
+        if spec.augment != "virtual":
+            cell_bytes = 2 * cells * sum(chosen.values())
+    seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
+    seconds += COMPILE_S if uncompiled(request.kind) else 0
     return Estimate(
         request.dataset_name() if there is None else there.name,
         there is not None,
@@ -94,7 +96,7 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         round(seconds, 1),
         cost.at_least,
         workers,
-        None if request.source.kind == "generated" else there is not None or chosen is not None,
+        request.source.kind != "generated" and there is None and chosen is None,
     )
 
 
@@ -117,5 +119,5 @@ def _look_into_files(
 
 
 def _is_small(ref: SourceRef) -> bool:
-    path = Path(ref.path)
+    path = Path(ref.path).expanduser()
     return path.is_file() and path.stat().st_size <= READ_BYTES

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union
 from tyro.conf import Positional, arg, subcommand
 
 from trm_data.build.fields import build_fields, build_named, named_fields
+from trm_data.closest import closest
 from trm_data.command import Json, Root
 from trm_data.commands.built import print_built, print_estimate
 from trm_data.errors import SpecError, UsageError
@@ -166,10 +167,10 @@ def _check_named(words: list[str], kinds: set[str]) -> None:
         raise UsageError(
             f"name the kind first: trm-data build {later} [options] (trm-data build {later} --help)"
         )
-    elif words[0].partition("=")[0].lstrip("-").replace("-", "_") not in {
-        each.name for each in fields(BuildNamed)
-    }:
-        raise UsageError(_name_first(words))
+    elif words[0].startswith("--") and not words[0].startswith("--tyro-"):
+        names = [each.name.replace("_", "-") for each in fields(BuildNamed)]
+        if closest(words[0].removeprefix("--").partition("=")[0], names) is None:
+            raise UsageError(_name_first(words))
 
 
 def _name_first(words: list[str]) -> str:

@@ -67,7 +67,7 @@ def print_estimate(
     examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
     print(f"{estimate.name}: would build about {examples} examples of {estimate.sequence_length} cells")
     size, seconds = megabytes(estimate.size_bytes), duration(estimate.seconds)
-    done = "its rows were not read, nothing was built" if estimate.read is False else "nothing was built"
+    done = "its rows were not read, nothing was built" if estimate.rows_unread else "nothing was built"
     about = "at least" if estimate.at_least else "about"
     print(f"  about {size} on disk, {about} {seconds} on {estimate.workers} cores; {done}")
     return facts

@@ -55,9 +55,10 @@ class Verify:
                 )
         datasets = [name for name in self.names if name not in folders]
         names = [*folders, *(chosen(layout, datasets) if datasets or not folders else [])]
-        for name in names:  # one that is not there is said at once, not after minutes
-            with suppress(CorruptDatasetError):
-                _ = name in folders or read_manifest(layout, name)
+        for name in datasets:
+            if not is_glob(name):
+                with suppress(CorruptDatasetError):  # that one is found and said by its check
+                    read_manifest(layout, name)  # one that is not there is said at once, not after minutes
         facts: list[dict[str, Any]] = []
         for name in names:
             with terminal_progress(quiet=self.json) as progress:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from importlib import import_module
 
 INTERRUPTED = 130
@@ -20,15 +21,16 @@ def start(program: str, cli: str) -> None:
         program: Stands before what is said.
         cli: Module with its `main`.
     """
-    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where the caller ignores it
-    if heard:
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where the caller ignores it
+    if ours:
         signal.signal(signal.SIGINT, lambda *_: _end(program))
     main = import_module(cli).main
-    if heard:
+    if ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     main()
 
 
 def _end(program: str) -> None:
-    os.write(2, f"{program}: interrupted before it had begun\n".encode())
+    with suppress(OSError):
+        os.write(2, f"{program}: interrupted before it had begun\n".encode())
     os._exit(INTERRUPTED)

@@ -39,8 +39,16 @@ def list_datasets(root: Root | None = None) -> list[Summary]:
             summaries.append(Summary(name, "", {}, 0, "", problem=str(manifest)))
             continue
         splits = {split: entry.num_examples for split, entry in manifest.splits.items()}
-        sizes = manifest.size_bytes, manifest.content_digest
-        summaries.append(Summary(name, manifest.kind, splits, *sizes, manifest.kind_label))
+        summaries.append(
+            Summary(
+                name,
+                manifest.kind,
+                splits,
+                manifest.size_bytes,
+                manifest.content_digest,
+                kind_label=manifest.kind_label,
+            )
+        )
     return summaries
 
 

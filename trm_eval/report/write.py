@@ -54,13 +54,13 @@ def _files_of(block: Block) -> dict[str, bytes]:
             return {block.file: block.csv()}
         case Picture():
             data = {block.data_file: block.csv()} if block.data_file else {}
-            pictures = {block.file: block.drawn.svg, block.png_file: block.drawn.png}
-            return {name: content for name, content in pictures.items() if name} | data
+            png = {block.png_file: block.drawn.png} if block.png_file else {}
+            return {block.file: block.drawn.svg, **png, **data}
         case Drawings():
-            svg, png = svg_row(block.drawings), (png_row(block.drawings) if block.png else b"")
-            return dict(zip(block.files, (svg.encode(), png), strict=False))
+            png = {f"{block.name}.png": png_row(block.drawings)} if block.png else {}
+            return {f"{block.name}.svg": svg_row(block.drawings).encode(), **png}
         case Animation():
-            svg, png = svg_animation(block.frames), (png_row(block.frames) if block.png else b"")
-            return dict(zip(block.files, (svg.encode(), png), strict=False))
+            png = {f"{block.name}.png": png_row(block.frames)} if block.png else {}
+            return {f"{block.name}.svg": svg_animation(block.frames).encode(), **png}
         case _:
             return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import Json, Root
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import DataOption, Patterns, ScaleOption, duration, percent
-from trm_train.config.run import config_to_json, effective_identity
+from trm_train.config.run import ExecutionConfig, RunConfig, config_to_json, effective_identity
 from trm_train.experiments.registry import Experiment, find_experiment, groups_of, select_experiments
 from trm_train.experiments.setting import Setting, parse_setting
 
@@ -113,7 +113,19 @@ class Describe:
         print("\ndiffers from the defaults in:")
         for key, value in effective_identity(config).items():
             print(f"  {key} = {value}")
+        for key, value in _execution(config).items():
+            print(f"  {key} = {value}")
         return 0
+
+
+def _execution(config: RunConfig) -> dict[str, object]:
+    """What is chosen of how a run is carried out, which is no part of its identity."""
+    usual = ExecutionConfig()
+    return {
+        f"execution.{each.name}": value
+        for each in fields(usual)
+        if (value := getattr(config.execution, each.name)) != getattr(usual, each.name)
+    }
 
 
 def commands_of(item: Experiment, wanted: Setting | None) -> dict[str, str]:

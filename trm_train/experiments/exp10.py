@@ -18,7 +18,12 @@ STUDY = Study(
         fixed="all else of the baseline; the smaller scales have higher rates, varied in the same proportion",
         expected="a third of the rate too slow; three times fast but worse in the end; a decay helps a little",
         judge_by="exact accuracy at the end, and its curve over the validations",
-        claims=(Better("exp10b", "exp10a"), Better("exp10b", "exp10c"), Better("exp10d", "exp10b")),
+        claims=(
+            Better("exp10b", "exp10a"),
+            Better("exp10b", "exp10c"),
+            Better("exp10d", "exp10b"),
+            Better("exp10e", "exp10b"),
+        ),
     ),
 )
 

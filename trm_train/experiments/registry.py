@@ -159,6 +159,8 @@ def find_experiment(name: str) -> Experiment:
     experiments = load_experiments()
     if name in experiments:
         return experiments[name]
+    if members := [each for each, item in experiments.items() if item.group == name]:
+        raise ConfigError(f"{name} is a group; name one of it: {', '.join(members)} (trm-train list {name})")
     raise ConfigError(no_such(f"no experiment {name!r}", name, experiments, "trm-train list"))
 
 

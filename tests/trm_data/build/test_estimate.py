@@ -49,13 +49,14 @@ def test_a_dry_run_of_no_file_says_so(tmp_path: Path) -> None:
         _estimate(tmp_path, f"csv:{tmp_path / 'none.csv'}")
 
 
-def test_a_dry_run_reads_the_rows_of_a_small_file(tmp_path: Path) -> None:
+def test_a_dry_run_reads_the_rows_of_a_small_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, root = _write(tmp_path / "puzzles.txt", 1), tmp_path / "root"
-    assert _estimate(root, source).read
+    assert not _estimate(root, source).rows_unread
     with pytest.raises(SpecError, match="has only 10 usable, inequivalent puzzles for the train split"):
         estimate_build(
             make_fields("sudoku", {**OPTIONS, "source": source, "size": 40}).request(), resolve_root(root)
         )
+    _write(tmp_path / "others.txt", 2)
     with (tmp_path / "puzzles.txt").open("a") as file:
         file.write("1" * 36 + "\n")
     with pytest.raises(BadRowError, match=r"puzzles\.txt:13: "):
@@ -63,6 +64,8 @@ def test_a_dry_run_reads_the_rows_of_a_small_file(tmp_path: Path) -> None:
             make_fields("sudoku", {**OPTIONS, "source": source, "size": 10}).request(), resolve_root(root)
         )
     assert not root.exists()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not _estimate(root, "txt:~/others.txt").rows_unread
 
 
 def test_a_dry_run_of_a_large_file_says_that_it_read_no_row(
@@ -70,7 +73,7 @@ def test_a_dry_run_of_a_large_file_says_that_it_read_no_row(
 ) -> None:
     monkeypatch.setattr(estimate, "READ_BYTES", 100)
     source = _write(tmp_path / "puzzles.txt", 1)
-    assert _estimate(tmp_path / "root", source).read is False
+    assert _estimate(tmp_path / "root", source).rows_unread
     words = ["build", "sudoku", "--source", source, "--size", "40", "--box", "2x3", "--dry-run"]
     done = run_here(main, *words, "--root", str(tmp_path / "root"))
     assert "its rows were not read, nothing was built" in done.stdout

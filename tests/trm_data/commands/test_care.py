@@ -122,9 +122,8 @@ def test_imported_rows_are_listed_by_the_rules_they_follow(root: Path, tmp_path:
     assert [each["kind"] for each in shown if each["name"] == "back"] == ["finished"]
 
 
-def test_what_the_system_says_has_no_number(tmp_path: Path) -> None:
+def test_what_the_system_says_has_no_number(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    done = run_here(main, "build", "sudoku", "--size", "2", "--root", str(tmp_path / "file"))
-    assert done.returncode == 2
-    assert "[Errno" not in done.stderr
-    assert done.stderr.endswith("not a directory\n") or "is a file" in done.stderr, done.stderr
+    page = tmp_path / "file" / "page.html"
+    done = run_here(main, "describe", "other", "--html", str(page), "--root", str(root))
+    assert (done.returncode, done.stderr) == (2, f"trm-data: {page}: not a directory\n")

@@ -14,12 +14,18 @@ import pytest
 from trm_data.command import Exit
 from trm_data.commands.start import INTERRUPTED
 
-SLOW = "import time\nprint('importing', flush=True)\ntime.sleep({})\ndef main(): print('ran', flush=True)\n"
+SLOW = """
+import signal, time
+print("importing", flush=True)
+time.sleep({})
+def main():
+    print("ran", signal.getsignal(signal.SIGINT) is {}, flush=True)
+"""
 START = "from trm_data.commands.start import start; start('trm-data', 'slow')"
 
 
-def begin(folder: Path, seconds: float) -> subprocess.Popen[str]:
-    (folder / "slow.py").write_text(SLOW.format(seconds))
+def begin(folder: Path, seconds: float, handler: str = "signal.default_int_handler") -> subprocess.Popen[str]:
+    (folder / "slow.py").write_text(SLOW.format(seconds, handler))
     environment = os.environ | {"PYTHONPATH": str(folder)}
     process = subprocess.Popen(
         [sys.executable, "-c", START],
@@ -40,13 +46,17 @@ def test_ctrl_c_during_imports_is_one_line(tmp_path: Path) -> None:
     assert process.returncode == INTERRUPTED == Exit.INTERRUPTED
 
 
+def test_after_the_imports_ctrl_c_is_the_programs_own(tmp_path: Path) -> None:
+    assert begin(tmp_path, 0).communicate(timeout=20) == ("ran True\n", "")
+
+
 def test_where_ctrl_c_is_ignored_it_stays_so(tmp_path: Path) -> None:
     """As `nohup` and a shell's `&` begin a program."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        process = begin(tmp_path, 1)
+        process = begin(tmp_path, 1, "signal.SIG_IGN")
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20) == ("ran\n", "")
+        assert process.communicate(timeout=20) == ("ran True\n", "")
     finally:
         signal.signal(signal.SIGINT, before)
 
