@@ -12,7 +12,7 @@ STUDY = Study(
     guide=Guide(
         question="How many supervision steps does an example need?",
         varies="supervision steps at most (`halt_max_steps`), in training and in evaluation",
-        fixed="all else of the baseline; half of the steps at the scale laptop, a quarter at tiny",
+        fixed="all else of the baseline; a quarter of the steps at the smaller scales",
         expected="few steps clearly worse; more than 16 cost evaluation time and help little",
         judge_by="exact accuracy against steps; the ends should be further apart than their 95% intervals",
         claims=(Better("exp05_f", "exp05_a", clearly=True), Alike("exp05_f", "exp05_d")),
@@ -24,6 +24,6 @@ for letter, steps in zip("abcdef", (4, 8, 12, 16, 24, 32), strict=True):
     STUDY.add(
         f"exp05_{letter}",
         lambda config: f"{config.model.halt_max_steps} steps",
-        {"model.halt_max_steps": By(steps, steps // 2, steps // 4)},
+        {"model.halt_max_steps": By(steps, steps // 4, steps // 4)},
         alias_of="baseline" if steps == 16 else None,
     )
