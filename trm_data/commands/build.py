@@ -111,14 +111,14 @@ def build_command(arguments: list[str]) -> type[Build]:
     """
     if arguments[:1] != ["build"]:
         return Build
-    made_fields = {name: made for name, parts in built_in().items() if (made := fields_of(parts)) is not None}
+    by_kind = {name: made for name, parts in built_in().items() if (made := fields_of(parts)) is not None}
     named = arguments[1] if len(arguments) > 1 else ""
-    if named not in made_fields and _is_own_kind(named):
+    if named not in by_kind and _is_own_kind(named):
         parts = own_kind(named)
         own = fields_of(parts)
         if own is not None:
-            made_fields[named] = own
-    commands = {**made_fields, OWN: BuildOwn, NAMED: BuildNamed}
+            by_kind[named] = own
+    commands = {**by_kind, OWN: BuildOwn, NAMED: BuildNamed}
     kinds: Any = Union[tuple(Annotated[made, subcommand(name)] for name, made in commands.items())]  # noqa: UP007
     return make_dataclass(
         "Build",

@@ -38,7 +38,7 @@ class Report:
     out: Annotated[str, arg(metavar="DIR")] = "report"
     """Folder to write, or a file that ends in .md or .html."""
     no_png: bool = False
-    """Figures as SVG alone, a quarter of the bytes: for a repository."""
+    """Figures as SVG alone, a third of the bytes: for a repository."""
     scale: ScaleOption = None
     data: DataOption = None
     skip_damaged: SkipDamaged = False

@@ -279,9 +279,5 @@ def _dry_run(item: Experiment, options: RunOptions, layout: Layout) -> int:
         simulate_devices(options.devices)
     steps = planned_steps(options.config, options.extend)
     plan = plan_run(item, options.config, layout, steps, options.device)
-    print(
-        json.dumps({**asdict(plan), "fits": None if plan.device_bytes is None else plan.fits}, indent=1)
-        if options.json
-        else plan.text()
-    )
-    return Exit.DONE if plan.fits else Exit.FOUND
+    print(json.dumps({**asdict(plan), "fits": plan.fits}, indent=1) if options.json else plan.text())
+    return Exit.FOUND if plan.fits is False else Exit.DONE

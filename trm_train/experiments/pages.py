@@ -30,9 +30,8 @@ and the puzzles. At one scale and data all experiments on Sudoku share one test 
 design (the column `run of` of each page): it runs once, under the name of its target, and is found under all.
 
 [The study in miniature](miniature.md) is what came of all of it at `--scale tiny --data generated`, of one seed. Its
-runs shared two cores with other work, and were stopped and gone on with for a day: their seconds (11.7 h in all; 365 to
-5,503 of runs with the same operations) say nothing of speed. Guides speak of the full scale: at tiny 500 puzzles with
-100 augmentations stand for 1,000 with 1,000."""
+runs shared two cores with other work, and were stopped and gone on with: their seconds say nothing of speed. Guides
+speak of the full scale: at tiny 500 puzzles with 100 augmentations stand for 1,000 with 1,000."""
 
 ARITHMETIC = """\
 Operations are counted from the shapes of the configurations (matrix products, two operations a multiplication and

@@ -69,9 +69,11 @@ class RunPlan:
     compile_s: float
 
     @property
-    def fits(self) -> bool:
-        """Whether the step fits into a device, as far as that is known."""
-        return self.peak_bytes is None or self.device_bytes is None or self.peak_bytes <= self.device_bytes
+    def fits(self) -> bool | None:
+        """Whether the step fits into a device; None where what it needs, or what a device holds, is not known."""
+        if self.peak_bytes is None or self.device_bytes is None:
+            return None
+        return self.peak_bytes <= self.device_bytes
 
     def text(self) -> str:
         """The plan for a person."""
