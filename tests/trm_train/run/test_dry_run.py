@@ -54,6 +54,13 @@ def test_a_dry_run_compiles_for_devices_that_are_not_here(small_layout: Layout) 
     assert {kind for kind, _ in sent} == {"all-gather", "all-reduce", "reduce-scatter"}
 
 
+def test_where_no_device_says_what_it_holds_nothing_is_said_to_fit(small_layout: Layout) -> None:
+    done = train(*SMALL, "16", "--root", small_layout.place, "--dry-run", "--json")
+    assert done.returncode == Exit.DONE, done.stderr
+    plan = json.loads(done.stdout)
+    assert (plan["device_bytes"], plan["fits"]) == (None, None)
+
+
 def test_a_step_that_does_not_fit_is_said_with_a_way_out(small_layout: Layout) -> None:
     done = train(*SMALL, "40000000", "--root", small_layout.place, "--dry-run", "--device", "v5 lite")
     assert done.returncode == Exit.FOUND, done.stderr
