@@ -192,6 +192,12 @@ SELECT
     wilson_high(e.exact_count, e.count) AS exact_high,
     e.cell_accuracy,
     e.q_halt_accuracy,
+    list_sum(e.halting_by_depth) / nullif(e.count, 0) AS halted_share,
+    -- Puzzles that halt take as many steps as they need for it, the others all.
+    (
+        list_sum(list_transform(e.halting_by_depth, lambda puzzles, i: puzzles * i))
+        + e.supervision_steps * (e.count - list_sum(e.halting_by_depth))
+    ) / nullif(e.count, 0) AS mean_halting_steps,
     e.supervision_steps,
     e.seconds AS test_seconds,
     r.parameters,

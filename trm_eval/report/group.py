@@ -34,9 +34,17 @@ class Member:
     exact_high: float
     cell_accuracy: float
     q_halt_accuracy: float
+    halted_share: float | None
+    mean_halting_steps: float | None
     supervision_steps: int
     total_steps: int
+    training_flops: float | None
     train_seconds: float | None
+
+    @property
+    def solves_none(self) -> bool:
+        """Whether the test has no puzzle that it solves: training failed, or did not get that far."""
+        return self.exact_count == 0
 
     @property
     def label(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -143,8 +143,14 @@ def _members_table(group: Group) -> Table:
             f"{100 * member.exact_low:.1f} to {100 * member.exact_high:.1f}",
             f"{100 * member.cell_accuracy:.2f}",
             f"{100 * member.q_halt_accuracy:.1f}",
+            _or_dash(member.halted_share, lambda share: f"{100 * share:.1f}" if share else "never"),
+            _or_dash(
+                member.mean_halting_steps,
+                lambda steps, most=member.supervision_steps: f"{steps:.2f} of {most}",
+            ),
             f"{member.total_steps:,}",
-            "-" if member.train_seconds is None else f"{member.train_seconds:,.0f}",
+            _or_dash(member.training_flops, lambda flops: f"{flops:.2e}"),
+            _or_dash(member.train_seconds, lambda seconds: f"{seconds:,.0f}"),
             member.run,
         ]
         for member in group.members
@@ -157,11 +163,18 @@ def _members_table(group: Group) -> Table:
         "95%",
         "cells %",
         "halting right %",
+        "halts %",
+        "halting steps",
         "steps",
+        "FLOP",
         "train s",
         "run",
     ]
     return Table(f"{group.name}.csv", columns, rows, [asdict(member) for member in group.members])
+
+
+def _or_dash(value: float | None, said: Callable[[float], str]) -> str:
+    return "-" if value is None else said(value)
 
 
 def _figures(group: Group, setting: Setting) -> list[Block]:
@@ -214,16 +227,21 @@ def findings(group: Group) -> list[str]:
     if (found := ends_over_seeds(group)) is not None:
         first, last, said = found
         lines.append(
-            f"{_name_of(first)} reaches {accuracy_of(first)}, {_name_of(last)} {accuracy_of(last)}: {said}."
+            f"{_name_of(first)}: {accuracy_of(first)}; {_name_of(last)}: {accuracy_of(last)}; {said}."
         )
     elif group.ends is not None:
         a, b = group.ends.a, group.ends.b
         lines.append(
-            f"{_name(a)} reaches {_percent(a)}, {_name(b)} {_percent(b)}: {_points(group.ends)}; the ends are "
+            f"{_name(a)}: {_percent(a)}; {_name(b)}: {_percent(b)}; {_points(group.ends)}; the ends are "
             f"{_apart(group.ends)}."
         )
     if len(order) > 2:
         lines.append(f"in order of accuracy: {', '.join(map(_name_of, order))}.")
+    if failed := [_name(member) for member in group.members if member.solves_none]:
+        lines.append(
+            f"{_and(failed)} solve{'s' * (len(failed) == 1)} no puzzle of the test: training failed, or did not get so "
+            "far; how the others compare with that says nothing of what it could reach."
+        )
     if group.trend is not None:
         lines.append(group.trend.says(group.quantity))
     sure = [each for each in group.against_baseline if each.p_value < SURE]
@@ -234,6 +252,10 @@ def findings(group: Group) -> list[str]:
         rest = [_name(each.b) for each in group.against_baseline if each.p_value >= SURE]
         lines.append(f"{same} {', '.join(rest)}.")
     return lines
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _name_of(members: Sequence[Member]) -> str:

@@ -29,12 +29,14 @@ class Judged:
         outcome: Whether it is so.
         found: The numbers, or why there are none.
         one_seed: Whether they are of one seed alone.
+        failed: Whether one of the runs solves no puzzle at all.
     """
 
     claim: Claim
     outcome: Outcome
     found: str
     one_seed: bool = False
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,13 @@ def verdict(judged: Sequence[Judged]) -> str:
     lucky = (
         " Of one seed: chance in training is not ruled out." if any(each.one_seed for each in judged) else ""
     )
-    return f"{outcome}: {', '.join(reasons)}.{lucky}"
+    rests = [each for each in judged if each.failed and each.outcome == outcome]
+    by_failure = (
+        f" {len(rests)} of these rest{'s' * (len(rests) == 1)} on a run that solves no puzzle."
+        if rests
+        else ""
+    )
+    return f"{outcome}: {', '.join(reasons)}.{by_failure}{lucky}"
 
 
 _ALONE: dict[Outcome, str] = {
@@ -181,7 +189,11 @@ def _judge(claim: Claim, group: Group) -> Judged:
     if isinstance(known, str):
         return Judged(claim, "cannot be told", known)
     outcome, why = _hold(claim, known, a, b)
-    return Judged(claim, outcome, f"{known}{why}", known.seeds == 1)
+    failed = dict.fromkeys(member.experiment for member in (*a, *b) if member.solves_none)
+    if failed:
+        who = " and ".join(failed)
+        why += f"; but {who} solve{'s' * (len(failed) == 1)} no puzzle: a run that failed, not one that did worse"
+    return Judged(claim, outcome, f"{known}{why}", known.seeds == 1, bool(failed))
 
 
 def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:

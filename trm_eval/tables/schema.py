@@ -362,6 +362,8 @@ VIEW_COMMENTS = {
     "accuracy": "share of cells that are right, mean over count (0 to 1)",
     "exact_accuracy": "share of count with every cell right (0 to 1)",
     "q_halt_accuracy": "share of count whose halting logit fits their rightness (0 to 1)",
+    "halted_share": "share of count whose halting logit is above 0 at some step (0 to 1)",
+    "mean_halting_steps": "supervision steps up to the first halting logit above 0, else all, mean over count (steps)",
     "exact_low": "lower end of the 95% interval of exact_accuracy (Wilson)",
     "exact_high": "upper end of the 95% interval of exact_accuracy (Wilson)",
     "goal": "80%, 85%, or 95% of final",

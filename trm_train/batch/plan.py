@@ -30,6 +30,7 @@ class PlannedRun:
         run: Its name.
         folder: Where it lies.
         cost: What it costs; None where the dataset is neither built nor a named one.
+        testing_flops: Of its validations and its test; None where nothing is known of their rows.
         note: What a person should know of it.
     """
 
@@ -39,6 +40,7 @@ class PlannedRun:
     run: str
     folder: Folder
     cost: Cost | None
+    testing_flops: float | None = None
     note: str | None = None
 
     @property
@@ -92,13 +94,17 @@ def _planned(
     except ConfigError as error:
         raise ConfigError(f"{item.name}: {error}") from error
     planned = plan_dataset(config.data.only_dataset())
+    cost = None if planned is None else cost_of(config, planned.input_spec)
     return PlannedRun(
         experiment=item,
         names=names,
         config=config,
         run=run_name(item.name, config),
         folder=run_folder(layout, item, config),
-        cost=None if planned is None else cost_of(config, planned.input_spec),
+        cost=cost,
+        testing_flops=None
+        if planned is None or cost is None
+        else cost.testing_flops(config, planned.validation_rows, planned.test_rows),
         note=note,
     )
 

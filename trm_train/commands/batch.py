@@ -229,7 +229,11 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, w
                 "dataset_ready": run.dataset not in missing,
                 "state": "trained" if job.state == "waiting" and is_trained(job) else job.state,
                 "training_flops": None if run.cost is None else run.cost.training_flops,
+                "testing_flops": run.testing_flops,
                 "hours": {} if run.cost is None else {each.name: run.cost.hours(each) for each in MACHINES},
+                "testing_hours": {}
+                if run.testing_flops is None
+                else {each.name: each.hours(run.testing_flops) for each in MACHINES},
             }
         )
     if as_json:
@@ -249,13 +253,17 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, w
     columns = ["run", "varies", "state", "steps x slots", "FLOP", "dataset"]
     print_table(columns, rows, wide=wide, way_on=WIDE_SHOWS)
     left = [fact for fact in facts if fact["state"] == "waiting"]
-    hours = {each.name: sum(fact["hours"].get(each.name, 0.0) for fact in left) for each in MACHINES}
     asked = sum(len(fact["names"]) for fact in facts)
-    shown = ", ".join(f"{duration(3600 * value)} on {name}" for name, value in hours.items())
     print(
         f"{len(facts)} runs for {asked} experiments and seeds, {len(left)} to train; {len(missing)} datasets to build"
     )
-    print(f"training, computed: {shown} (docs/experiments/README.md says what is assumed)")
+    for what, column in (("training", "hours"), ("validations and tests", "testing_hours")):
+        hours = {each.name: sum(fact[column].get(each.name, 0.0) for fact in left) for each in MACHINES}
+        shown = ", ".join(f"{duration(3600 * value)} on {name}" for name, value in hours.items())
+        unknown = sum(not fact[column] for fact in left)
+        without = f"; without {unknown} runs of which it is not known" if unknown else ""
+        print(f"{what}, computed: {shown}{without}")
+    print("docs/experiments/README.md says what is assumed")
 
 
 def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]], *, wide: bool) -> None:

@@ -70,7 +70,7 @@ def _tiny(dataset: str) -> RunConfig:
             ema_rate=0.99,
         ),
         total_steps=1_000,
-        execution=ExecutionConfig(validate_every=200, checkpoint_every=500, log_every=100),
+        execution=ExecutionConfig(validate_every=100, checkpoint_every=500, log_every=100),
     )
 
 

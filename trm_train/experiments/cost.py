@@ -39,6 +39,10 @@ class Machine:
     measured: bool
     source: str
 
+    def hours(self, flops: float) -> float:
+        """Time that so many operations take it (h)."""
+        return flops / (self.peak_flops * self.utilisation) / 3600
+
 
 PEAK_FLOPS = {
     "TPU v4": 275e12,
@@ -106,7 +110,18 @@ class Cost:
 
     def hours(self, machine: Machine) -> float:
         """Training time on a machine (h)."""
-        return self.training_flops / (machine.peak_flops * machine.utilisation) / 3600
+        return machine.hours(self.training_flops)
+
+    def testing_flops(
+        self, config: RunConfig, validation_rows: int | None, test_rows: int | None
+    ) -> float | None:
+        """Operations of all validations and one whole test; None where the rows of a split are not known."""
+        if validation_rows is None or test_rows is None:
+            return None
+        execution = config.execution
+        rows = min(execution.validation_examples or validation_rows, validation_rows)
+        validations = config.total_steps // execution.validate_every if execution.validate_every else 0
+        return self.evaluation_flops * (test_rows + validations * rows)
 
 
 def cost_of(config: RunConfig, spec: InputSpec) -> Cost:

@@ -24,12 +24,16 @@ class PlannedDataset:
         groups: Training puzzles before augmentation; None where only the source knows.
         identifiers: `exact`; `at most`, where symmetric puzzles have fewer augmentations than were asked for; or
             `unknown`, where the number of puzzles is not in the specification, and one is counted.
+        validation_rows: Rows of the validation split; None where only the source knows.
+        test_rows: Rows of the test split; None where only the source knows.
     """
 
     name: str
     input_spec: InputSpec
     groups: int | None
     identifiers: Literal["exact", "at most", "unknown"]
+    validation_rows: int | None
+    test_rows: int | None
 
 
 def plan_dataset(name: str) -> PlannedDataset | None:
@@ -65,6 +69,8 @@ def plan_dataset(name: str) -> PlannedDataset | None:
         ),
         groups=spec.size,
         identifiers=identifiers,
+        validation_rows=None if geometry.identifier_each else spec.val_size,
+        test_rows=None if geometry.identifier_each else spec.test_size,
     )
 
 

@@ -23,7 +23,7 @@ STUDY = Study(
 for aug in (10, 100, 500, 1_000, 2_000):
     STUDY.add(
         f"exp04b_{aug:04d}",
-        lambda config: f"{augmentations_of(config):,} augmentations",
+        lambda config: f"{augmentations_of(config):,} augmentation{'s' * (augmentations_of(config) != 1)}",
         change=puzzles(lambda setting, aug=aug: sudoku(setting, aug=aug)),
         alias_of="baseline" if aug == 1_000 else None,
     )

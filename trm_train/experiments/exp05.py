@@ -23,7 +23,7 @@ STUDY = Study(
 for letter, steps in zip("abcdef", (4, 8, 12, 16, 24, 32), strict=True):
     STUDY.add(
         f"exp05_{letter}",
-        lambda config: f"{config.model.halt_max_steps} steps",
+        lambda config: f"{config.model.halt_max_steps} step{'s' * (config.model.halt_max_steps != 1)}",
         {"model.halt_max_steps": By(steps, steps // 4, steps // 4)},
         alias_of="baseline" if steps == 16 else None,
     )

@@ -11,10 +11,6 @@ from trm_train.experiments.dataset import PlannedDataset, plan_dataset
 from trm_train.experiments.registry import Experiment, experiments_at, groups_of, load_experiments
 from trm_train.experiments.setting import SETTINGS, USUAL_DATA, Setting
 
-TEST_EXAMPLES = 422_786
-"""Rows of the published Sudoku test split, which every run of the study at full scale is tested on once."""
-VALIDATION_EXAMPLES = 1_000
-VALIDATIONS = 10
 STUDY = ("exp", "contrib01", "contrib02")
 """How the groups of the 67 experiments begin."""
 
@@ -153,14 +149,11 @@ def _arithmetic_at(setting: Setting) -> list[str]:
     every = [*named.values(), experiments_at(setting)["baseline"].at(setting)]
     own = [item for item in every if item.alias_of() is None]
     training = testing = storage = 0.0
-    rows = TEST_EXAMPLES if setting.data == "published" else 1_000
-    validated = VALIDATION_EXAMPLES if setting.data == "published" else 200
     for item in own:
         config = item.make()
         planned, cost = _planned(item)
-        validations = config.total_steps // config.execution.validate_every
         training += cost.training_flops
-        testing += cost.evaluation_flops * (rows + validations * validated)
+        testing += cost.testing_flops(config, planned.validation_rows, planned.test_rows) or 0.0
         weights, resume = checkpoint_bytes(config, planned.input_spec)
         saves = -(-config.total_steps // config.execution.checkpoint_every)
         storage += weights * saves + resume

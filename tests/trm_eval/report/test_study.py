@@ -143,6 +143,26 @@ def test_every_number_is_that_of_the_tables(layout: Layout, groups: list[Group])
     paired = measured.ends.paired
     assert (paired.count, paired.only_a, paired.only_b) == (12, (a & ~b).sum(), (b & ~a).sum())
     assert len(findings(measured)) >= 2
+    for member in measured.members:
+        answers = trm_eval.read_predictions(member.run, layout).collect()
+        halts = answers["halt_step"]
+        assert member.halted_share == pytest.approx(halts.is_not_null().mean())
+        assert member.mean_halting_steps == pytest.approx(halts.fill_null(member.supervision_steps).mean())
+    assert measured.members[0].training_flops < measured.members[1].training_flops
+
+
+def test_a_run_that_solves_nothing_is_named(layout: Layout) -> None:
+    failed = dataclasses.replace(
+        a_member("failed", 16.0, 0), exact_count=0, exact_accuracy=0.0, halted_share=0.0
+    )
+    group = Group("g", GUIDE, "", False, [failed, a_member("other", 24.0, 0)], [], {}, [], None)
+    assert any("D 16 solves no puzzle of the test: training failed" in line for line in findings(group))
+    page = study_page([group], SETTING, "x", "y")
+    (table,) = (block for block in page.blocks if isinstance(block, Table) and block.file == "g.csv")
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [row["halts %"] for row in rows] == ["never", "20.0"]
+    assert [row["halting steps"] for row in rows] == ["3.40 of 4"] * 2
+    assert [row["FLOP"] for row in rows] == ["1.00e+09"] * 2
 
 
 def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
@@ -234,7 +254,7 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
         assert {f"{figure}.svg", f"{figure}.png", f"{figure}.csv"} <= names
     assert {"puzzles-steps.svg", "datasets.csv", "runs.csv", "measured-config.csv"} <= names
     page = (tmp_path / "r" / "report.md").read_text()
-    assert "- Verdict: cannot be told: the one claim cannot be told from these runs. Of one seed: " in page
+    assert "- Verdict: cannot be told: the one claim cannot be told from these runs. " in page
     assert "each experiment has one seed: no interval over seeds can be given." in page
     _is_whole((tmp_path / "r" / "index.html").read_text())
     assert "`trm-eval report measured --scale tiny --out " in (tmp_path / "r" / "report.md").read_text()
@@ -308,7 +328,7 @@ def a_member(experiment: str, value: float, seed: int, *, alias_of: str | None =
     run, evaluation = f"{alias_of or experiment}-s{seed}", f"e{experiment}{seed}"
     return Member(
         experiment, alias_of, f"D {value:g}", value, run, seed, evaluation, "d",
-        100, 50, 0.5, 0.4, 0.6, 0.9, 0.5, 4, 12, 1.0,
+        100, 50, 0.5, 0.4, 0.6, 0.9, 0.5, 0.2, 3.4, 4, 12, 1e9, 1.0,
     )  # fmt: skip
 
 

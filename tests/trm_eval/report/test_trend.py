@@ -35,6 +35,14 @@ def test_a_line_over_doublings_has_no_ceiling() -> None:
         assert "+10." in trend.says("width")
 
 
+def test_a_curve_that_no_accuracy_can_follow_is_called_so() -> None:
+    said = trend_of(WIDTHS, [0.30, 0.52, 0.66, 0.90, 0.98, 0.99]).says("width")
+    assert "it passes 100% from " in said
+    flat = trend_of(WIDTHS, [0.5, 0.501, 0.499, 0.5, 0.501, 0.5001])
+    assert "less than 0.1 points either way for each doubling" in flat.says("width")
+    assert "passes" not in flat.says("width")
+
+
 def test_the_same_runs_give_the_same_band() -> None:
     exact = [0.5, 0.6, 0.71, 0.74, 0.8, 0.83]
     first, again = trend_of(WIDTHS, exact), trend_of(WIDTHS, exact)

@@ -30,7 +30,7 @@ def a_member(experiment: str, exact: int, seed: int = 0, count: int = 1_000) -> 
     low, high = interval.low, interval.high
     return Member(
         experiment, None, experiment, None, f"{experiment}-s{seed}", seed, f"e-{experiment}-{seed}", "d",
-        count, exact, exact / count, low, high, 0.9, 0.5, 4, 12, 1.0,
+        count, exact, exact / count, low, high, 0.9, 0.5, 0.2, 3.4, 4, 12, 1e9, 1.0,
     )  # fmt: skip
 
 
@@ -67,6 +67,15 @@ def test_a_claim_on_two_runs(claim: Claim, flips: tuple[int, int], outcome: str,
     assert judged.outcome == outcome
     assert said in judged.found
     assert "over puzzles, one seed" in judged.found
+
+
+def test_a_run_that_solves_nothing_is_no_plain_confirmation() -> None:
+    nothing = a_member("a", 0)
+    judged = judge(a_group(Better("b", "a"), nothing, B, flips=(0, 600)))
+    assert judged[0].outcome == "as expected"
+    assert "but a solves no puzzle: a run that failed" in judged[0].found
+    assert "1 of these rests on a run that solves no puzzle." in verdict(judged)
+    assert "solves no puzzle" not in verdict(judge(a_group(Better("b", "a"), A, B, flips=(20, 120))))
 
 
 def test_clearly_more_is_more_than_intervals_that_overlap() -> None:
@@ -137,7 +146,7 @@ def test_experiments_of_several_seeds_stand_by_their_means() -> None:
     assert ends[2].endswith("over 3 seeds)")
     lines = findings(group)
     assert lines[0] == "best is b with 70.0% (67.5 to 72.5 over 3 seeds)."
-    assert lines[1].startswith("a reaches 62.0% (")
+    assert lines[1].startswith("a: 62.0% (")
     assert ends_over_seeds(a_group(Better("b", "a"), A, B)) is None
 
 

@@ -36,6 +36,14 @@ def test_aliases_run_once_and_keep_their_names(tmp_path: Path) -> None:
     assert len({run.run for run in runs}) == 6
     assert runs[0].folder.path == f"runs/baseline/baseline/{runs[0].run}"
     assert all(run.cost is not None and run.cost.training_flops > 1e12 for run in runs)
+    for run in runs:  # ten validations of 200 puzzles and a test of 1,000
+        assert run.cost is not None
+        assert run.testing_flops == run.cost.evaluation_flops * (10 * 200 + 1_000)
+    (arc,) = plan_batch(
+        select_experiments(["trm_arc1"], Setting("full", "published")), [0], resolve_root(tmp_path)
+    )
+    assert arc.cost is not None
+    assert arc.testing_flops is None
 
 
 def test_the_whole_study_in_miniature_is_54_runs(tmp_path: Path) -> None:
