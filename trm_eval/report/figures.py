@@ -18,7 +18,7 @@ def accuracy_figure(group: Group) -> Drawn:
     """Accuracies on the test split with their intervals, over what varies or by name."""
     if group.quantity:
         return draw(lambda axis: _against_quantity(axis, group))
-    return draw(lambda axis: _by_name(axis, group.members), height=max(1.4, 0.32 * len(group.members) + 0.8))
+    return draw(lambda axis: _by_name(axis, group), height=max(1.4, 0.32 * len(group.members) + 0.8))
 
 
 def curves_figure(group: Group) -> Drawn:
@@ -65,9 +65,14 @@ def _against_quantity(axis: Any, group: Group) -> None:
     axis.grid()
 
 
-def _by_name(axis: Any, members: Sequence[Member]) -> None:
+def _by_name(axis: Any, group: Group) -> None:
+    labels = group.labels()
     paint_shares(
-        axis, [(each.label, each.exact_accuracy, each.exact_low, each.exact_high) for each in members]
+        axis,
+        [
+            (labels[each.experiment], each.exact_accuracy, each.exact_low, each.exact_high)
+            for each in group.members
+        ],
     )
 
 

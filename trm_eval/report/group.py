@@ -46,11 +46,6 @@ class Member:
         """Whether the test has no puzzle that it solves: training failed, or did not get that far."""
         return self.exact_count == 0
 
-    @property
-    def label(self) -> str:
-        """What it is called where there is little room: what varies, if that is short."""
-        return self.varies if 0 < len(self.varies) <= LABEL else self.experiment
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -112,10 +107,16 @@ class Group:
     def names(self) -> dict[str, str]:
         """What each run is called in a legend."""
         seeds = len({member.seed for member in self.members}) > 1
+        labels = self.labels()
         return {
-            member.run: member.label + (f", seed {member.seed}" if seeds else "")
+            member.run: labels[member.experiment] + (f", seed {member.seed}" if seeds else "")
             for member in self.members[::-1]
         }
+
+    def labels(self) -> dict[str, str]:
+        """What each experiment is called where there is little room: what varies, if that is short for all."""
+        short = all(0 < len(member.varies) <= LABEL for member in self.members)
+        return {member.experiment: member.varies if short else member.experiment for member in self.members}
 
 
 def shown_before(groups: Sequence[Group]) -> dict[str, str]:

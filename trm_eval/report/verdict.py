@@ -136,17 +136,17 @@ def _mean(members: Sequence[Member]) -> float:
 
 def over_seeds(group: Group) -> list[str]:
     """What is known of other seeds, a sentence each."""
-    by_experiment = _by_experiment(group)
+    by_experiment, labels = _by_experiment(group), group.labels()
     lines: list[str] = []
-    for members in by_experiment.values():
+    for name, members in by_experiment.items():
         if len(members) > 1:
-            lines.append(f"{members[0].label}: {_mean_of(members)}.")
-    single = [members[0] for members in by_experiment.values() if len(members) == 1]
+            lines.append(f"{labels[name]}: {_mean_of(members)}.")
+    single = [labels[name] for name, members in by_experiment.items() if len(members) == 1]
     if single:
         who = (
             "each experiment has one seed"
             if len(single) == len(by_experiment) > 1
-            else f"{', '.join(member.label for member in single)}: one seed"
+            else f"{', '.join(single)}: one seed"
         )
         lines.append(
             f"{who}: no interval over seeds can be given. Intervals over puzzles do not say how much a run of another "

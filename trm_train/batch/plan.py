@@ -10,7 +10,7 @@ from trm_data.errors import DatasetNotFoundError
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_train.config.run import RunConfig, check_config
+from trm_train.config.run import RunConfig, check_config, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.cost import Cost, cost_of
 from trm_train.experiments.dataset import is_named, plan_dataset
@@ -73,10 +73,24 @@ def plan_batch(
         for item in items:
             names.setdefault((item.alias_of() or item.name, seed), []).append(item.name)
     setting = {item.alias_of() or item.name: item.setting() for item in items}
-    return [
+    runs = [
         _planned(find_run_of(asked[0], setting[name]), seed, tuple(asked), layout, change, sources or {})
         for (name, seed), asked in names.items()
     ]
+    return _noting_equals(runs)
+
+
+def _noting_equals(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The runs, with a note on each that overrides have made equal to an earlier one."""
+    first: dict[tuple[str, int], PlannedRun] = {}
+    found: list[PlannedRun] = []
+    for run in runs:
+        same = first.setdefault((identity_hash(run.config), run.config.seed), run)
+        if same is not run:
+            equal = f"with these options the same as {same.experiment.name}, and trained once more"
+            run = dataclasses.replace(run, note=equal if run.note is None else f"{run.note}; {equal}")
+        found.append(run)
+    return found
 
 
 def _planned(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from trm_data.named import named_dataset
 from trm_train.experiments.cost import MACHINES, Cost, checkpoint_bytes, cost_of, parameters_of
 from trm_train.experiments.dataset import PlannedDataset, plan_dataset
 from trm_train.experiments.registry import Experiment, experiments_at, groups_of, load_experiments
@@ -89,8 +90,8 @@ def _table(setting: Setting, items: Sequence[Experiment]) -> list[str]:
         config = item.make()
         planned, cost = _planned(item)
         lines.append(
-            f"| {item.name} | {item.own(config) or '-'} | {item.alias_of() or item.name} | {item.dataset()} "
-            f"| {config.total_steps:,} x {config.data.global_batch_size:,} "
+            f"| {item.name} | {item.own(config) or '-'} | {item.alias_of() or item.name} "
+            f"| {named_dataset(item.dataset()).name} | {config.total_steps:,} x {config.data.global_batch_size:,} "
             f"| {parameters_of(config.model, planned.input_spec):,} | {cost.training_flops:.2e} |"
         )
     return [*lines, ""]
@@ -135,7 +136,7 @@ def _arithmetic() -> list[str]:
         ),
         "",
     ]
-    for setting in (SETTINGS[0], SETTINGS[-1]):
+    for setting in (setting for setting in SETTINGS if setting.data == USUAL_DATA[setting.scale]):
         lines += _arithmetic_at(setting)
     return lines
 
@@ -159,9 +160,11 @@ def _arithmetic_at(setting: Setting) -> list[str]:
         storage += weights * saves + resume
     total = training + testing
     hours = ", ".join(
-        f"{total / (each.peak_flops * each.utilisation) / 3600:,.1f} h on {each.name}"
+        f"{each.hours(total):,.1f} h on {each.name}"
+        if each.hours(total) >= 1
+        else f"under an hour on {each.name}"
         for each in MACHINES
-        if setting.scale == "tiny" or each.name != "2 CPU cores"
+        if setting.scale != "full" or each.name != "2 CPU cores"
     )
     return [
         f"`{setting}`: {len(named)} experiments, {len(own)} runs with the baseline, one seed:",

@@ -362,3 +362,13 @@ def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, lay
     only = study._group(layout, "g", items[:1], {"small": members["small"]}, {}, {}, [])
     assert only is not None
     assert (only.ends, only.against_baseline) == (None, [])
+
+
+def test_labels_of_a_group_are_of_one_sort() -> None:
+    short = [a_member("small", 16.0, 0), a_member("large", 32.0, 0)]
+    group = Group("g", GUIDE, "", False, short, [], {}, [], None)
+    assert group.labels() == {"small": "D 16", "large": "D 32"}
+    long = dataclasses.replace(a_member("staged", 24.0, 0), varies="more than fits beside a figure")
+    mixed = dataclasses.replace(group, members=[*short, long])
+    assert mixed.labels() == {"small": "small", "large": "large", "staged": "staged"}
+    assert set(mixed.names().values()) == {"small", "large", "staged"}

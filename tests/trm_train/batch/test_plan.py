@@ -46,6 +46,19 @@ def test_aliases_run_once_and_keep_their_names(tmp_path: Path) -> None:
     assert arc.testing_flops is None
 
 
+def test_overrides_that_make_two_experiments_equal_are_noted(tmp_path: Path) -> None:
+    def wide(config: RunConfig) -> RunConfig:
+        return dataclasses.replace(
+            config, model=dataclasses.replace(config.model, hidden_size=96, num_heads=4)
+        )
+
+    items = select_experiments(["exp01a", "exp01b", "exp02a_01"], TINY)
+    notes = [run.note for run in plan_batch(items, [0, 1], resolve_root(tmp_path), wide)]
+    same = "with these options the same as exp01a, and trained once more"
+    assert notes == [None, same, None] * 2
+    assert [run.note for run in plan_batch(items, [0, 1], resolve_root(tmp_path))] == [None] * 6
+
+
 def test_the_whole_study_in_miniature_is_54_runs(tmp_path: Path) -> None:
     items = select_experiments(["exp*", "contrib0[12]*"], TINY)
     runs = plan_batch(items, [0], resolve_root(tmp_path))
