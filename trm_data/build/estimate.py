@@ -23,6 +23,8 @@ COMPILE_S = 30.0
 """Seconds that kernels take to compile, once on a machine."""
 READ_BYTES = 20_000_000
 """Files up to this size are read to the end; some seconds for a text of a hundred thousand puzzles."""
+SPLIT_BYTES = 100_000
+"""What the smallest split takes on disk: ArrayRecord writes 64 KiB at a time."""
 START_S = 1.5
 """Seconds until the workers are ready."""
 
@@ -87,12 +89,13 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
             cell_bytes = 2 * cells * sum(chosen.values())
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
     seconds += COMPILE_S if uncompiled(request.kind) else 0
+    examples = {split: count for split, count in examples.items() if count}
     return Estimate(
         request.dataset_name() if there is None else there.name,
         there is not None,
-        {split: count for split, count in examples.items() if count},
+        examples,
         cells,
-        round(cell_bytes * cost.stored_share),
+        round(cell_bytes * cost.stored_share) + SPLIT_BYTES * len(examples),
         round(seconds, 1),
         cost.at_least,
         workers,

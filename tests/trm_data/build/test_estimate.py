@@ -77,3 +77,11 @@ def test_a_dry_run_of_a_large_file_says_that_it_read_no_row(
     words = ["build", "sudoku", "--source", source, "--size", "40", "--box", "2x3", "--dry-run"]
     done = run_here(main, *words, "--root", str(tmp_path / "root"))
     assert "its rows were not read, nothing was built" in done.stdout
+
+
+def test_a_dry_run_of_a_small_dataset_says_its_size(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"box": "2x3", "size": 20, "aug": 10, "val_size": 20, "test_size": 20}
+    said = estimate_build(make_fields("sudoku", asked).request(), resolve_root(tmp_path)).size_bytes
+    trm_data.build_dataset("sudoku", root=tmp_path, quiet=True, workers=1, **asked)
+    took = sum(file.stat().st_size for file in (tmp_path / "datasets").rglob("*") if file.is_file())
+    assert took / 2 < said < took * 2
