@@ -77,7 +77,7 @@ class PuzzleFields(BuildFields):
     columns: Annotated[
         str | None, arg(metavar="question=NAME,answer=NAME,rating=NAME", **NO_DEFAULT_SHOWN)
     ] = None
-    """Columns of a CSV source that are called otherwise (question, puzzle, quizzes, answer, solution are known)."""
+    """Columns of a CSV source that are called otherwise (question, puzzle, quizzes, quiz, maze; answer, solution, solutions; rating are known)."""
     on_bad_row: Literal["stop", "skip"] = "stop"
     """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
 
@@ -135,13 +135,13 @@ class PuzzleFields(BuildFields):
         from trm_data.sources.base import SourceRef, parse_source
 
         def parsed(text: str, option: str) -> SourceRef:
-            source = parse_source(text, option, allowed)
+            source = parse_source(text, option, allowed, columns=self.columns or "")
             if source.kind == "csv" and self.columns is not None:
                 return replace(source, columns=self.columns)
             return SourceRef("hf", hub) if source.kind == "hf" and not source.path else source
 
         if self.columns is not None:
-            from trm_data.sources.rows import parse_columns
+            from trm_data.sources.columns import parse_columns
 
             parse_columns(self.columns)
         source = parsed(self.source, "--source")

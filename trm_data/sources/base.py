@@ -7,6 +7,7 @@ ones.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import logging
@@ -22,6 +23,7 @@ from typing import IO, Any, Literal, cast
 
 from trm_data.closest import closest
 from trm_data.errors import SourceError, SpecError
+from trm_data.sources.columns import find_separator
 from trm_data.specs import SourceSpec
 from trm_data.storage.atomic import file_sha256
 
@@ -79,13 +81,16 @@ FORMS: dict[str, str] = {
 }
 
 
-def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = tuple(FORMS)) -> SourceRef:
+def parse_source(
+    text: str, option: str = "--source", allowed: Sequence[str] = tuple(FORMS), *, columns: str = ""
+) -> SourceRef:
     """A `SourceRef` from what follows `--source`.
 
     Args:
         text: What the user wrote.
         option: The option's name, for messages.
         allowed: Kinds of source that fit the kind of puzzle.
+        columns: What the user calls its columns, if it has any.
 
     Raises:
         SpecError: Not one of the forms that are allowed.
@@ -98,7 +103,7 @@ def parse_source(text: str, option: str = "--source", allowed: Sequence[str] = t
             return SourceRef(cast(SourceKind, kind), path)
         if kind == "hf" and (path or not separator):
             return SourceRef("hf", path)
-    if (guessed := guess_kind(text)) in allowed:
+    if (guessed := guess_kind(text, columns)) in allowed:
         LOG.warning("%s %s: is read as %s:%s", option, text, guessed, text)
         return SourceRef(cast(SourceKind, guessed), text)
     forms = f"allowed are {', '.join(FORMS[kind] for kind in allowed)}"
@@ -119,8 +124,11 @@ def _exists(text: str) -> bool:
         return False
 
 
-def guess_kind(path: str) -> str:
-    """What a file on this machine holds, by its ending, else by its first line; empty where there is no such file."""
+def guess_kind(path: str, columns: str = "") -> str:
+    """What a file on this machine holds; empty where there is no such file.
+
+    By its ending, else by its first line: a file with columns has a header, and so has one whose `columns` are named.
+    """
     try:
         file = Path(path).expanduser()
         if not file.is_file():
@@ -132,14 +140,10 @@ def guess_kind(path: str) -> str:
         return ENDINGS[ending]
     try:
         with open_bytes(file, path) as stream:
-            first = stream.readline(4096).decode("utf-8-sig", "replace").lower()
-    except (OSError, SourceError):
+            first = stream.readline(4096).decode("utf-8-sig", "replace")
+        return "csv" if columns or find_separator(first) else "txt"
+    except (OSError, SourceError, csv.Error):
         return ""
-    return (
-        "csv"
-        if any(name in re.split(r"[,;\t|\s]+", first) for name in ("question", "puzzle", "quizzes"))
-        else "txt"
-    )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Rows of a source that states a puzzle a line: the published CSV columns, as text and as cells.
+"""Rows of a source that states a puzzle a line, in columns or as text, and their cells.
 
 Input: an open `LocalSource` and what decodes a row's texts. Output: `StatedRows`, the rows whose form is
 right, and a `Reject` for each of the others.
-Neighbours: `sources.sudoku` and `sources.maze` read their puzzles with it.
+Neighbours: `sources.columns` finds the columns; `sources.sudoku` and `sources.maze` read their puzzles with it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -19,19 +19,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.errors import SourceError, SpecError
+from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
-
-CSV_COLUMNS = ("source", "question", "answer", "rating")
-COLUMN_NAMES = {
-    "question": ("question", "puzzle", "quizzes", "quiz", "maze"),
-    "answer": ("answer", "solution", "solutions"),
-    "rating": ("rating",),
-}
-"""What columns are called, by what they are; of several that are there the first of these counts."""
-SEPARATORS = (",", ";", "\t", "|")
-"""What may stand between columns."""
+from trm_data.sources.columns import CSV_COLUMNS, SEPARATORS, find_columns, find_separator, parse_columns
 
 
 @dataclass(frozen=True)
@@ -153,11 +144,9 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
     first = next(text, None)
     if first is None:
         raise SourceError(f"{shown}: the file is empty")
-    header = {separator: next(csv.reader([first], delimiter=separator), []) for separator in SEPARATORS}
-    chosen = next(
-        (mark for mark in SEPARATORS if "question" in find_columns(header[mark], named, shown)), SEPARATORS[0]
-    )
-    columns, at = [name.strip() for name in header[chosen]], find_columns(header[chosen], named, shown)
+    separator = find_separator(first, named) or SEPARATORS[0]
+    columns = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
+    at = find_columns(columns, named, shown)
     for column, name in (named or {}).items():
         if column not in at:
             raise SourceError(f"{shown}:1: has no column {name!r}; found {', '.join(columns)}")
@@ -166,7 +155,7 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
             f"{shown}:1: has no column 'question'; found {', '.join(columns)}; expected {', '.join(CSV_COLUMNS)} "
             "(--columns question=NAME,answer=NAME names others)"
         )
-    reader = csv.reader(itertools.chain([first], text), delimiter=chosen)
+    reader = csv.reader(itertools.chain([first], text), delimiter=separator)
     next(reader)
     for fields in reader:
         if not fields:
@@ -174,41 +163,6 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
         padded = [*fields, *[""] * (len(columns) - len(fields))]
         values = {name: padded[position] for name, position in at.items()}
         yield TextRow(reader.line_num, values["question"], values.get("answer", ""), values.get("rating", ""))
-
-
-def find_columns(header: Sequence[str], named: Mapping[str, str] | None, shown: str) -> dict[str, int]:
-    """Where the columns stand that are read, by what they are.
-
-    Raises:
-        SourceError: A name stands there twice.
-    """
-    found = [name.strip().lower() for name in header]
-    at: dict[str, int] = {}
-    for column, names in COLUMN_NAMES.items():
-        wanted = (named[column].strip().lower(),) if named and column in named else names
-        for name in wanted:
-            if found.count(name) > 1:
-                raise SourceError(f"{shown}:1: has the column {name!r} twice")
-            if name in found:
-                at[column] = found.index(name)
-                break
-    return at
-
-
-def parse_columns(text: str) -> dict[str, str]:
-    """Names of columns in a file, by what they are, of `question=NAME,answer=NAME,rating=NAME`.
-
-    Raises:
-        SpecError: Another form.
-    """
-    named: dict[str, str] = {}
-    for part in filter(None, text.split(",")):
-        column, equal, name = part.partition("=")
-        if not equal or not name.strip() or column.strip() not in COLUMN_NAMES or column.strip() in named:
-            known = ", ".join(f"{each}=NAME" for each in COLUMN_NAMES)
-            raise SpecError(f"--columns {text}: one or several of {known}, each once")
-        named[column.strip()] = name.strip()
-    return named
 
 
 def _decode_rating(text: str) -> float:

@@ -64,7 +64,8 @@ COMMENTED = (
     "runs",
     "train_metrics",
 )
-"""Tables whose comments views take over with their columns; of a name that several have the last one's."""
+"""Tables whose comments views take over with their columns: of a name that several have, the last one's that the view
+reads."""
 
 SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_", "show", "sqlite_")
 """A query that has none of these words sees no comments, nor views that it does not name, and need not wait for them:
@@ -243,7 +244,7 @@ def _make_views(
         if shows or statement[1] in named:
             connection.execute(statement[0])
     if shows:
-        _comment(connection)
+        _comment(connection, text)
     return problems + missing + unread
 
 
@@ -268,7 +269,7 @@ def _words(sql: str) -> set[str]:
     return set(re.findall(r"\w+", sql.lower()))
 
 
-def _comment(connection: duckdb.DuckDBPyConnection) -> None:
+def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
     """Give every column of every view its comment: from the schemas, or from the catalog's tables."""
     known = connection.execute(
         "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE database_name = 'catalog'"
@@ -278,16 +279,17 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     texts |= {("experiments", field.name): field.metadata[b"comment"].decode() for field in EXPERIMENTS}
     texts |= {("runs", field.name): field.metadata[b"comment"].decode() for field in RUN_STATUS}
     texts |= {("puzzle_tokens", field.name): field.metadata[b"comment"].decode() for field in PUZZLE_TOKENS}
-    by_column = {column: text for table in COMMENTED for (of, column), text in texts.items() if of == table}
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
     ).fetchall()
+    reads = {table: _named_by(table, views) for table, _ in columns}
     for table, column in columns:
         alone = COLUMN_OF_PAIR.sub("", column)
+        taken_over = (texts.get((of, alone)) for of in reversed(COMMENTED) if of in reads[table])
         text = (
             texts.get((table.removeprefix("all_"), column))
             or VIEW_COMMENTS.get(alone)
-            or by_column.get(alone)
+            or next(filter(None, taken_over), None)
         )
         if text:
             target = f"{quote_identifier(table)}.{quote_identifier(column)}"

@@ -41,7 +41,7 @@ def explained(run: Started, error: Exception) -> Exception:
     good = run.checkpoints.latest_step()
     if isinstance(error, NotFiniteError):
         way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"
-        error = NotFiniteError(f"{run.record.run}: {error}; {way}; try a lower --optim.lr")
+        error = NotFiniteError(f"{run.record.run}: {error}; {way}; a lower --optim.lr is a run of its own")
     elif is_full(error) and not isinstance(error, TrainError):
         goes_on = f"goes on from step {good:,}" if good else "begins anew"
         error = TrainError(

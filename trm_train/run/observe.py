@@ -47,7 +47,7 @@ VAIN_SKIPS = 20
 LAST_WORDS_S = 5.0
 """A run that stands still waits so long for each of those who are told that it ends."""
 LAST_LOSSES = 8
-"""So many losses are said with the one that is no number."""
+"""So many losses are said where something is no number, the newest among them."""
 LOGS = "logs"
 
 
@@ -158,7 +158,7 @@ class Observer:
         """Note the metrics of a step: numpy scalars, sums over the batch.
 
         Raises:
-            NotFiniteError: The loss is no number any more.
+            NotFiniteError: The loss, or the change of the parameters, is no number any more.
         """
         values = {name: value.item() for name, value in metrics.items()}
         slots = self._config.data.global_batch_size
@@ -180,6 +180,8 @@ class Observer:
         self._losses.append(loss)
         if not math.isfinite(values["lm_loss"]):
             self._not_finite(f"the loss is {values['lm_loss']}")
+        if not math.isfinite(values["update_norm"]):  # before a checkpoint has these parameters
+            self._not_finite(f"the change of the parameters is {values['update_norm']}")
         self._watch_scale(step, values.get("loss_scale"), values.get("skipped", 0))
         for name, value in values.items():
             self._window[name] = self._window.get(name, 0.0) + value
@@ -222,7 +224,7 @@ class Observer:
         self._window, self._window_steps = {}, 0
 
     def _not_finite(self, what: str) -> None:
-        """End a run whose loss is no number any more.
+        """End a run of which something is no number any more.
 
         Raises:
             NotFiniteError: Always; with the losses of the last steps.

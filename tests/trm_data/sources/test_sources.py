@@ -13,7 +13,7 @@ from trm_data.encode.grid import encode_grid
 from trm_data.errors import SourceError, SpecError
 from trm_data.generate.sudoku import generate
 from trm_data.sources.base import fetch_source, parse_source
-from trm_data.sources.rows import parse_columns
+from trm_data.sources.columns import parse_columns
 from trm_data.sources.sudoku import PuzzleRows, read_puzzles
 
 # From ../shared/data/sudoku/exchange_diabolical_28_publicdomain.txt (public domain).
@@ -239,6 +239,8 @@ def test_lines_with_an_id_a_rating_or_a_comment(tmp_path: Path) -> None:
         ("a.parquet", "x", "table"),
         ("a", f"id;puzzle\n1;{PUZZLE}\n", "csv"),
         ("a.data", f"{PUZZLE}\n", "txt"),
+        ("mazes.data", "maze|solution\n", "csv"),
+        ("quoted.data", '"solutions","quiz"\n', "csv"),
     ],
 )
 def test_a_path_alone_is_guessed_and_said(
@@ -250,6 +252,13 @@ def test_a_path_alone_is_guessed_and_said(
     assert f"--source {path}: is read as {kind}:{path}" in caplog.text
     with pytest.raises(SpecError, match="allowed are"):
         parse_source(str(path), allowed=("generated",))
+
+
+def test_a_path_with_named_columns_has_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.data"
+    path.write_text(f"clues;answer\n{PUZZLE};\n")
+    assert parse_source(str(path)).kind == "txt"
+    assert parse_source(str(path), columns="question=clues").kind == "csv"
 
 
 def test_a_build_of_a_file_says_that_nothing_is_held_out(

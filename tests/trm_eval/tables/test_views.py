@@ -28,6 +28,14 @@ def test_every_view_and_column_says_what_it_is() -> None:
         assert not [column.name for column in view.columns if not column.comment], view.name
 
 
+def test_a_view_takes_comments_over_from_what_it_reads() -> None:
+    said = {(view.name, column.name): column.comment for view in list_views().values() for column in view.columns}
+    assert said["predicted_cells", "split"] == "train, validation or test"
+    assert said["predicted_cells", "step"] == said["evals", "step"] != said["train_metrics", "step"]
+    assert said["compared_runs", "evaluation_b"] == said["evals", "evaluation"]
+    assert said["named_runs", "global_batch_size"] == said["runs", "global_batch_size"]
+
+
 def test_columns_are_those_that_a_query_gives(evaluated: Evaluated) -> None:
     for view in list_views().values():
         found = query_results(evaluated.layout, f"DESCRIBE {view.name}").rows
