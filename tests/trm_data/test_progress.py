@@ -1,7 +1,11 @@
-"""Progress that nobody reads does not end the work."""
+"""Progress without a terminal: lines, of long stages some more, and none that ends the work where nobody reads."""
 
 import io
+from types import SimpleNamespace
 
+import pytest
+
+from trm_data.show import progress
 from trm_data.show.progress import LineProgress
 
 
@@ -26,3 +30,22 @@ def test_a_line_for_each_stage() -> None:
     lines.advance(2)
     lines.finish()
     assert stream.getvalue().startswith("write rows: 10 examples in ")
+
+
+def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, stream = [100.0], io.StringIO()
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    lines = LineProgress(stream)
+    lines.start("compile kernels", 4, "modules")
+    for second in range(1, 25):
+        now[0] = 100.0 + second
+        lines.advance(1 if second in (4, 15) else 0)
+    lines.finish()
+    assert stream.getvalue().splitlines() == [
+        "compile kernels: 1 of 4 modules after 5 s",
+        "compile kernels: 1 of 4 modules after 10 s",
+        "compile kernels: 2 of 4 modules after 20 s",
+        "compile kernels: 2 modules in 24.0 s",
+    ]
+    lines.advance(1)  # of a thread that is late
+    assert len(stream.getvalue().splitlines()) == 4

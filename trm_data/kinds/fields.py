@@ -77,7 +77,8 @@ class PuzzleFields(BuildFields):
     columns: Annotated[
         str | None, arg(metavar="question=NAME,answer=NAME,rating=NAME", **NO_DEFAULT_SHOWN)
     ] = None
-    """Columns of a CSV source that are called otherwise (question, puzzle, quizzes, quiz, maze; answer, solution, solutions; rating are known)."""
+    """Columns of a CSV source that are called otherwise than question, puzzle, quizzes, quiz or maze; answer, solution
+    or solutions; rating."""
     on_bad_row: Literal["stop", "skip"] = "stop"
     """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
 

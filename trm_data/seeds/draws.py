@@ -3,7 +3,7 @@
 Input: a seed, a `Purpose` and two numbers (usually puzzle and augmentation, or epoch and group).
 Output: raw words of numpy's Philox4x64-10, and integers and permutations made from them by our own rules,
 because numpy's Generator methods may change between versions while the raw words are fixed.
-Neighbours: this is the plain reference; `seeds_kernels` holds the same functions compiled, tested equal.
+Neighbours: this is the plain reference; `seeds.kernels` holds the same functions compiled, tested equal.
 
 A draw is named by the key (seed, purpose) and the counter (block, puzzle, augmentation, 0): two draws that
 differ in any of the four never share a block of words, whatever the order in which they are made.

@@ -1,6 +1,7 @@
 """How long work says how far it is, without knowing what shows it.
 
-`trm_data.cli` passes a progress bar; library callers get `NoProgress`.
+Commands and `trm_data.build_dataset` show what `terminal_progress` gives; the flows themselves pass `NoProgress` where
+nobody asks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO, Protocol
+
+FIRST_S = 5.0
+"""A stage that takes longer says without a terminal how far it is: after so long, and again after twice the time."""
 
 
 class Progress(Protocol):
@@ -36,28 +40,37 @@ class NoProgress:
 
 
 class LineProgress:
-    """One plain line a stage, when it ends: for output that is not a terminal."""
+    """A plain line when a stage ends, and some while a long one lasts: for output that is not a terminal."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._stage = ""
+        self._due = 0.0
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         """End the stage before and begin the next."""
         self.finish()
         self._stage, self._unit, self._done, self._begun = stage, unit, 0, time.perf_counter()
+        self._of, self._due = "" if total is None else f" of {total:,}", self._begun + FIRST_S
 
     def advance(self, count: int) -> None:
-        """Count."""
+        """Count, and say how far it is if that is due."""
         self._done += count
+        if self._stage and (now := time.perf_counter()) >= self._due:
+            seconds = now - self._begun
+            self._due = now + seconds
+            self._print(f"{self._stage}: {self._done:,}{self._of} {self._unit} after {seconds:.0f} s")
 
     def finish(self) -> None:
         """Print the stage that ends."""
         if self._stage:
             seconds = time.perf_counter() - self._begun
-            with contextlib.suppress(OSError):  # nobody reads it: the work goes on
-                print(f"{self._stage}: {self._done:,} {self._unit} in {seconds:.1f} s", file=self._stream)
+            self._print(f"{self._stage}: {self._done:,} {self._unit} in {seconds:.1f} s")
         self._stage = ""
+
+    def _print(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it: the work goes on
+            print(line, file=self._stream, flush=True)
 
 
 @contextmanager

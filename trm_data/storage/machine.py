@@ -9,7 +9,10 @@ from pathlib import Path
 
 
 def user_cache() -> Path:
-    """The folder that may be deleted when nothing runs, but for its `kept/`: `TRM_CACHE`, else `trm` in the user's cache directory (XDG)."""
+    """The folder that may be deleted when nothing runs, but for its `kept/`.
+
+    It is `TRM_CACHE`, else `trm` in the user's cache directory (XDG).
+    """
     if chosen := os.environ.get("TRM_CACHE"):
         return Path(chosen).expanduser().absolute()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))

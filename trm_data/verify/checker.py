@@ -105,7 +105,7 @@ class Checker:
             if content.digest:
                 digests[split] = content.digest
         self._check_other_files()
-        self._compare_rows()
+        self._find_shared_rows()
         comparison = self._kind.compare_splits(manifest.spec, classes)
         self.problems += comparison.problems
         self.notes += comparison.notes
@@ -202,7 +202,7 @@ class Checker:
                     f"{self._folder.where(file.file)}: has rows of the dataset {', '.join(map(repr, others))}"
                 )
 
-    def _compare_rows(self) -> None:
+    def _find_shared_rows(self) -> None:
         """No row of one split stands in another, whatever the kind knows of symmetries."""
         prints = {split: np.concatenate(parts) for split, parts in self._prints.items()}
         for split, other in combinations(prints, 2):

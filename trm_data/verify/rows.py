@@ -1,7 +1,7 @@
 """Checks the rows of one shard: recovers their base puzzles, has the kind check those, and makes the rows again.
 
 Input: the rows as they were read, and what the catalog says of their split. Output: what is wrong with them.
-Neighbour: `verify`, which reads the shards and compares whole splits.
+Neighbour: `verify.checker`, which reads the shards and compares whole splits.
 """
 
 from __future__ import annotations

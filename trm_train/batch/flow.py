@@ -5,7 +5,7 @@ says that it has finished and the test of its last step, which `tested.json` in 
 
     waiting  ->  training  ->  testing  ->  done
                      |             |
-                     +-------------+------>  failed
+                     +-------------+------>  failed, or interrupted where a signal ended the batch
 """
 
 from __future__ import annotations

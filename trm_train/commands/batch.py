@@ -141,7 +141,7 @@ class Batch:
 
     @staticmethod
     def _train(jobs: list[Job], how: How, screen: Screen) -> tuple[int, OSError | None]:
-        """Train and evaluate, so many at a time as `how` says, then write the summary, also of a batch that was cut short.
+        """Train and evaluate, some at a time, then write the summary, also of a batch that was cut short.
 
         Returns:
             The signal that has ended it, or 0; and why the summary could not be written, if it could not.

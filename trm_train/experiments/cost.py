@@ -72,6 +72,7 @@ DEVICE_BYTES = {
 }
 """Memory of one device, by kind; of the A100 the smaller one. Source: the same."""
 
+CPU = "2 CPU cores"
 MACHINES = (
     Machine(
         "v4-64",
@@ -84,7 +85,7 @@ MACHINES = (
         "H200", PEAK_FLOPS["H200"], 0.4, False, "989 TFLOP/s in bfloat16 without sparsity (NVIDIA's figures)"
     ),
     Machine(
-        "2 CPU cores",
+        CPU,
         1.69e11,
         0.84,
         True,

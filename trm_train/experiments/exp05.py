@@ -12,8 +12,8 @@ STUDY = Study(
     guide=Guide(
         question="How many supervision steps does an example need?",
         varies="supervision steps at most (`halt_max_steps`), in training and in evaluation",
-        fixed="all else of the baseline; a quarter of the steps at the smaller scales",
-        expected="few steps clearly worse; more than 16 cost evaluation time and help little",
+        fixed="all else of the baseline; a quarter of the supervision steps at the smaller scales",
+        expected="few steps clearly worse; more than 16 (4 at the smaller scales) cost evaluation time and help little",
         judge_by="exact accuracy against steps; the ends should be further apart than their 95% intervals",
         claims=(Better("exp05_f", "exp05_a", clearly=True), Alike("exp05_f", "exp05_d")),
     ),

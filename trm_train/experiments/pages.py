@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trm_data.named import named_dataset
-from trm_train.experiments.cost import MACHINES, Cost, checkpoint_bytes, cost_of, parameters_of
+from trm_train.experiments.cost import CPU, MACHINES, Cost, checkpoint_bytes, cost_of, parameters_of
 from trm_train.experiments.dataset import PlannedDataset, plan_dataset
 from trm_train.experiments.registry import Experiment, experiments_at, groups_of, load_experiments
 from trm_train.experiments.setting import SETTINGS, USUAL_DATA, Setting
@@ -110,7 +110,7 @@ def _overview(groups: dict[str, list[Experiment]]) -> str:
         "",
         INTRODUCTION,
         "",
-        "| group | question | experiments | runs of its own |",
+        "| group | question | experiments | runs of its own (at full scale) |",
         "|---|---|---|---|",
     ]
     for group, items in groups.items():
@@ -160,11 +160,11 @@ def _arithmetic_at(setting: Setting) -> list[str]:
         storage += weights * saves + resume
     total = training + testing
     hours = ", ".join(
-        f"{each.hours(total):,.1f} h on {each.name}"
+        f"{'at least ' if each.name == CPU else ''}{each.hours(total):,.1f} h on {each.name}"
         if each.hours(total) >= 1
         else f"under an hour on {each.name}"
         for each in MACHINES
-        if setting.scale != "full" or each.name != "2 CPU cores"
+        if setting.scale != "full" or each.name != CPU
     )
     return [
         f"`{setting}`: {len(named)} experiments, {len(own)} runs with the baseline, one seed:",

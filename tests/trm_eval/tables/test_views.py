@@ -29,7 +29,9 @@ def test_every_view_and_column_says_what_it_is() -> None:
 
 
 def test_a_view_takes_comments_over_from_what_it_reads() -> None:
-    said = {(view.name, column.name): column.comment for view in list_views().values() for column in view.columns}
+    said = {
+        (view.name, column.name): column.comment for view in list_views().values() for column in view.columns
+    }
     assert said["predicted_cells", "split"] == "train, validation or test"
     assert said["predicted_cells", "step"] == said["evals", "step"] != said["train_metrics", "step"]
     assert said["compared_runs", "evaluation_b"] == said["evals", "evaluation"]

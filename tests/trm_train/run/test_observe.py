@@ -186,7 +186,9 @@ def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
 
 def test_parameters_that_are_no_numbers_end_a_run_before_they_are_saved(observer: Observer) -> None:
     observer.begin()
-    with pytest.raises(NotFiniteError, match=r"step 1: the change of the parameters is inf \(loss of steps 1"):
+    with pytest.raises(
+        NotFiniteError, match=r"step 1: the change of the parameters is inf \(loss of steps 1"
+    ):
         observer.step(1, {**METRICS, "update_norm": np.float32("inf")})
     observer.close()
 
