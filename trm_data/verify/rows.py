@@ -168,8 +168,9 @@ def _differences(
     rows: Rows, offsets: NDArray[np.uint8] | None, derived: Rows, made: Made
 ) -> dict[str, NDArray[np.bool_]]:
     """For each thing that can be wrong with N rows in comparison with those derived, where it is, bool [N]."""
-    same = np.array_equal(derived.inputs, rows.inputs) and np.array_equal(derived.labels, rows.labels)
-    if same:  # as nearly always; faster than asking row by row
+    if _equal(derived.inputs, rows.inputs) and _equal(
+        derived.labels, rows.labels
+    ):  # as nearly always; faster than asking row by row
         changed = np.zeros(len(rows), np.bool_)
     else:
         changed = ((derived.inputs != rows.inputs) | (derived.labels != rows.labels)).any(axis=1)
@@ -181,6 +182,18 @@ def _differences(
         moved = (made.offsets != offsets).any(axis=1)
         differences["was moved by other offsets than the catalog says"] = moved
     return differences
+
+
+def _equal(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> bool:
+    """Whether all cells are the same; eight at a time where they can be, which writes an eighth of the answers."""
+    if (
+        left.shape == right.shape
+        and left.nbytes % 8 == 0
+        and left.flags.c_contiguous
+        and right.flags.c_contiguous
+    ):
+        return np.array_equal(left.reshape(-1).view(np.uint64), right.reshape(-1).view(np.uint64))
+    return np.array_equal(left, right)
 
 
 def _misnumbered(rows: Rows, expected: Rows) -> NDArray[np.bool_]:
