@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 from trm_data.command import Exit
@@ -23,9 +21,10 @@ from trm_data.storage.store import Folder
 from trm_train.errors import NotFiniteError
 from trm_train.hosts.together import Hosts
 from trm_train.run.heartbeat import Heart
-from trm_train.run.observe import FIRST_FLUSH_S, FLUSH_S, LAST_WORDS_S, LOGS
+from trm_train.run.observe import LAST_WORDS_S, LOGS
 from trm_train.run.pace import Pace
 from trm_train.run.record import RunRecord
+from trm_train.run.reports import Reports, now
 from trm_train.run.watchdog import Watchdog
 
 
@@ -45,7 +44,6 @@ class Follower:
         scores: Exact accuracy of the validations of this start, by step; process 0 knows those before.
         seconds: Training time is process 0's to count.
         too_slow: As is speed.
-        lost: Why the bucket is taken to be away; None while it is not.
     """
 
     seconds = 0.0
@@ -55,17 +53,19 @@ class Follower:
         self._folder, self._record, self._hosts = folder, record, hosts
         self._slots, self._log_every = record.config.data.global_batch_size, record.config.execution.log_every
         self._heart = Heart(folder, hosts.index, hosts.count, start)
-        self._begun_at = _now()
+        self._begun_at = now()
         self._step = start
         self._log: list[str] = []
         self._parts = 0
-        self._flushed, self._flush_after = time.monotonic(), min(FIRST_FLUSH_S, FLUSH_S)
-        self.lost: BucketError | None = None
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="follow")
-        self._writing: Future[None] | None = None
+        self._flushed, self._reports = time.monotonic(), Reports()
         self.pace = pace
         self.scores: dict[int, float | None] = {}
         self.watchdog = Watchdog(record.config.execution.stall_s, self._stands_still, self._ends_still)
+
+    @property
+    def lost(self) -> BucketError | None:
+        """Why the bucket is taken to be away; None while it is not."""
+        return self._reports.lost
 
     def begin(self) -> None:
         """The first step is about to be taken."""
@@ -91,11 +91,9 @@ class Follower:
             raise NotFiniteError(f"step {step:,}: the loss is {loss}")
         if step % self._log_every == 0 or step == self._record.total_steps:
             self._note(f"step {step:>6,}  loss {loss:.4f}")
-        self._hear_of_writing()
-        due = time.monotonic() - self._flushed >= self._flush_after
-        if due and self._writing is None and self.lost is None:
-            self._flush_after = min(2 * self._flush_after, FLUSH_S)
-            self._writing = self._writer.submit(self._prepared())
+        self._reports.hear()
+        if self._reports.due(time.monotonic() - self._flushed):
+            self._reports.begin(self._prepared())
 
     def validated(self, step: int, sums: dict[str, float]) -> None:
         """Note what the validation split gave."""
@@ -107,7 +105,7 @@ class Follower:
         """Write what has come since the last time, and return when it is written."""
         if reason:
             self._note(f"{state}: {reason}")
-        self._ended()
+        self._reports.wait()
         self._prepared()()
 
     def last_words(self, text: str) -> None:
@@ -123,7 +121,7 @@ class Follower:
     def close(self) -> None:
         """End the threads; what was being written is written."""
         self.watchdog.close()
-        self._writer.shutdown(wait=True)
+        self._reports.close()
 
     def say(self, text: str) -> None:
         """Say something in the log; process 0 has the console."""
@@ -131,20 +129,6 @@ class Follower:
 
     def unwritten(self, step: int) -> None:
         """The rows of the metric table are process 0's."""
-
-    def _hear_of_writing(self) -> None:
-        """Hear how what was written beside the steps has ended, if it has."""
-        if self._writing is not None and self._writing.done():
-            try:
-                self._ended()
-            except BucketError as error:
-                self.lost = error
-
-    def _ended(self) -> None:
-        """Wait for what is being written beside the steps; its errors are raised here."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
 
     def _prepared(self) -> Any:
         """What writes everything up to here."""
@@ -166,7 +150,7 @@ class Follower:
 
     def _ends_still(self, seconds: float) -> None:
         """End a process that stands still; the watchdog's thread does, and waits for nothing that hangs as well."""
-        text = f"{_now()} stood still for {seconds:,.0f} s after step {self._step:,}, ended\n"
+        text = f"{now()} stood still for {seconds:,.0f} s after step {self._step:,}, ended\n"
         content = "".join([*self._log, text]).encode()
         telling = threading.Thread(
             target=self._folder.write, args=(self._log_name("stalled"), content), daemon=True
@@ -180,8 +164,4 @@ class Follower:
         return f"{LOGS}/worker-{self._hosts.index}-{self._begun_at.replace(':', '')}-{part}.log"
 
     def _note(self, line: str) -> None:
-        self._log.append(f"{_now()} {line}\n")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._log.append(f"{now()} {line}\n")

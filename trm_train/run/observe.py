@@ -20,8 +20,6 @@ import sys
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from trm_data.command import Exit
@@ -34,14 +32,12 @@ from trm_train.metrics.table import MetricTable, Part
 from trm_train.run.heartbeat import Heart
 from trm_train.run.pace import VAIN_STRETCHES, Pace, SlowAlert
 from trm_train.run.record import RunRecord
+from trm_train.run.reports import Reports, now
 from trm_train.run.status import STATUS_FILE, State, Status, read_status, status_bytes
 from trm_train.run.tracking import Tracker
 from trm_train.run.watchdog import Watchdog
 from trm_train.step.compile import CompiledStep
 
-FLUSH_S = 60.0
-FIRST_FLUSH_S = 5.0
-"""The first report after the first step comes so early, each later one after twice the time, up to `FLUSH_S`."""
 VAIN_SKIPS = 20
 """So many steps of float16 that overflow in a row, at the smallest loss scale, end a run."""
 LAST_WORDS_S = 5.0
@@ -94,7 +90,6 @@ class Observer:
         pace: The same.
         watchdog: Says when it stands still, and ends it.
         scores: Exact accuracy of the validations of all starts, by step; None of no labelled rows.
-        lost: Why the bucket is taken to be away; None while it is not.
     """
 
     def __init__(
@@ -117,10 +112,9 @@ class Observer:
         self._record, self._config = record, record.config
         self._total, self._step, self._rates = record.total_steps, start, rates
         self._compile_s = compiled.seconds
-        self._started_at = _now()
+        self._started_at = now()
         self._begun = self._flushed = time.perf_counter()
         self._flushed_step = start
-        self._flush_after = min(FIRST_FLUSH_S, FLUSH_S)
         self._loss: float | None = None
         self.scores = self._table.scores
         self._skipped: int | None = None
@@ -137,9 +131,7 @@ class Observer:
         self.watchdog = Watchdog(execution.stall_s, self._stands_still, self._ends_still)
         self._log: list[str] = []
         self._parts = 0
-        self.lost: BucketError | None = None
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="observe")
-        self._writing: Future[None] | None = None
+        self._reports = Reports()
         self._begin = lambda: console.begin(record, folder, start, compiled)
 
     def begin(self) -> None:
@@ -190,13 +182,17 @@ class Observer:
             self._report_window(step, rows_loaded)
         else:
             self._console.step(step)
-        self._hear_of_writing()
-        due = time.perf_counter() - self._flushed >= self._flush_after
-        if due and self._writing is None and self.lost is None:
-            self._flush_after = min(2 * self._flush_after, FLUSH_S)
-            self._writing = self._writer.submit(self._prepared("running"))
+        if (lost := self._reports.hear()) is not None:
+            self.say(f"step {step:>6,}  {lost}; the run keeps its state on this machine and ends")
+        if self._reports.due(time.perf_counter() - self._flushed):
+            self._reports.begin(self._prepared("running"))
         if text := self._slow.step(slots, paced["step_s"]):
             self._alert("slow", f"step {step:>6,}  {text}")
+
+    @property
+    def lost(self) -> BucketError | None:
+        """Why the bucket is taken to be away; None while it is not."""
+        return self._reports.lost
 
     @property
     def too_slow(self) -> bool:
@@ -267,7 +263,7 @@ class Observer:
 
     def _last_log(self, text: str) -> bytes:
         """The lines that were not written yet, and one more."""
-        return "".join([*self._log, f"{_now()} {text}\n"]).encode()
+        return "".join([*self._log, f"{now()} {text}\n"]).encode()
 
     def _log_name(self) -> str:
         return self._started_at.replace(":", "")
@@ -325,13 +321,13 @@ class Observer:
 
     def flush(self, state: State, reason: str = "") -> None:
         """Write what has come since the last time, and return when it is written."""
-        self._ended()
+        self._reports.wait()
         self._prepared(state, reason)()
 
     def close(self) -> None:
         """End the threads; what was being written is written."""
         self.watchdog.close()
-        self._writer.shutdown(wait=True)
+        self._reports.close()
 
     def say(self, text: str) -> None:
         """Say something on the console and in the log."""
@@ -341,34 +337,19 @@ class Observer:
         """The rows of steps up to `step` that could not be written, or were not yet."""
         return self._table.unwritten(step)
 
-    def _hear_of_writing(self) -> None:
-        """Hear how what was written beside the steps has ended, if it has."""
-        if self._writing is not None and self._writing.done():
-            try:
-                self._ended()
-            except BucketError as error:
-                self.lost = error
-                self.say(f"step {self._step:>6,}  {error}; the run keeps its state on this machine and ends")
-
-    def _ended(self) -> None:
-        """Wait for what is being written beside the steps; its errors are raised here."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
-
     def _prepared(self, state: State, reason: str = "") -> Any:
         """What writes everything up to here; later steps do not change what it writes."""
-        now, seconds = time.perf_counter(), self.seconds
+        at, seconds = time.perf_counter(), self.seconds
         slots = (self._step - self._flushed_step) * self._config.data.global_batch_size
         if slots:
-            self._speed = slots / max(now - self._flushed, 1e-9)
+            self._speed = slots / max(at - self._flushed, 1e-9)
         status = Status(
             state=state,
             step=self._step,
             total_steps=self._total,
             examples_per_s=round(self._speed, 3),
             loss=self._loss if self._loss is not None and math.isfinite(self._loss) else None,
-            heartbeat=_now(),
+            heartbeat=now(),
             seconds=round(seconds, 3),
             compile_s=round(self._compile_s, 3),
             host=socket.gethostname(),
@@ -378,7 +359,7 @@ class Observer:
             exact_accuracy=max((score for score in self.scores.values() if score is not None), default=None),
             workers=1 if self._heart is None else self._heart.workers,
         )
-        self._flushed, self._flushed_step = now, self._step
+        self._flushed, self._flushed_step = at, self._step
         part = self._table.take_part(self._step)
         if reason:
             self._note([reason])
@@ -400,7 +381,7 @@ class Observer:
         return write
 
     def _note(self, lines: list[str]) -> None:
-        self._log.extend(f"{_now()} {line}\n" for line in lines)  # the watchdog's thread notes too
+        self._log.extend(f"{now()} {line}\n" for line in lines)  # the watchdog's thread notes too
 
 
 def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
@@ -414,7 +395,3 @@ def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
     for name in ("lm_loss", "q_halt_loss"):
         shown[name] = sums[name] / max(loss_rows, 1)
     return shown
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

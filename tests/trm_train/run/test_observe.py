@@ -101,7 +101,7 @@ def test_reports_come_soon_and_then_less_often(observer: Observer, folder: Folde
     for second in range(1, 200):
         clock.now = 100.0 + second
         observer.step(second, METRICS)
-        observer._ended()  # what is written beside the steps is written
+        observer._reports.wait()  # what is written beside the steps is written
         status = read_status(folder)
         assert status is not None
         if status.step != before:
@@ -148,7 +148,7 @@ def test_a_run_that_grows_slow_says_so_once_until_it_is_fast_again(
         observer.step(step, METRICS)
         with observer.pace.aside():  # a long validation makes no step slow
             clock.now += 500.0
-        observer._ended()
+        observer._reports.wait()
     observer.flush("running")
     observer.close()
     assert [(title, text.split(": ")[0]) for title, text in tracker.alerts] == [
