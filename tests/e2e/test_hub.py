@@ -145,6 +145,7 @@ def test_mazes_have_a_repository_of_their_own(hub: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     manifest = read_manifest(resolve_root(tmp_path), "maze-30x30-hard-4-aug-7")
     assert manifest.spec.source.name == f"{MAZES}/train.csv@{COMMIT}"
+    assert "Cite: Maze-Hard" in (tmp_path / "datasets" / manifest.name / "README.md").read_text()
     assert {split: entry.num_examples for split, entry in manifest.splits.items()} == {"train": 32, "test": 2}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.build.there import already_built, find_folder, would_be_found
-from trm_data.engine.local import LocalEngine, default_workers
+from trm_data.engine.local import LocalEngine, default_workers, number_of_workers
 from trm_data.kinds.base import Kind
 from trm_data.kinds.compiling import uncompiled
 from trm_data.kinds.registry import load_kind
@@ -23,6 +23,8 @@ COMPILE_S = 30.0
 """Seconds that kernels take to compile, once on a machine."""
 READ_BYTES = 20_000_000
 """Files up to this size are read to the end; some seconds for a text of a hundred thousand puzzles."""
+TAKEN_PER_S = 120_000
+"""Puzzles a second that one process alone takes from candidates to groups."""
 SPLIT_BYTES = 100_000
 """What the smallest split takes on disk: ArrayRecord writes 64 KiB at a time."""
 START_S = 1.5
@@ -41,7 +43,7 @@ class Estimate:
         size_bytes: On disk, about.
         seconds: About, on `workers` cores; half to twice as long.
         at_least: How long the puzzles take that are asked for is not known; it may be much longer.
-        workers: Cores of this machine.
+        workers: Cores of this machine, or the fewer that were asked for.
         rows_unread: Whether the source may have fewer puzzles than asked for, or bad ones: its rows were not looked at.
     """
 
@@ -60,13 +62,13 @@ class Estimate:
         return asdict(self)
 
 
-def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
-    """What building a request would make, about.
+def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None = None) -> Estimate:
+    """What building a request would make, about, with so many workers (one for each core if None).
 
     Files on this machine are opened, and small ones read where kernels are compiled, no others.
 
     Raises:
-        SpecError: It cannot be built, or its name is taken.
+        SpecError: It cannot be built, or its name is taken; no worker.
         SourceError: There is no such file.
         BadRowError: A row of a file that is read is no valid puzzle.
     """
@@ -78,7 +80,8 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
     cells = kind.geometry(spec).sequence_length
     cost = kind.cost(spec)
     examples = {split: round(count) for split, count in cost.examples.items()}
-    workers = default_workers()
+    workers = number_of_workers(workers)
+    cores = min(workers, default_workers())
     cell_bytes = 2 * cells * cost.stored_examples
     there, chosen = _look_into_files(kind, request, layout)
     if there is not None:
@@ -87,7 +90,8 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         examples = chosen
         if spec.augment != "virtual":
             cell_bytes = 2 * cells * sum(chosen.values())
-    seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / workers
+    seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / cores
+    seconds += sum(filter(None, (spec.size, spec.val_size, spec.test_size))) / TAKEN_PER_S
     seconds += COMPILE_S if uncompiled(request.kind) else 0
     examples = {split: count for split, count in examples.items() if count}
     return Estimate(
@@ -98,7 +102,7 @@ def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
         round(cell_bytes * cost.stored_share) + SPLIT_BYTES * len(examples),
         round(seconds, 1),
         cost.at_least,
-        workers,
+        cores,
         request.source.kind != "generated" and there is None and chosen is None,
     )
 

@@ -80,8 +80,7 @@ def build_dataset(
     """
     begun = time.perf_counter()
     progress = progress or NoProgress()
-    if shard_examples < 1:
-        raise SpecError(f"--shard-examples {shard_examples}: at least 1")
+    check_shard_examples(shard_examples)
     kind = load_kind(request.kind)
     check_name(request.dataset_name())
     with ExitStack() as stack:
@@ -120,6 +119,16 @@ def build_dataset(
     kept, seconds = sum(shard.kept for shard in written), time.perf_counter() - begun
     new = len(written) - kept
     return replace(result, shards_written=new, shards_kept=kept, seconds=seconds, warnings=tuple(warnings))
+
+
+def check_shard_examples(shard_examples: int) -> None:
+    """Refuse shards of no rows.
+
+    Raises:
+        SpecError: Fewer than one.
+    """
+    if shard_examples < 1:
+        raise SpecError(f"--shard-examples {shard_examples}: at least 1")
 
 
 def _import_the_end() -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from tyro.conf import arg
 
@@ -26,6 +26,46 @@ Out = Annotated[
         help_behavior_hint="",
     ),
 ]
+
+
+FormOption = Annotated[
+    Form | None,
+    arg(
+        name="format",
+        metavar="{" + ",".join(get_args(Form)) + "}",
+        help="A table where none is named, or what the ending of --out says. vertical has a line for every column; "
+        "csv, json, markdown and parquet are for files and other programs.",
+        help_behavior_hint="",
+    ),
+]
+
+ENDINGS: Mapping[str, Form] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".md": "markdown",
+    ".parquet": "parquet",
+    ".txt": "table",
+}
+"""What a file holds by its ending, where no form is named."""
+
+
+def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
+    """How an answer is given.
+
+    Raises:
+        QueryError: Two forms are named, or none and the file has an ending that says none.
+    """
+    if as_json and named not in (None, "json"):
+        raise QueryError(f"--json and --format {named}: one of them")
+    if as_json or named is not None:
+        return named or "json"
+    if out is None or not (ending := Path(out).suffix):
+        return "table"
+    if ending.lower() not in ENDINGS:
+        raise QueryError(
+            f"--out {out}: the ending is none of {', '.join(ENDINGS)}; --format says what it is to hold"
+        )
+    return ENDINGS[ending.lower()]
 
 
 def read_query(text: str) -> str:
@@ -103,3 +143,5 @@ def give_answer(
         raise QueryError(f"--out {out}: is a folder; name a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, result_bytes(found, form))
+    rows = len(found.rows) if found.table is None else found.table.num_rows
+    print(f"{out}: {rows:,} row{'s' * (rows != 1)}, {form}")

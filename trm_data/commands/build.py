@@ -72,7 +72,7 @@ class BuildNamed:
                 print(f"[{number}/{len(wanted)}] {named.name}: {named.about}")
             if self.dry_run:
                 request = named_fields(named, self._changes()).request()
-                facts.append(print_estimate(request, layout, silent=self.json))
+                facts.append(print_estimate(request, layout, workers=self.workers, silent=self.json))
                 continue
             facts.append(print_built(build_named(named, self._changes(), layout), silent=self.json))
         if self.json:
@@ -190,7 +190,10 @@ def run_fields(fields: BuildFields) -> int:
     """Build what a command line asks for, and say what was built."""
     layout = resolve_root(fields.root)
     if fields.dry_run:
-        print_estimate(fields.request(), layout, as_json=fields.json)
+        from trm_data.build.flow import check_shard_examples
+
+        check_shard_examples(fields.shard_examples)
+        print_estimate(fields.request(), layout, workers=fields.workers, as_json=fields.json)
         return 0
     print_built(build_fields(fields, layout), as_json=fields.json)
     return 0

@@ -50,12 +50,17 @@ def print_built(result: BuildResult, *, as_json: bool = False, silent: bool = Fa
 
 
 def print_estimate(
-    request: BuildRequest, layout: Layout, *, as_json: bool = False, silent: bool = False
+    request: BuildRequest,
+    layout: Layout,
+    *,
+    workers: int | None = None,
+    as_json: bool = False,
+    silent: bool = False,
 ) -> dict[str, Any]:
     """What a build would make; nothing is built."""
     from trm_data.build.estimate import estimate_build
 
-    estimate = estimate_build(request, layout)
+    estimate = estimate_build(request, layout, workers=workers)
     facts = estimate.to_json()
     if as_json:
         print(json.dumps(facts, indent=1))
@@ -69,5 +74,6 @@ def print_estimate(
     size, seconds = megabytes(estimate.size_bytes), duration(estimate.seconds)
     done = "its rows were not read, nothing was built" if estimate.rows_unread else "nothing was built"
     about = "at least" if estimate.at_least else "about"
-    print(f"  about {size} on disk, {about} {seconds} on {estimate.workers} cores; {done}")
+    cores = f"{estimate.workers} core{'s' * (estimate.workers != 1)}"
+    print(f"  about {size} on disk, {about} {seconds} on {cores}; {done}")
     return facts

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Json, Root, SkipDamaged, Wide, say_what_is_left_out
-from trm_data.commands.answer import Out, give_answer, give_views, read_query
+from trm_data.commands.answer import FormOption, Out, choose_form, give_answer, give_views, read_query
 from trm_data.commands.common import Name, SplitName, megabytes
 from trm_data.errors import SpecError, UsageError
-from trm_data.show.render import Form, print_drawings, print_table
+from trm_data.show.render import print_drawings, print_table
 from trm_data.storage.root import Layout, resolve_root
 
 if TYPE_CHECKING:
@@ -128,10 +129,9 @@ class Sql:
       trm-data sql "SELECT split, round(rating) r, count(*) FROM puzzles GROUP BY ALL ORDER BY ALL" --format csv
     """
 
-    query: Annotated[Positional[str], arg(metavar="QUERY")]
-    """SQL, a file FILE.sql that has it, or `-` for standard input."""
-    format: Form = "table"
-    """vertical has a line for every column; csv, json, markdown and parquet are for files and other programs."""
+    query: Annotated[Positional[str | None], arg(metavar="QUERY", help_behavior_hint="")] = None
+    """SQL, or a file FILE.sql that has it; from standard input for `-`, or where a pipe has it."""
+    form: FormOption = None
     json: Json = False
     wide: Wide = False
     out: Out = None
@@ -142,10 +142,13 @@ class Sql:
         """Run the query and print the result."""
         from trm_data.catalog.query import query_catalog
 
-        if self.query.startswith("@"):
-            raise UsageError(f"{self.query}: named queries are of results: trm-eval sql {self.query}")
-        form: Form = "json" if self.json else self.format
-        found = query_catalog(resolve_root(self.root), read_query(self.query), as_table=form == "parquet")
+        if self.query is None and sys.stdin.isatty():
+            raise UsageError('no query; such as: trm-data sql "SELECT * FROM datasets"')
+        query = read_query(self.query or "-")
+        if query.startswith("@"):
+            raise UsageError(f"{query}: named queries are of results: trm-eval sql {query}")
+        form = choose_form(self.form, self.out, as_json=self.json)
+        found = query_catalog(resolve_root(self.root), query, as_table=form == "parquet")
         give_answer(found, form, self.out, wide=self.wide)
         return say_what_is_left_out("trm-data", found.problems, skip=self.skip_damaged)
 

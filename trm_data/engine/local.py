@@ -58,6 +58,17 @@ def default_workers() -> int:
     return os.cpu_count() or 1
 
 
+def number_of_workers(asked: int | None) -> int:
+    """So many as were asked for, else one for each core.
+
+    Raises:
+        SpecError: Fewer than one.
+    """
+    if asked is not None and asked < 1:
+        raise SpecError(f"--workers {asked}: at least 1")
+    return default_workers() if asked is None else asked
+
+
 class LocalEngine:
     """Processes of this machine; this process alone with one worker, or where it is a daemon and may start none.
 
@@ -71,9 +82,7 @@ class LocalEngine:
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = default_workers() if workers is None else workers
-        if self.workers < 1:
-            raise SpecError(f"--workers {workers}: at least 1")
+        self.workers = number_of_workers(workers)
         self._pool: _Pool | None = None
 
     @property

@@ -32,8 +32,12 @@ def _of_split(count: int, shares: Sequence[float], *, slow: bool) -> float:
     patience = MISSES_ALLOWED * (10 if tuple(shares) != (1.0,) else 1)
     quotas = [float(-(-(count - bucket) // len(shares))) for bucket in range(len(shares))]
     made = 0.0
-    while (left := sum(quotas)) >= 0.5 and made < patience:
+    while (left := sum(quotas)) >= 0.5:
+        usable = sum(share for quota, share in zip(quotas, shares, strict=True) if quota > 0)
+        if usable * patience < 1:  # none comes for so long that a build gives up
+            return made + patience
         asked = min(max(math.ceil(left), LEAST_ASKED), MOST_ASKED)
+        asked *= max(round(left / asked / 8), 1)  # many times in one go, as long as most is missing after it
         asked = BLOCK_CANDIDATES * -(-asked // BLOCK_CANDIDATES) if slow else asked
         made += asked
         quotas = [max(quota - asked * share, 0.0) for quota, share in zip(quotas, shares, strict=True)]

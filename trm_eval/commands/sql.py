@@ -11,9 +11,8 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, Wide, say_what_is_left_out
-from trm_data.commands.answer import Out, give_answer, give_views, read_query
+from trm_data.commands.answer import FormOption, Out, choose_form, give_answer, give_views, read_query
 from trm_data.errors import QueryError
-from trm_data.show.render import Form
 from trm_data.storage.root import root_to_read
 
 
@@ -40,8 +39,7 @@ class Sql:
 
     query: Annotated[Positional[str | None], arg(metavar="QUERY", help_behavior_hint="")] = None
     """SQL, or the name of a query behind `@`; a file FILE.sql that has one; `-` for standard input."""
-    format: Form = "table"
-    """vertical has a line for every column; csv, json, markdown and parquet are for files and other programs."""
+    form: FormOption = None
     json: Json = False
     wide: Wide = False
     out: Out = None
@@ -62,10 +60,15 @@ class Sql:
 
             if self.out is not None:
                 raise QueryError("--out: is for one query; give it one, or type .out FILE at the prompt")
-            return ask(layout, form=self.format, wide=self.wide, verify=self.verify)
+            return ask(
+                layout,
+                form=choose_form(self.form, None, as_json=self.json),
+                wide=self.wide,
+                verify=self.verify,
+            )
         if query is None:
             query = read_query("-")
-        form: Form = "json" if self.json else self.format
+        form = choose_form(self.form, self.out, as_json=self.json)
         with skipping_damaged(self.skip_damaged):
             found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
         give_answer(found, form, self.out, wide=self.wide)

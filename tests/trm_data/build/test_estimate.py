@@ -85,3 +85,11 @@ def test_a_dry_run_of_a_small_dataset_says_its_size(tmp_path: Path) -> None:
     trm_data.build_dataset("sudoku", root=tmp_path, quiet=True, workers=1, **asked)
     took = sum(file.stat().st_size for file in (tmp_path / "datasets").rglob("*") if file.is_file())
     assert took / 2 < said < took * 2
+
+
+def test_a_dry_run_refuses_what_the_build_refuses(tmp_path: Path) -> None:
+    for option in ("--workers", "--shard-examples"):
+        done = run_here(
+            main, "build", "sudoku", "--size", "5", option, "0", "--dry-run", "--root", str(tmp_path)
+        )
+        assert (done.returncode, f"{option} 0: at least 1" in done.stderr) == (2, True), done.stderr

@@ -90,6 +90,17 @@ def test_an_estimate_says_what_it_cannot_know(request_small) -> None:
     assert choosing_time(of_file, SudokuOptions()) == (0.0, False)
 
 
+@pytest.mark.parametrize("size", [50_000, 1_000_000, 100_000_000])
+def test_many_puzzles_need_as_many_candidates(request_small, size: int) -> None:
+    for options, slow in ((SudokuOptions(), False), (SudokuOptions(difficulty="extreme"), True)):
+        spec = request_small(options=options, size=size, val_size=0, test_size=0).spec(
+            SourceSpec(kind="generated"), None
+        )
+        assert size <= candidates_needed(spec, slow=slow) <= 1.01 * size
+    halves = candidates_needed(spec, (0.25, 0.5))
+    assert 2 * size <= halves <= 2.3 * size
+
+
 def test_what_no_puzzle_has_is_given_up_at_some_time(request_small) -> None:
     options = SudokuOptions(min_rating=1000.0)
     spec = request_small(options=options, size=5, val_size=0, test_size=0).spec(

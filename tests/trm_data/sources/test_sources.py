@@ -285,6 +285,7 @@ def test_a_build_of_a_file_says_that_nothing_is_held_out(
     assert "nothing is held out; --val-size N and --test-size N" in caplog.text
     card = (tmp_path / "datasets" / "mine" / "README.md").read_text()
     assert "--source csv:mine.csv --columns question=clues" in card
+    assert "Cite" not in card  # nobody else's puzzles
     caplog.clear()
     held = run_here(main, *words, "--test-size", "1", "--name", "held", "--quiet", "--root", str(tmp_path))
     assert held.returncode == 0

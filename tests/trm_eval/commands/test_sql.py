@@ -80,7 +80,7 @@ def test_every_form_goes_to_a_file_whole(
     run = {"trm-eval": main, "trm-data": data_main}[program]
     arguments = ["--format", form, "--out", str(path), "--root", evaluated.layout.place]
     done = run_here(run, "sql", QUERY, *arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{path}: 2 rows, {form}\n", "")
     assert [left.name for left in tmp_path.iterdir()] == ["answer"]
     if form == "parquet":
         assert pl.read_parquet(path)["d"].to_list() == [0.5, 1e-9]
@@ -89,6 +89,27 @@ def test_every_form_goes_to_a_file_whole(
     bad = run_here(run, "sql", "SELECT nothing", *arguments)
     assert bad.returncode == 2
     assert path.exists()
+
+
+@pytest.mark.parametrize("program", ["trm-eval", "trm-data"])
+def test_the_ending_of_a_file_says_what_it_holds(evaluated: Evaluated, tmp_path: Path, program: str) -> None:
+    run = {"trm-eval": main, "trm-data": data_main}[program]
+
+    def write(name: str, *more: str) -> subprocess.CompletedProcess[str]:
+        return run_here(
+            run, "sql", QUERY, "--out", str(tmp_path / name), *more, "--root", evaluated.layout.place
+        )
+
+    for name, form in (("a.csv", "csv"), ("b.JSON", "json"), ("c.md", "markdown"), ("d.parquet", "parquet")):
+        assert write(name).stdout == f"{tmp_path / name}: 2 rows, {form}\n"
+    assert write("e.csv", "--format", "markdown").stdout.endswith("2 rows, markdown\n")
+    assert len(json.loads((tmp_path / "b.JSON").read_text())) == 2
+    for arguments, words in (
+        (["x.xlsx"], "x.xlsx: the ending is none of .csv, .json, .md, .parquet, .txt; --format says what"),
+        (["x.csv", "--json", "--format", "csv"], "--json and --format csv: one of them"),
+    ):
+        refused = write(*arguments)
+        assert (refused.returncode, words in refused.stderr) == (2, True), refused.stderr
 
 
 def test_parquet_keeps_types_and_comes_through_a_pipe(evaluated: Evaluated) -> None:
