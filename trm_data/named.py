@@ -107,6 +107,12 @@ def named_dataset(name: str) -> NamedDataset:
     )
 
 
+def first_name(name: str) -> str:
+    """What a named dataset is called in `catalogs/datasets`; any other name as it is."""
+    known = named_datasets()
+    return next((spelling for spelling in names_of(name) if spelling in known), name)
+
+
 def names_of(name: str) -> tuple[str, ...]:
     """Every name that a dataset of this name may have, the given one first, then that of default names.
 

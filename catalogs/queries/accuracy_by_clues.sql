@@ -3,6 +3,7 @@ SELECT
     run,
     step,
     weights,
+    dataset,
     split,
     row_limit,
     supervision_steps,
@@ -16,5 +17,5 @@ SELECT
     evaluation
 FROM predicted_puzzles
 WHERE clues IS NOT NULL AND exact IS NOT NULL
-GROUP BY run, step, weights, split, row_limit, supervision_steps, clues, evaluation
+GROUP BY run, step, weights, dataset, split, row_limit, supervision_steps, clues, evaluation
 ORDER BY run, step, weights, split, evaluation, clues;

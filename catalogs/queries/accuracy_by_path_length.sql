@@ -3,6 +3,7 @@ SELECT
     run,
     step,
     weights,
+    dataset,
     split,
     row_limit,
     supervision_steps,
@@ -17,5 +18,5 @@ SELECT
     evaluation
 FROM predicted_puzzles
 WHERE path_length IS NOT NULL AND exact IS NOT NULL
-GROUP BY run, step, weights, split, row_limit, supervision_steps, path_from, path_to, evaluation
+GROUP BY run, step, weights, dataset, split, row_limit, supervision_steps, path_from, path_to, evaluation
 ORDER BY run, step, weights, split, evaluation, path_from;

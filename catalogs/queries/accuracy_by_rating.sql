@@ -17,6 +17,7 @@ SELECT
     run,
     step,
     weights,
+    dataset,
     split,
     row_limit,
     supervision_steps,
@@ -29,5 +30,5 @@ SELECT
     round(avg(halt_step), 2) AS mean_halt_step,
     evaluation
 FROM bucketed
-GROUP BY run, step, weights, split, row_limit, supervision_steps, rating_bucket, evaluation
+GROUP BY run, step, weights, dataset, split, row_limit, supervision_steps, rating_bucket, evaluation
 ORDER BY run, step, weights, split, evaluation, min(rating);

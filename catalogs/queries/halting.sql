@@ -3,6 +3,7 @@ SELECT
     run,
     step,
     weights,
+    dataset,
     split,
     row_limit,
     supervision_steps,
@@ -12,5 +13,5 @@ SELECT
     count_if(exact) AS exact,
     evaluation
 FROM tested_predictions
-GROUP BY run, step, weights, split, row_limit, supervision_steps, halt_step, evaluation
+GROUP BY run, step, weights, dataset, split, row_limit, supervision_steps, halt_step, evaluation
 ORDER BY run, step, weights, split, evaluation, halt_step;

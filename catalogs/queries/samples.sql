@@ -3,6 +3,7 @@ SELECT
     run,
     step,
     weights,
+    dataset,
     split,
     row_limit,
     supervision_steps,

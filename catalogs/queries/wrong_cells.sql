@@ -3,6 +3,7 @@ SELECT
     run,
     step,
     weights,
+    dataset,
     split,
     row_limit,
     supervision_steps,
@@ -13,5 +14,5 @@ SELECT
     evaluation
 FROM tested_predictions
 WHERE cells > 0
-GROUP BY run, step, weights, split, row_limit, supervision_steps, wrong_cells, evaluation
+GROUP BY run, step, weights, dataset, split, row_limit, supervision_steps, wrong_cells, evaluation
 ORDER BY run, step, weights, split, evaluation, wrong_cells;

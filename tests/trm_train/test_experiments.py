@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.named import named_dataset
+from trm_data.named import first_name, named_dataset
 from trm_data.storage.root import resolve_root
 from trm_train import experiments
 from trm_train.cli import main
@@ -59,7 +59,7 @@ def test_every_experiment_has_a_guide_and_a_dataset(name: str) -> None:
     assert item.summary.endswith("?")
     guide = dataclasses.asdict(item.guide)
     assert all(text for field, text in guide.items() if field not in ("cost", "claims"))
-    assert datasets_by_experiment()[name][0] == item.make().data.dataset == item.dataset()
+    assert datasets_by_experiment()[name][0] == first_name(item.make().data.dataset) == item.dataset()
 
 
 def test_the_quickstart_builds_what_its_run_is_named_after() -> None:
@@ -337,6 +337,24 @@ def test_describe_says_of_which_scale_its_numbers_are(capsys: pytest.CaptureFixt
         in output(capsys, "describe", "baseline", "--scale", "laptop")[1]
     )
     assert "full scale" not in output(capsys, "describe", "baseline")[1]
+    assert "full scale" not in output(capsys, "describe", "quickstart_096")[1]  # of one scale alone
+
+
+def test_computed_hours_of_a_cpu_are_the_least(capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(capsys, "describe", "quickstart")[1]
+    assert re.search(
+        r"under a minute on v4-64, under a minute on H200, at least \d+ \w+ on 2 CPU cores", text
+    )
+
+
+def test_a_dataset_of_several_names_is_counted_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["trm_sudoku_mlp", "paper_no_ema", "trm_sudoku_attention"]
+    _, text, _ = output(capsys, "batch", *asked, "--dry-run", "--wide", "--root", str(tmp_path))
+    assert "3 runs for 3 experiments and seeds, 3 to train; 1 dataset to build" in text
+    assert "sudoku-extreme-1000-aug-1000 (to build)" in text
+    assert "1k" not in text
 
 
 def test_describe_gives_the_fields_of_the_guide(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from trm_data.errors import DatasetNotFoundError
 from trm_data.manifest import read_manifest
+from trm_data.named import first_name
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig, check_config, identity_hash
@@ -45,8 +46,8 @@ class PlannedRun:
 
     @property
     def dataset(self) -> str:
-        """Name of its dataset."""
-        return self.config.data.only_dataset()
+        """Name of its dataset; of a named one the first."""
+        return first_name(self.config.data.only_dataset())
 
 
 def plan_batch(

@@ -19,7 +19,15 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_data.storage.turn import locked
-from trm_train.commands.common import DataOption, ScaleOption, SourceOption, duration, percent
+from trm_train.commands.common import (
+    DataOption,
+    ScaleOption,
+    SourceOption,
+    counted,
+    duration,
+    percent,
+    say_hours,
+)
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.dataset import build_missing
@@ -255,14 +263,14 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, w
     left = [fact for fact in facts if fact["state"] == "waiting"]
     asked = sum(len(fact["names"]) for fact in facts)
     print(
-        f"{len(facts)} runs for {asked} experiments and seeds, {len(left)} to train; {len(missing)} datasets to build"
+        f"{counted(len(facts), 'run')} for {counted(asked, 'experiment')} and seeds, {len(left)} to train; "
+        f"{counted(len(missing), 'dataset')} to build"
     )
     for what, column in (("training", "hours"), ("validations and tests", "testing_hours")):
         hours = {each.name: sum(fact[column].get(each.name, 0.0) for fact in left) for each in MACHINES}
-        shown = ", ".join(f"{duration(3600 * value)} on {name}" for name, value in hours.items())
         unknown = sum(not fact[column] for fact in left)
         without = f"; without {unknown} runs of which it is not known" if unknown else ""
-        print(f"{what}, computed: {shown}{without}")
+        print(f"{what}, computed: {say_hours(hours)}{without}")
     print("docs/experiments/README.md says what is assumed")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from tyro.conf import Positional, arg
@@ -64,3 +65,20 @@ def duration(seconds: float | None) -> str:
     if seconds < 72 * 3600:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 86400:.1f} d"
+
+
+def say_hours(hours: Mapping[str, float]) -> str:
+    """Computed times (h) by machine, for people; a CPU's is the least, since small networks reach less of it."""
+    from trm_train.experiments.cost import CPU
+
+    parts: list[str] = []
+    for name, value in hours.items():
+        least = "at least " if name == CPU else ""
+        said = f"{least}{duration(3600 * value)}" if value >= 1 / 60 or not value else "under a minute"
+        parts.append(f"{said} on {name}")
+    return ", ".join(parts)
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something, in words."""
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.commands.common import DataOption, Patterns, ScaleOption, duration, percent
+from trm_train.commands.common import DataOption, Patterns, ScaleOption, percent, say_hours
 from trm_train.config.run import ExecutionConfig, RunConfig, config_to_json, effective_identity
 from trm_train.experiments.registry import Experiment, find_experiment, groups_of, select_experiments
 from trm_train.experiments.setting import Setting, parse_setting
@@ -69,7 +69,8 @@ class Describe:
     def run(self) -> int:
         """Print the guide."""
         wanted = parse_setting(self.scale, self.data)
-        item = find_experiment(self.experiment).at(wanted)
+        everywhere = find_experiment(self.experiment)
+        item = everywhere.at(wanted)
         setting, config = item.setting(), item.make()
         commands = commands_of(item, wanted)
         cost = _cost(item)
@@ -92,21 +93,22 @@ class Describe:
         print(f"{item.name} ({item.group}{alias}; {setting})\n")
         if item.guide is not None:
             print(item.guide.text())
-            if setting.scale != "full":
+            if setting.scale != "full" and any(each.scale == "full" for each in everywhere.settings):
                 print(
                     f"Scale:     {setting.scale}; numbers above are of the full scale, those of this run are below"
                 )
             print(f"Here:      {item.varies}\n" if item.varies else "")
         print(f"Dataset:   {item.dataset()}")
         if cost:
-            hours = ", ".join(f"{duration(3600 * value)} on {name}" for name, value in cost["hours"].items())
             print(
                 f"Computed:  {cost['training_flops']:.2g} FLOP of training, {cost['example_flops'] / 1e9:.3g} GFLOP"
             )
             print(
                 f"           an example and step, {cost['evaluation_flops'] / 1e9:.3g} GFLOP an example evaluated;"
             )
-            print(f"           {hours}; see docs/experiments/README.md for what is assumed")
+            print(
+                f"           {say_hours(cost['hours'])}; see docs/experiments/README.md for what is assumed"
+            )
         print("\nCommands:")
         for command in commands.values():
             print(f"  {command}")

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trm_data.named import named_dataset
 from trm_train.experiments.cost import CPU, MACHINES, Cost, checkpoint_bytes, cost_of, parameters_of
 from trm_train.experiments.dataset import PlannedDataset, plan_dataset
 from trm_train.experiments.registry import Experiment, experiments_at, groups_of, load_experiments
@@ -91,7 +90,7 @@ def _table(setting: Setting, items: Sequence[Experiment]) -> list[str]:
         planned, cost = _planned(item)
         lines.append(
             f"| {item.name} | {item.own(config) or '-'} | {item.alias_of() or item.name} "
-            f"| {named_dataset(item.dataset()).name} | {config.total_steps:,} x {config.data.global_batch_size:,} "
+            f"| {item.dataset()} | {config.total_steps:,} x {config.data.global_batch_size:,} "
             f"| {parameters_of(config.model, planned.input_spec):,} | {cost.training_flops:.2e} |"
         )
     return [*lines, ""]

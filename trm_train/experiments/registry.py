@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import trm_train.experiments
 from trm_data.closest import no_such
+from trm_data.named import first_name
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide, Quantity
@@ -85,8 +86,8 @@ class Experiment:
         return replace(self, settings=(self.setting(setting),))
 
     def dataset(self, setting: Setting | None = None) -> str:
-        """Name of the dataset it learns from."""
-        return self.make(setting).data.only_dataset()
+        """Name of the dataset it learns from; of a named one the first."""
+        return first_name(self.make(setting).data.only_dataset())
 
 
 _EXPERIMENTS: dict[str, Experiment] = {}
