@@ -18,7 +18,7 @@ from typing import Annotated, Any, Union, get_args
 import tyro
 from tyro.conf import arg, subcommand
 
-from trm_data.closest import no_such
+from trm_data.closest import BEGINNING, closest_option, no_such
 from trm_data.errors import OF_SPACE, UsageError
 
 
@@ -180,7 +180,8 @@ def _refuse_options(parse: Parse, program: str, arguments: list[str], depth: int
         option = word.partition("=")[0]
         if _OPTION.fullmatch(option) and option.replace("_", "-") not in [*known, "-h", "--help"]:
             said = f"no option {option} of {command}"
-            raise UsageError(no_such(said, option.replace("_", "-"), known, f"{command} --help")) from None
+            wanted = option.replace("_", "-")
+            raise UsageError(no_such(said, wanted, known, f"{command} --help", closest_option)) from None
 
 
 _VALUES = (
@@ -231,7 +232,10 @@ def _refuse_value(said: str, command: str) -> None:
     if choice := _CHOICE.fullmatch(text):
         got, option, choices = choice.groups()
         known = re.findall(r"'([^']*)'", choices)
-        raise UsageError(no_such(f"{option}: no choice {got}", got.strip("'"), known, way_on)) from None
+        name, said = got.strip("'"), f"{option}: no choice {got}"
+        if len(name) < BEGINNING:  # too short to be like one more than like another
+            raise UsageError(f"{said}; there are: {', '.join(known)} ({way_on})") from None
+        raise UsageError(no_such(said, name, known, way_on)) from None
     for pattern, instead in _VALUES:
         if found := re.fullmatch(pattern, text):
             raise UsageError(f"{instead.format(*found.groups())} ({way_on})") from None

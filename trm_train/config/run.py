@@ -121,7 +121,8 @@ def check_config(config: RunConfig) -> None:
     check_positive({"total_steps": config.total_steps})
     if config.optim.lr_warmup_steps >= config.total_steps:
         raise ConfigError(
-            f"optim.lr_warmup_steps: below total_steps ({config.total_steps}), got {config.optim.lr_warmup_steps}"
+            f"optim.lr_warmup_steps: below total_steps ({config.total_steps}), got {config.optim.lr_warmup_steps}; "
+            "--optim.lr-warmup-steps N makes the warm-up shorter"
         )
     ends = [0, *(end for end, _ in config.model.stages(config.total_steps))]
     if sorted(set(ends)) != ends:

@@ -162,6 +162,10 @@ def find_experiment(name: str) -> Experiment:
         return experiments[name]
     if members := [each for each, item in experiments.items() if item.group == name]:
         raise ConfigError(f"{name} is a group; name one of it: {', '.join(members)} (trm-train list {name})")
+    if set(name) & set("*?["):
+        raise ConfigError(
+            f"no experiment {name!r}: a pattern is for batch, list, status and evaluations; name one"
+        )
     raise ConfigError(no_such(f"no experiment {name!r}", name, experiments, "trm-train list"))
 
 
