@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import closing
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from trm_data.errors import SpecError
 from trm_data.kinds.compiling import uncompiled
@@ -32,8 +33,8 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
         test = trm_data.open_dataset(train.name, split="test")
 
     Args:
-        kind: A kind (`sudoku`, `maze`, `arc`, `table`, or of another package), or a named dataset (`trm-data build`
-            lists them).
+        kind: A kind (`sudoku`, `maze`, `arc`, `table`, or of another package), or a named dataset (`trm-data build
+            named` lists them).
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
         **options: Those of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, name="mine"`. What is
             left out is as there; of a named dataset as its file says.
@@ -48,6 +49,7 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
     from trm_data.loader.dataset import open_dataset
     from trm_data.named import named_dataset
 
+    options = {name: _plain(value) for name, value in options.items()}
     if typed := [option for option in options if option in ONLY_TYPED]:
         raise SpecError(f"build_dataset: {typed[0]} is an option of the command alone")
     layout = resolve_root(root)
@@ -63,6 +65,15 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
         _checked(named_fields(named, options), options)
         result = build_named(named, options, layout)
     return open_dataset(result.manifest.name, layout)
+
+
+def _plain(value: object) -> object:
+    """A path as text and a number of NumPy's as one of Python's, as a command line has them."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(cast("os.PathLike[str]", value))
+    return (
+        cast(Any, value).item() if hasattr(value, "dtype") and getattr(value, "shape", None) == () else value
+    )
 
 
 def _checked(fields: BuildFields, options: Mapping[str, object]) -> BuildFields:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from trm_data.errors import BuildError, CorruptDatasetError, SpecError
 from trm_data.manifest import Manifest, find_manifest
@@ -91,7 +94,24 @@ def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
     """In which fields the dataset that is there differs from the one asked for."""
     if manifest.builder_version != BUILDER_VERSION:
         return f"builder version {manifest.builder_version}, now {BUILDER_VERSION}"
-    there, asked = manifest.spec.to_json(), spec.to_json()
-    return ", ".join(
-        f"{key}: {there[key]} there, {asked[key]} asked" for key in asked if there[key] != asked[key]
-    )
+    return ", ".join(_changes(manifest.spec.to_json(), spec.to_json()))
+
+
+def _changes(there: Mapping[str, Any], asked: Mapping[str, Any], of: str = "") -> Iterator[str]:
+    """What differs, a phrase for each field; of files that have other names only these."""
+    for key in asked:
+        before, now = there.get(key), asked[key]
+        if isinstance(before, dict) and isinstance(now, dict):
+            yield from _changes(
+                cast(dict[str, Any], before), cast(dict[str, Any], now), f"{key.replace('_', ' ')} "
+            )
+        elif before != now and not (key == "sha256" and there.get("name") != asked.get("name")):
+            yield f"{of}{key}: {_short(before)} there, {_short(now)} asked"
+
+
+def _short(value: Any) -> str:
+    """A value in few words: of a file its name, of a digest its beginning."""
+    if isinstance(value, dict):
+        value = cast(dict[str, Any], value).get("name") or cast(dict[str, Any], value).get("kind")
+    text = "none" if value is None or value == "" else str(value)
+    return text[:12] if re.fullmatch(r"[0-9a-f]{64}", text) else text

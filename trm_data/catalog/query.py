@@ -71,6 +71,8 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
     Raises:
         QueryError: There is no catalog, the SQL is no query, or a dataset is damaged.
     """
+    if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise QueryError(f"sql: one query as text, got {type(query).__name__}")
     with _open_catalog(resolve_root(root)) as (connection, problems):
         if problems and not skip_damaged:
             raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")

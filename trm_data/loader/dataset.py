@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, SupportsIndex, cast, overload
 
 import numpy as np
@@ -18,7 +19,7 @@ from trm_data.errors import SpecError
 from trm_data.loader.rows import Batch, GroupTable, Picks, RowReader
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.drawing import Drawing
-from trm_data.specs import Split
+from trm_data.specs import SPLITS, Split
 from trm_data.storage.root import Root, resolve_root
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
@@ -213,6 +214,12 @@ def open_dataset(
         SpecError: It has no such split.
         CorruptDatasetError: A file is missing or changed; the message says which.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SpecError(f"open_dataset: the name of a dataset, got {type(name).__name__}")
+    if root in SPLITS and not Path(str(root)).is_dir():
+        raise SpecError(
+            f"open_dataset({name!r}, {root!r}): a split is named by split={root!r}, the second is the root"
+        )
     layout = resolve_root(root)
     manifest = read_manifest(layout, name)
     if split not in manifest.splits:

@@ -93,7 +93,11 @@ def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]
     if not pairs:
         raise SpecError("a mixture needs at least one dataset")
     for dataset, weight in pairs:
-        if not 0 < weight < math.inf:
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, int | float | Fraction)
+            or not 0 < weight < math.inf
+        ):
             raise SpecError(f"weight {weight} of {dataset.name}: a positive number")
     exact = [Fraction(weight).limit_denominator(_FINEST_WEIGHT) for _, weight in pairs]
     if not all(exact):
@@ -141,6 +145,10 @@ def open_mixture(
         SpecError: A weight that is not positive, or a split that a dataset does not have.
         CorruptDatasetError: A file is missing or changed.
     """
+    if not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SpecError(
+            f"a mixture: names and their weights, such as {{'mine': 3, 'others': 1}}, got {weights!r}"
+        )
     share = budget_bytes // max(1, len(weights))
     return make_mixture(
         [(open_dataset(name, root, split, budget_bytes=share), weight) for name, weight in weights.items()]

@@ -111,6 +111,10 @@ def resolve_root(root: Root | None = None) -> Layout:
     if isinstance(root, Layout):
         return root
     if root is not None and not isinstance(root, (str, os.PathLike)):
+        if not hasattr(root, "names"):
+            raise SpecError(
+                f"root: a folder, gs://bucket/prefix, a layout or a store, got {type(root).__name__}"
+            )
         return Layout(root)
     return Layout(
         store_of(os.fspath(root) if root is not None else os.environ.get("TRM_ROOT") or DEFAULT_ROOT)

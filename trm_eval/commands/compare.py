@@ -31,7 +31,7 @@ class Compare:
     For example:
 
       trm-eval compare exp01a exp01f --scale tiny
-      trm-eval compare quickstart-7b5f7e87-s0 quickstart-7b5f7e87-s1 --flips 10
+      trm-eval compare quickstart-2626ad84-s0 quickstart-2626ad84-s1 --flips 10
       trm-eval compare 0123456789abcdef fedcba9876543210 --json
     """
 

@@ -46,7 +46,7 @@ class Run:
 
       trm-eval run quickstart
       trm-eval run exp01a --scale tiny
-      trm-eval run quickstart-7b5f7e87-s0 --checkpoint best --split validation --weights raw
+      trm-eval run quickstart-2626ad84-s0 --checkpoint best --split validation --weights raw
       trm-eval run quickstart --steps 1,2,4,8,16,32
       trm-eval run quickstart --mode halting
       trm-eval run quickstart --samples 16 --noise 0.3 --select halt_logit
