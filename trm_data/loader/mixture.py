@@ -93,11 +93,8 @@ def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]
     if not pairs:
         raise SpecError("a mixture needs at least one dataset")
     for dataset, weight in pairs:
-        if (
-            isinstance(weight, bool)
-            or not isinstance(weight, int | float | Fraction)
-            or not 0 < weight < math.inf
-        ):
+        is_number = isinstance(weight, int | float | Fraction)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_number or not 0 < weight < math.inf:
             raise SpecError(f"weight {weight} of {dataset.name}: a positive number")
     exact = [Fraction(weight).limit_denominator(_FINEST_WEIGHT) for _, weight in pairs]
     if not all(exact):

@@ -27,6 +27,7 @@ from trm_eval.tables.live import live_runs
 from trm_eval.tables.named import load_query, query_text
 from trm_eval.tables.parts import Parts, allow
 from trm_eval.tables.schema import (
+    COMMENTS_OF_ONE_VIEW,
     EXPERIMENTS,
     NAMED_BY_EVALS,
     PUZZLE_TOKENS,
@@ -34,6 +35,7 @@ from trm_eval.tables.schema import (
     TABLES,
     VIEW_COMMENTS,
     comments,
+    comments_of,
 )
 
 if TYPE_CHECKING:
@@ -276,9 +278,8 @@ def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
     ).fetchall()
     texts = {(table, column): text for table, column, text in known if text}
     texts |= {(table, column): text for table in TABLES for column, text in comments(table).items()}
-    texts |= {("experiments", field.name): field.metadata[b"comment"].decode() for field in EXPERIMENTS}
-    texts |= {("runs", field.name): field.metadata[b"comment"].decode() for field in RUN_STATUS}
-    texts |= {("puzzle_tokens", field.name): field.metadata[b"comment"].decode() for field in PUZZLE_TOKENS}
+    for of, schema in (("experiments", EXPERIMENTS), ("runs", RUN_STATUS), ("puzzle_tokens", PUZZLE_TOKENS)):
+        texts |= {(of, column): text for column, text in comments_of(schema).items()}
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
     ).fetchall()
@@ -287,7 +288,8 @@ def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
         alone = COLUMN_OF_PAIR.sub("", column)
         taken_over = (texts.get((of, alone)) for of in reversed(COMMENTED) if of in reads[table])
         text = (
-            texts.get((table.removeprefix("all_"), column))
+            COMMENTS_OF_ONE_VIEW.get((table, column))
+            or texts.get((table.removeprefix("all_"), column))
             or VIEW_COMMENTS.get(alone)
             or next(filter(None, taken_over), None)
         )

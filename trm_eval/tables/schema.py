@@ -20,6 +20,11 @@ def _schema(columns: list[tuple[str, pa.DataType, str]]) -> pa.Schema:
     return pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in columns])
 
 
+def comments_of(schema: pa.Schema) -> dict[str, str]:
+    """The comment of every column of a schema."""
+    return {field.name: field.metadata[b"comment"].decode() for field in schema}
+
+
 RUNS = _schema(
     [
         ("experiment_group", pa.string(), "file the experiment is written in"),
@@ -401,6 +406,14 @@ VIEW_COMMENTS = {
     "wrong": "the solution is known there, and another token was predicted",
 }
 """Columns that only views have; those of two runs side by side end in `_a` and `_b`."""
+
+COMMENTS_OF_ONE_VIEW = {
+    ("samples", "samples"): "the first so many samples of a row, of which the answer is chosen (samples)",
+    ("disagreements", "exact_a"): "every labelled cell is right in the answer of run a",
+    ("disagreements", "exact_b"): "every labelled cell is right in the answer of run b",
+    **{("study", column): text for column, text in comments_of(EXPERIMENTS).items()},
+}
+"""Columns that mean something else in a view than in the table of which most views have them, by view and column."""
 
 TABLES = {
     "runs": RUNS,

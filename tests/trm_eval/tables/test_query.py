@@ -52,6 +52,7 @@ def test_every_named_query_runs_on_results_and_on_an_empty_root(
 ) -> None:
     found = query_results(evaluated.layout, f"@{name}")
     assert found.rows or name not in OF_ANY_RUN, name
+    assert {"evaluation", "dataset"} & set(found.columns) != {"evaluation"}, name  # of which puzzles
     assert query_results(resolve_root(str(tmp_path)), f"@{name}").columns == found.columns
 
 

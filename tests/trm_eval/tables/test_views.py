@@ -36,6 +36,8 @@ def test_a_view_takes_comments_over_from_what_it_reads() -> None:
     assert said["predicted_cells", "step"] == said["evals", "step"] != said["train_metrics", "step"]
     assert said["compared_runs", "evaluation_b"] == said["evals", "evaluation"]
     assert said["named_runs", "global_batch_size"] == said["runs", "global_batch_size"]
+    assert said["study", "total_steps"] == said["experiments", "total_steps"] != said["runs", "total_steps"]
+    assert said["samples", "samples"] != said["evals", "samples"]
 
 
 def test_columns_are_those_that_a_query_gives(evaluated: Evaluated) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +14,9 @@ from trm_data.kinds.table.options import TableOptions
 
 if TYPE_CHECKING:
     from trm_data.request import BuildRequest
+    from trm_data.sources.table import TableRows
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,7 @@ class BuildTable(BuildFields):
         rows, columns = tables[0].shape or (1, tables[0].inputs.shape[1])
         if self.dihedral and self.grid is None and tables[0].shape is None:
             raise SpecError(f"--dihedral: {self.train} has flat rows; say the grid with --grid RxC")
+        self._say_what_is_easily_missed(tables[0])
         if self.grid is not None:
             rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 8x8")
         largest = max(int(max(t.inputs.max(initial=0), t.labels.max(initial=0))) for t in tables)
@@ -87,3 +92,19 @@ class BuildTable(BuildFields):
             ),
             name=self.name,
         )
+
+    def _say_what_is_easily_missed(self, train: TableRows) -> None:
+        """Labels that are PAD, and that nothing is held out."""
+        if empty := float((train.labels == 0).mean()):
+            LOG.warning(
+                "--train %s: %.0f%% of the cells of its labels are 0 (PAD): neither learned nor scored; add 1 to all "
+                "tokens if 0 is an answer",
+                self.train,
+                100 * empty,
+            )
+        if self.test is None and not self.val_size and not self.test_size:
+            LOG.warning(
+                "--train %s: nothing is held out; --val-size N and --test-size N keep puzzles of it, --test FILE has "
+                "others",
+                self.train,
+            )
