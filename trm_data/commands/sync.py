@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root
 from trm_data.commands.common import megabytes
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import resolve_root, root_to_read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Sync:
         from trm_data.show.progress import terminal_progress
         from trm_data.sync import sync_datasets
 
-        source, target = resolve_root(self.source), resolve_root(self.target)
+        source, target = root_to_read(self.source), resolve_root(self.target)
         with terminal_progress(quiet=self.json) as progress:
             done, warnings = sync_datasets(source, target, list(self.names), progress)
         if self.json:
@@ -81,7 +81,7 @@ class Catalog:
         """Make it and say where it is."""
         from trm_data.catalog.write import refresh_catalog
 
-        layout = resolve_root(self.root)
+        layout = root_to_read(self.root)
         problems = refresh_catalog(layout)
         names = layout.dataset_names()
         if self.json:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from typing import Literal
 from trm_data.command import Exit, Json, Root
 from trm_data.commands.common import megabytes
 from trm_data.errors import DataError
+from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 
 VERSIONS = (
@@ -142,15 +144,31 @@ def _root(layout: Layout) -> Iterator[Found]:
     """Whether the root can be written and read back, and the disk beneath it or beneath its local files."""
     here = Path(layout.machine)
     there = next(folder for folder in (here, *here.parents) if folder.exists())
+    new = isinstance(layout.store, LocalStore) and not here.exists()
     try:
         layout.runs.write(PROBE, b"written")
         same = layout.runs.read(PROBE) == b"written"
         layout.runs.delete(PROBE)
-        yield Found("root", "ok" if same else "missing", f"{layout.place} can be written and read")
+        yet = " is not there yet, the first build or run makes it;" if new else ""
+        yield Found(
+            "root",
+            ("note" if new else "ok") if same else "missing",
+            f"{layout.place}{yet} can be written and read",
+        )
+        if new:
+            _remove_empty(here / "runs", there)
     except (DataError, OSError) as error:
         yield Found("root", "missing", f"{layout.place} cannot be written: {error}")
     free = shutil.disk_usage(there).free
     yield Found("disk", "note" if free < LITTLE_BYTES else "ok", f"{megabytes(free)} free at {there}")
+
+
+def _remove_empty(folder: Path, until: Path) -> None:
+    """Remove a folder and those above it, as long as they are empty, up to one that stays."""
+    with suppress(OSError):  # somebody has begun to use it
+        while folder != until:
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _datasets(layout: Layout, *, verify: bool) -> Iterator[Found]:

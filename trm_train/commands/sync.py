@@ -9,7 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import resolve_root, root_to_read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Sync:
         from trm_train.run.sync import sync_runs
 
         with terminal_progress(quiet=self.json) as progress:
-            done = sync_runs(resolve_root(self.source), resolve_root(self.target), list(self.runs), progress)
+            done = sync_runs(root_to_read(self.source), resolve_root(self.target), list(self.runs), progress)
         if self.json:
             print(json.dumps([asdict(one) for one in done], indent=1))
             return Exit.DONE

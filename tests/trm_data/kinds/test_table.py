@@ -171,10 +171,15 @@ def test_a_file_is_read_to_its_end_however_many_rows_are_equivalent(
 def test_labels_that_are_not_learned_are_said(tmp_path, caplog: pytest.LogCaptureFixture) -> None:
     BuildTable(train=write(tmp_path / "a.npz", GRIDS, GRIDS % 2), name="own").request()
     share = 100 * (GRIDS % 2 == 0).mean()
-    assert f"a.npz: {share:.0f}% of the cells of its labels are 0 (PAD): neither learned nor scored" in caplog.text
+    assert (
+        f"a.npz: {share:.0f}% of the cells of its labels are 0 (PAD): neither learned nor scored"
+        in caplog.text
+    )
     assert "nothing is held out; --val-size N and --test-size N keep" in caplog.text
     caplog.clear()
     BuildTable(train=str(tmp_path / "a.npz"), name="own", test_size=2).request()
-    BuildTable(train=write(tmp_path / "b.npz", GRIDS, GRIDS), name="own", test=str(tmp_path / "a.npz")).request()
+    BuildTable(
+        train=write(tmp_path / "b.npz", GRIDS, GRIDS), name="own", test=str(tmp_path / "a.npz")
+    ).request()
     assert "held out" not in caplog.text
     assert "b.npz" not in caplog.text
