@@ -16,6 +16,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -162,7 +163,7 @@ def studies() -> dict[str, list[str]]:
 
 
 def datasets_of_study(study: str) -> list[NamedDataset]:
-    """The named datasets that an experiment learns from, or all experiments whose names begin so.
+    """The named datasets of an experiment at its usual scale, or of all whose names begin so or fit a pattern.
 
     Raises:
         SpecError: None does, no experiments are installed, or a dataset is none of the named ones.
@@ -173,7 +174,11 @@ def datasets_of_study(study: str) -> list[NamedDataset]:
             f"--all-for {study}: no installed package names its experiments (entry points of the group {STUDIES}); "
             "install trm-lab again, or build datasets by name: trm-data build named lists them"
         )
-    found = [datasets[0] for experiment, datasets in known.items() if study and experiment.startswith(study)]
+    found = [
+        datasets[0]
+        for experiment, datasets in known.items()
+        if study and (experiment.startswith(study) or fnmatchcase(experiment, study))
+    ]
     if not found:
         raise SpecError(no_such(f"--all-for: no experiment {study!r}", study, known, "trm-train list"))
     return list({dataset.name: dataset for dataset in map(named_dataset, found)}.values())

@@ -188,6 +188,7 @@ def test_a_study_knows_its_datasets(experiments: None) -> None:
     names = [dataset.name for dataset in datasets_of_study("exp04")]
     assert names == ["sudoku-extreme-1000-aug-1000", "sudoku-extreme-250-aug-1000"]
     assert [dataset.name for dataset in datasets_of_study("exp04a")] == ["sudoku-extreme-1000-aug-1000"]
+    assert [dataset.name for dataset in datasets_of_study("exp0*")] == names
     users = experiments_of(named_datasets().values())
     assert users["sudoku-extreme-1000-aug-1000"] == ["exp04a"]
     assert users["sudoku-2x2-generated-10-aug-100"] == []

@@ -33,7 +33,8 @@ class BuildNamed:
 
     dataset: Annotated[Positional[str | None], arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
     all_for: Annotated[str | None, arg(metavar="STUDY", **NO_DEFAULT_SHOWN)] = None
-    """Build the dataset of every experiment whose name begins so."""
+    """Build the dataset, at its usual scale, of every experiment whose name begins so or fits a pattern, as exp0*;
+    `trm-train batch` builds those of other scales."""
     source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """The same puzzles from elsewhere, as a local copy of the published files."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None

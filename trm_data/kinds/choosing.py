@@ -348,11 +348,18 @@ class Chooser:
         if len(quotas) > 1:
             short = ", ".join(self._names[i] for i, quota in enumerate(quotas) if quota > 0)
             hint = f" (too few of {short})"
-        elif stream.ends and len(self._taken):
-            hint = f" ({len(self._taken):,} are in the splits that were chosen before or in this one)"
+        elif stream.ends and (others := len(self._taken) - found) > 0:
+            hint = (
+                f" ({others:,} more {'is' if others == 1 else 'are'} in the splits that were chosen before)"
+            )
+        fewer = (
+            f"ask for fewer ({SIZE_OPTIONS[split]} {found})"
+            if found and len(quotas) == 1
+            else "ask for fewer"
+        )
         return SpecError(
             f"{SIZE_OPTIONS[split]} {count}: {stream.shown} has only {found} usable, inequivalent "
-            f"puzzles for the {split} split{hint}; ask for fewer{self._advice}"
+            f"puzzles for the {split} split{hint}; {fewer}{self._advice}"
         )
 
     def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:

@@ -21,6 +21,9 @@ from trm_data.sources.base import LocalSource
 from trm_data.sources.cells import flat_cells, is_json
 from trm_data.sources.rows import SourceRows, TextRow, csv_reader, read_rows
 
+USUAL_BOXES = {16: "2x2", 36: "2x3", 64: "2x4", 81: "3x3", 144: "3x4", 256: "4x4"}
+"""Boxes of the usual grids, by their cells."""
+
 
 @dataclass(frozen=True)
 class PuzzleRows(SourceRows):
@@ -83,6 +86,9 @@ def _is_rating(word: str) -> bool:
 def _decode(text: str, side: int) -> NDArray[np.uint8]:
     """A grid as text, or as a JSON list of numbers with 0 for a blank."""
     if not is_json(text):
+        if len(text) != side * side and (box := USUAL_BOXES.get(len(text))):
+            expected = f"expected {side * side} characters, got {len(text)}"
+            raise ValueError(f"{expected}, as many as a grid of {box} boxes has (--box {box})")
         return decode_grid(text, side)
     cells = flat_cells(text)
     if len(cells) != side * side:

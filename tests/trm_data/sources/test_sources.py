@@ -81,6 +81,10 @@ def test_cells_as_a_list_of_json(csv_file) -> None:
     ("row", "reason"),
     [
         (f"a,{PUZZLE[:-1]},,", "expected 81 characters, got 80"),
+        (
+            f"a,{PUZZLE[:36]},,",
+            r"expected 81 characters, got 36, as many as a grid of 2x3 boxes has \(--box 2x3\)",
+        ),
         (f"a,{PUZZLE[:-1]}x,,", "character 'x' at position 81"),
         (f"a,{PUZZLE},{'1' * 80},", "answer: expected 81 characters, got 80"),
         (f"a,{PUZZLE},{'1' * 80}.,", "answer: a blank"),
