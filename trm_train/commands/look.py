@@ -10,8 +10,8 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.commands.common import DataOption, Patterns, ScaleOption, percent, say_hours
-from trm_train.config.run import ExecutionConfig, RunConfig, config_to_json, effective_identity
+from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted, percent, say_hours
+from trm_train.config.run import ExecutionConfig, RunConfig, config_to_json, effective_identity, identity_hash
 from trm_train.experiments.registry import Experiment, find_experiment, groups_of, select_experiments
 from trm_train.experiments.setting import Setting, parse_setting
 
@@ -170,7 +170,11 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
     facts: dict[str, dict[str, Any]] = {}
     for item in items:
         setting = item.setting()
-        own = _runs_of(item, runs)
+        every = _runs_of(item, runs)
+        identity = identity_hash(item.make())
+        own = [
+            one for one in every if one.record is not None and identity_hash(one.record.config) == identity
+        ]
         best = [one.status.exact_accuracy for one in own if one.status is not None]
         facts[item.name] = {
             "name": item.name,
@@ -184,6 +188,7 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
             "alias_of": item.alias_of(),
             "runs": len(own),
             "runs_done": sum(one.condition == "done" for one in own),
+            "runs_of_other_options": len(every) - len(own),
             "best_validation": max((value for value in best if value is not None), default=None),
         }
     return facts
@@ -207,7 +212,9 @@ def _line(item: Experiment, facts: dict[str, Any]) -> str:
     alias = f"the run of {facts['alias_of']}" if facts["alias_of"] else ""
     data = "" if facts["dataset_ready"] else "data missing"
     runs = f"{facts['runs_done']} of {facts['runs']} runs done" if facts["runs"] else ""
+    other = facts["runs_of_other_options"]
+    altered = f"{counted(other, 'run')} with other options" if other else ""
     best = (
         f"best validation {percent(facts['best_validation'])}" if facts["best_validation"] is not None else ""
     )
-    return "; ".join(part for part in (item.varies, alias, data, runs, best) if part)
+    return "; ".join(part for part in (item.varies, alias, data, runs, best, altered) if part)

@@ -83,7 +83,7 @@ def test_cells_as_a_list_of_json(csv_file) -> None:
         (f"a,{PUZZLE[:-1]},,", "expected 81 characters, got 80"),
         (
             f"a,{PUZZLE[:36]},,",
-            r"expected 81 characters, got 36, as many as a grid of 2x3 boxes has \(--box 2x3\)",
+            "expected 81 characters, got 36, as many as a grid of 2x3 boxes has (--box 2x3)",
         ),
         (f"a,{PUZZLE[:-1]}x,,", "character 'x' at position 81"),
         (f"a,{PUZZLE},{'1' * 80},", "answer: expected 81 characters, got 80"),
