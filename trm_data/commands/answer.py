@@ -83,7 +83,9 @@ def read_query(text: str) -> str:
         try:
             read = Path(text).expanduser().read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise QueryError(f"{text}: a file with a query cannot be read ({error})") from error
+            raise QueryError(
+                f"{text}: a file with a query cannot be read ({getattr(error, 'strerror', None) or error})"
+            ) from error
     else:
         return text
     if not read.strip():

@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import WIDE_SHOWS, Json, Root, SkipDamaged, Wide, say_what_is_left_out
 from trm_data.commands.answer import FormOption, Out, choose_form, give_answer, give_views, read_query
 from trm_data.commands.common import Name, SplitName, megabytes
-from trm_data.errors import SpecError, UsageError
+from trm_data.errors import QueryError, SpecError, UsageError
 from trm_data.show.render import print_drawings, print_table
 from trm_data.storage.root import Layout, resolve_root
 
@@ -148,7 +148,13 @@ class Sql:
         if query.startswith("@"):
             raise UsageError(f"{query}: named queries are of results: trm-eval sql {query}")
         form = choose_form(self.form, self.out, as_json=self.json)
-        found = query_catalog(resolve_root(self.root), query, as_table=form == "parquet")
+        try:
+            found = query_catalog(resolve_root(self.root), query, as_table=form == "parquet")
+        except QueryError as error:
+            if "does not exist" not in str(error):
+                raise
+            way_on = "trm-data tables lists tables; those of runs and results are asked by trm-eval sql"
+            raise QueryError(f"{error}\n({way_on})") from error
         give_answer(found, form, self.out, wide=self.wide)
         return say_what_is_left_out("trm-data", found.problems, skip=self.skip_damaged)
 

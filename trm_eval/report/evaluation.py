@@ -23,7 +23,7 @@ HEADLINE = """
 SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, spent_steps, seconds, compile_seconds, how,
        (SELECT count(*) FROM predictions AS p WHERE p.evaluation = e.evaluation),
        (SELECT CASE WHEN count(rating) > 0 THEN count_if(rating > 0) END
-        FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation)
+        FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation AND p.rating_source = 'solver')
 FROM evals AS e WHERE evaluation = ?
 """
 

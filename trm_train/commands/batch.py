@@ -95,8 +95,10 @@ class Batch:
 
         if not self.patterns:
             raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
-        if self.jobs < 1 or self.limit < 0:
-            raise ConfigError(f"--jobs at least 1, got {self.jobs}; --limit at least 0, got {self.limit}")
+        if self.jobs < 1:
+            raise ConfigError(f"--jobs {self.jobs}: at least 1")
+        if self.limit < 0:
+            raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
         layout = resolve_root(self.root)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sources = parse_source_of(self.source)
@@ -259,6 +261,9 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, w
         for fact in facts
     ]
     columns = ["run", "varies", "state", "steps x slots", "FLOP", "dataset"]
+    if any(fact["names"] != [job.planned.experiment.name] for fact, job in zip(facts, jobs, strict=True)):
+        columns.insert(1, "asked as")
+        rows = [(row[0], ", ".join(fact["names"]), *row[1:]) for row, fact in zip(rows, facts, strict=True)]
     print_table(columns, rows, wide=wide, way_on=WIDE_SHOWS)
     left = [fact for fact in facts if fact["state"] == "waiting"]
     asked = sum(len(fact["names"]) for fact in facts)

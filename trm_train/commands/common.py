@@ -13,7 +13,7 @@ ScaleOption = Annotated[
         name="scale",
         metavar="{full,laptop,tiny}",
         help="full: the study as published; laptop: 9x9 grids, one layer, a quarter of the width; tiny: 6x6 grids, "
-        "minutes.",
+        "minutes. Without a word the usual one of each experiment.",
         help_behavior_hint="",
     ),
 ]
@@ -23,7 +23,8 @@ DataOption = Annotated[
     arg(
         name="data",
         metavar="{published,generated-extreme,generated}",
-        help="Whose puzzles: published, or generated as hard as Sudoku-Extreme, or at random.",
+        help="Whose puzzles: published, or generated as hard as Sudoku-Extreme, or at random. Without a word the usual "
+        "ones of the scale.",
         help_behavior_hint="",
     ),
 ]

@@ -48,7 +48,7 @@ class BuildMaze(PuzzleFields):
 
         allowed = ("generated", "csv", "hf")
         rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 30x30")
-        generated = self.sources(allowed)[0].kind == "generated"
+        generated = self.source == "generated"
         low, high = parse_range("--walls", self.walls) if generated else (0.3, 0.5)
         try:
             default = default_min_path(rows, columns) if generated else 0
