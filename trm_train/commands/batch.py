@@ -93,12 +93,7 @@ class Batch:
         from trm_train.batch.plan import missing_datasets, plan_batch
         from trm_train.batch.summary import summary_row
 
-        if not self.patterns:
-            raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
-        if self.jobs < 1:
-            raise ConfigError(f"--jobs {self.jobs}: at least 1")
-        if self.limit < 0:
-            raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
+        self._check()
         layout = resolve_root(self.root)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sources = parse_source_of(self.source)
@@ -148,6 +143,14 @@ class Batch:
         if signal_number:
             return 128 + signal_number
         return Exit.DONE if all(job.state == "done" for job in jobs) else Exit.FOUND
+
+    def _check(self) -> None:
+        if not self.patterns:
+            raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
+        if self.jobs < 1:
+            raise ConfigError(f"--jobs {self.jobs}: at least 1")
+        if self.limit < 0:
+            raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
 
     @staticmethod
     def _train(jobs: list[Job], how: How, screen: Screen) -> tuple[int, OSError | None]:

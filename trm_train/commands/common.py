@@ -12,7 +12,7 @@ ScaleOption = Annotated[
     arg(
         name="scale",
         metavar="{full,laptop,tiny}",
-        help="full: the study as published; laptop: 9x9 grids, one layer, a quarter of the width; tiny: 6x6 grids, "
+        help="full: the study as published; laptop: 9x9 grids, a quarter of the width; tiny: 6x6 grids, "
         "minutes. Without a word the usual one of each experiment.",
         help_behavior_hint="",
     ),

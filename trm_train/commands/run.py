@@ -65,7 +65,7 @@ class RunOptions:
 
     config: Annotated[RunConfig, arg(name="")]
     scale: Scale = "full"
-    """full: the study as published; laptop: 9x9 grids, one layer, a quarter of the width; tiny: 6x6 grids, minutes."""
+    """full: the study as published; laptop: 9x9 grids and a quarter of the width; tiny: 6x6 grids, minutes."""
     data: Puzzles = "published"
     """Whose puzzles: published (to be downloaded), or generated as hard as Sudoku-Extreme, or at random."""
     source: SourceOption = None

@@ -34,10 +34,9 @@ def _full(dataset: str) -> RunConfig:
 
 def _laptop(dataset: str) -> RunConfig:
     return RunConfig(
-        data=DataConfig(dataset=dataset, global_batch_size=16),
+        data=DataConfig(dataset=dataset, global_batch_size=32),
         model=ModelConfig(
             hidden_size=128,
-            num_layers=1,
             h_cycles=3,
             l_cycles=3,
             halt_max_steps=4,
@@ -51,10 +50,10 @@ def _laptop(dataset: str) -> RunConfig:
             weight_decay=0.1,
             puzzle_emb_lr=2e-3,
             puzzle_emb_weight_decay=0.1,
-            ema_rate=0.999,
+            ema_rate=0.995,
         ),
-        total_steps=40_000,
-        execution=ExecutionConfig(validate_every=4_000, checkpoint_every=4_000, log_every=400),
+        total_steps=6_000,
+        execution=ExecutionConfig(validate_every=500, checkpoint_every=500, log_every=50),
     )
 
 

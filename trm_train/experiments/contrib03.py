@@ -20,7 +20,7 @@ STUDY = Study(
     ),
 )
 
-for cycles, same in ((6, "baseline"), (12, "exp02a_06"), (24, {"laptop": "exp03a"})):
+for cycles, same in ((6, "baseline"), (12, "exp02a_06"), (24, None)):
     STUDY.add(
         f"contrib03_L{cycles:02d}",
         lambda config: f"L {config.model.l_cycles}",

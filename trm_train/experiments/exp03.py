@@ -11,7 +11,7 @@ STUDY = Study(
     guide=Guide(
         question="Is the same effective depth better spent on layers or on recursion?",
         varies="layers and L cycles, whose product is 12",
-        fixed="all else of the baseline, which has one layer and L 3 at the scale laptop and is none of these there",
+        fixed="all else of the baseline, whose L is 3 at the scale laptop: there (2, 6) is the run of exp02a_06",
         expected="two layers best or nearly so; six layers overfit (the paper: 79.5% with four layers, 87.4% with two)",
         judge_by="exact accuracy against layers, at nearly equal FLOPs",
         claims=(
@@ -27,5 +27,5 @@ for letter, layers, cycles in (("a", 1, 12), ("b", 2, 6), ("c", 3, 4), ("d", 4, 
         f"exp03{letter}",
         f"{layers} layer{'s' if layers > 1 else ''}, L {cycles}",
         {"model.num_layers": layers, "model.l_cycles": cycles},
-        alias_of={"full": "baseline", "tiny": "baseline"} if layers == 2 else None,
+        alias_of={"full": "baseline", "laptop": "exp02a_06", "tiny": "baseline"} if layers == 2 else None,
     )

@@ -1,7 +1,7 @@
 """At which size an experiment runs, and on whose puzzles.
 
     full     the study as it is published: 9x9 grids, width 512, a pod
-    laptop   9x9 grids, a quarter of the width, one layer, hours on two cores
+    laptop   9x9 grids, a quarter of the width, hours on two cores
     tiny     6x6 grids, an eighth of the width, minutes on two cores: the study in miniature
 
 Runs of different settings have different configurations, so they never share a name; their records say the setting.
