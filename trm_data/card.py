@@ -10,6 +10,7 @@ from html import escape
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest
 from trm_data.records import SourceFile
+from trm_data.sources.base import FILES
 
 CARD = "README.md"
 
@@ -73,7 +74,7 @@ def dataset_card(manifest: Manifest, sources: list[SourceFile]) -> str:
 def _is_own_file(manifest: Manifest) -> bool:
     """Whether the puzzles are of a file that somebody has named, and not of a publisher's, which a hub's name says."""
     source = manifest.spec.source
-    return source.kind in ("csv", "txt", "table") and "@" not in source.name
+    return source.kind in FILES and "@" not in source.name
 
 
 def card_bytes(manifest: Manifest, sources: list[SourceFile]) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from tyro.conf import arg
 
 from trm_data.errors import QueryError
-from trm_data.show.render import Form, print_result, print_table
+from trm_data.show.render import DRAWN, Form, print_result, print_table
 
 if TYPE_CHECKING:
     from trm_data.catalog.described import View
@@ -44,7 +44,7 @@ ENDINGS: Mapping[str, Form] = {
     ".json": "json",
     ".md": "markdown",
     ".parquet": "parquet",
-    ".txt": "table",
+    ".txt": DRAWN,
 }
 """What a file holds by its ending, where no form is named."""
 
@@ -60,7 +60,7 @@ def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
     if as_json or named is not None:
         return named or "json"
     if out is None or not (ending := Path(out).suffix):
-        return "table"
+        return DRAWN
     if ending.lower() not in ENDINGS:
         raise QueryError(
             f"--out {out}: the ending is none of {', '.join(ENDINGS)}; --format says what it is to hold"

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Form = Literal["table", "vertical", "csv", "json", "markdown", "parquet"]
 """How the result of a query is printed; vertical has a line for every column of every row."""
 
+DRAWN: Form = "table"
+"""For people; what is given where no form is named."""
+
 IN_A_PIPE = "; a pipe (| less -S) has all"
 
 

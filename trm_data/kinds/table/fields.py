@@ -95,7 +95,7 @@ class BuildTable(BuildFields):
 
     def _say_what_is_easily_missed(self, train: TableRows) -> None:
         """Labels that are PAD, and that nothing is held out."""
-        if empty := float((train.labels == 0).mean()):
+        if len(train) and (empty := float((train.labels == 0).mean())):
             LOG.warning(
                 "--train %s: %.0f%% of the cells of its labels are 0 (PAD): neither learned nor scored; add 1 to all "
                 "tokens if 0 is an answer",
