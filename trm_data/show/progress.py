@@ -51,12 +51,13 @@ class LineProgress:
         """End the stage before and begin the next."""
         self.finish()
         self._stage, self._unit, self._done, self._begun = stage, unit, 0, time.perf_counter()
-        self._of, self._due = "" if total is None else f" of {total:,}", self._begun + FIRST_S
+        self._total, self._of = total, "" if total is None else f" of {total:,}"
+        self._due = self._begun + FIRST_S
 
     def advance(self, count: int) -> None:
         """Count, and say how far it is if that is due."""
         self._done += count
-        if self._stage and (now := time.perf_counter()) >= self._due:
+        if self._stage and self._done != self._total and (now := time.perf_counter()) >= self._due:
             seconds = now - self._begun
             self._due = now + seconds
             self._print(f"{self._stage}: {self._done:,}{self._of} {self._unit} after {seconds:.0f} s")
