@@ -168,9 +168,8 @@ def _differences(
     rows: Rows, offsets: NDArray[np.uint8] | None, derived: Rows, made: Made
 ) -> dict[str, NDArray[np.bool_]]:
     """For each thing that can be wrong with N rows in comparison with those derived, where it is, bool [N]."""
-    if _equal(derived.inputs, rows.inputs) and _equal(
-        derived.labels, rows.labels
-    ):  # as nearly always; faster than asking row by row
+    same = _equal(derived.inputs, rows.inputs) and _equal(derived.labels, rows.labels)
+    if same:  # as nearly always; faster than asking row by row
         changed = np.zeros(len(rows), np.bool_)
     else:
         changed = ((derived.inputs != rows.inputs) | (derived.labels != rows.labels)).any(axis=1)
