@@ -56,11 +56,11 @@ def take_line(name: str) -> str:
 
 
 def end_processes(machine: str) -> None:
-    """Kill everything that runs on a machine, as when it is taken away."""
-    mark = f"FAKE_MACHINE={machine}".encode()
+    """Kill everything that runs on a machine of this cloud, as when it is taken away."""
+    marks = {f"FAKE_MACHINE={machine}".encode(), f"FAKE_CLOUD={CLOUD}".encode()}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (process / "environ").read_bytes().split(b"\0"):
+            if marks <= set((process / "environ").read_bytes().split(b"\0")):
                 os.kill(int(process.name), signal.SIGKILL)
         except (OSError, ValueError):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -64,6 +65,18 @@ def test_a_run_is_trained_on_a_tpu_that_is_created_for_it(cloud: Cloud) -> None:
         f"trained with run quickstart --data.dataset small --root {cloud.root}\n" in done.stdout
     )  # one host
     assert cloud.calls("synced") == ["sync --quiet --locked --no-default-groups --extra tpu --extra gcs"]
+
+
+def test_a_machine_that_is_deleted_leaves_its_namesake_of_another_cloud_alone(cloud: Cloud) -> None:
+    """Tests beside each other have machines of the same name."""
+    other = {"FAKE_MACHINE": "trm-v4-8-1", "FAKE_CLOUD": str(cloud.folder.parent / "other")}
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, **other}) as namesake:
+        done = cloud.launch(cloud.commit("exit 0"), *TPU, "--delete")
+        alone = namesake.poll() is None
+        namesake.kill()
+    assert done.returncode == 0, done.stderr
+    assert verbs(cloud) == ["tpu-vm create", "tpu-vm delete"]
+    assert alone
 
 
 def test_every_command_is_printed_before_it_runs(cloud: Cloud) -> None:

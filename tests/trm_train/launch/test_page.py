@@ -1,0 +1,66 @@
+"""docs/launch.md: what it launches, typed in order on the machines of this folder, with a small run in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+from tests.documents.blocks import Line, Marker, read_blocks
+from tests.documents.test_commands import reader_in
+from tests.trm_train.launch.conftest import Cloud
+from tests.trm_train.launch.test_flow import STEPS, verbs
+
+SMALL = "quickstart --data.dataset small"
+
+
+def lines_with(word: str) -> list[Line]:
+    """The launches of the page that begin work and have this option."""
+    blocks = [block for block in read_blocks(PROJECT / "docs" / "launch.md") if block.language == "sh"]
+    lines = [line for block in blocks for line in block.lines if "trm-train launch" in line.text]
+    return [line for line in lines if word in line.text and "--dry-run" not in line.text]
+
+
+def type_all(cloud: Cloud, lines: list[Line], folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Type lines with the run, the root and the commit that the machines have; says what they printed."""
+    reader = reader_in(folder, monkeypatch)
+    monkeypatch.setenv("PATH", str(cloud.folder / "bin"), prepend=":")
+    where = f"--repository {cloud.repository} --commit {cloud.commit(STEPS)} --look-s 0.2"
+    printed: list[str] = []
+    for line in lines:
+        text = line.text.replace("'exp01*'", SMALL).replace("exp01c", SMALL)
+        for root in ("gs://my-bucket/trm", "/shared/trm"):
+            text = text.replace(root, str(cloud.root))
+        printed.append(reader.type(Line(f"{text} {where}", line.number, Marker())).stdout)
+    return printed
+
+
+def test_its_tpus_are_created_used_and_deleted(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _, batch = type_all(cloud, lines_with("--accelerator"), tmp_path, monkeypatch)
+    assert f"trained with run {SMALL}" in run
+    assert "trained with run quickstart" in batch
+    assert verbs(cloud) == [
+        "tpu-vm create",
+        "tpu-vm delete",
+        "queued-resources create",
+        "queued-resources delete",
+    ]
+
+
+def test_its_slurm_and_ssh_train_the_run(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("FAKE_HOST", "login")
+    (job, *_), (alone, *_) = lines_with("--slurm"), lines_with("--hosts")
+    with monkeypatch.context() as nodes:
+        nodes.setenv("PATH", str(cloud.folder / "host_bin"), prepend=":")
+        (ran,) = type_all(cloud, [job], tmp_path, monkeypatch)
+    assert f"trained with run {SMALL}" in ran
+    (ran,) = type_all(cloud, [alone], tmp_path, monkeypatch)
+    assert f"trained with run {SMALL}" in ran
