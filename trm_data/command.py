@@ -6,13 +6,17 @@ import inspect
 import io
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from enum import IntEnum
 from itertools import dropwhile, takewhile
+from types import FrameType
 from typing import Annotated, Any, Union, get_args
 
 import tyro
@@ -149,14 +153,15 @@ def refuse_in_a_line(parse: Parse, program: str, arguments: list[str], depth: in
         UsageError: A word is no option or argument, a value cannot be read, or an argument is missing.
         SystemExit: As `parse`.
     """
-    said = io.StringIO()
+    said, shown = io.StringIO(), _Shown()
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(said), redirect_stdout(shown):
             found, unknown = parse(arguments)
     except SystemExit as ended:
         if ended.code:
             _refuse_options(parse, program, arguments, depth)
             _refuse_value(_said_plainly(parse, arguments), " ".join([program, *arguments[:depth]]))
+        sys.stdout.write(_wrapped(shown.text()))
         sys.stderr.write(said.getvalue())
         raise
     if unknown:
@@ -166,6 +171,36 @@ def refuse_in_a_line(parse: Parse, program: str, arguments: list[str], depth: in
     return found
 
 
+class _Shown(io.TextIOWrapper):
+    """Keeps what is printed as it would be on the standard output: in its colours and characters."""
+
+    def __init__(self) -> None:
+        self._bytes, self._screen = io.BytesIO(), sys.stdout
+        encoding = getattr(self._screen, "encoding", None) or "utf-8"
+        super().__init__(self._bytes, encoding, errors="replace", newline="")
+
+    def isatty(self) -> bool:
+        return self._screen.isatty()
+
+    def text(self) -> str:
+        """All of it."""
+        self.flush()
+        return self._bytes.getvalue().decode(self.encoding)
+
+
+def _wrapped(help_text: str) -> str:
+    """Help whose paragraphs are as wide as the terminal; tyro breaks the lines of options alone.
+
+    It also begins a line wherever one of the source begins with no letter.
+    """
+    wrap = textwrap.TextWrapper(
+        max(40, shutil.get_terminal_size().columns), break_long_words=False, break_on_hyphens=False
+    )
+    parts = re.split(r"\n{2,}", help_text)
+    return "\n\n".join(wrap.fill(part) if _PARAGRAPH.match(part) else part for part in parts)
+
+
+_PARAGRAPH = re.compile(r"(?!usage:)[A-Za-z`].*(\n[^\s╭│╰+|].*)*$")
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
@@ -273,11 +308,11 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         text = "this locale has no letters but ASCII, and the command has others; set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
         print(f"{program}: {text}", file=sys.stderr)
         sys.exit(Exit.ERROR)
-    # What is going on ends as for Ctrl-C, workers included; training has a handler of its own.
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))
+    _buffer_output()
+    heard = _hear_signals()
     try:
-        yield
+        with _nothing_unheard(heard):
+            yield
     except BrokenPipeError:  # whoever read the output has enough of it
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
@@ -289,10 +324,12 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         said = f"{program}: {_of_system(error)}"
         print(f"{said}{'; free some, and the same command goes on' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
-    except (MemoryError, RuntimeError, ImportError) as error:
-        if _is_of_interrupt(error):
+    except Exception as error:
+        if signal.SIGINT in heard or _is_of_interrupt(error):
             _say_interrupted(program)
             sys.exit(Exit.INTERRUPTED)
+        if signal.SIGTERM in heard:
+            sys.exit(Exit.TERMINATED)
         if not is_of_memory(error):
             raise
         print(
@@ -301,6 +338,93 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             file=sys.stderr,
         )
         sys.exit(Exit.ERROR)
+
+
+def _buffer_output() -> None:
+    """Write whole lines at a time where Python was told to buffer nothing.
+
+    It then writes once and does not look how much was taken: a pipe that is slow or closed gets less, without an error.
+    """
+    raw = getattr(sys.stdout, "buffer", None)
+    mine = sys.stdout is sys.__stdout__  # and nobody in this process reads what is printed
+    if mine and isinstance(raw, io.RawIOBase):
+        sys.stdout.flush()
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(raw), sys.stdout.encoding, sys.stdout.errors, line_buffering=True
+        )
+
+
+def _hear_signals() -> list[int]:
+    """Let SIGTERM end what is going on as Ctrl-C does, workers included; training has handlers of its own.
+
+    Returns:
+        The signals that come: a library that is interrupted may make an error of its own of it.
+    """
+    heard: list[int] = []
+    until: list[float] = []
+
+    def is_put_off(number: int, frame: FrameType | None) -> bool:
+        heard.append(number)
+        until.append(time.monotonic() + IMPORTING_S)
+        return _is_importing(frame) and time.monotonic() < until[0] and _send_again(number)
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        if not is_put_off(number, frame):
+            sys.exit(Exit.TERMINATED)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if not is_put_off(number, frame):
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller ignores it
+            signal.signal(signal.SIGINT, interrupt)
+    return heard
+
+
+IMPORTING_S = 5.0
+"""A signal waits so long for an import: a library of C that is torn out of its start may crash the process."""
+AGAIN_S = 0.05
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported where the main thread is."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_again(number: int) -> bool:
+    """Send the main thread a signal once more, a little later; False where there is no thread for that."""
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(AGAIN_S, signal.pthread_kill, [main, number])
+    timer.daemon = True
+    try:
+        timer.start()
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def _nothing_unheard(heard: list[int]) -> Generator[None, None, None]:
+    """Send a signal again whose exception Python has dropped, as it does in a `__del__` or a callback of gc."""
+    before = sys.unraisablehook
+
+    def dropped(said: sys.UnraisableHookArgs) -> None:
+        if heard and isinstance(said.exc_value, (KeyboardInterrupt, SystemExit)) and _send_again(heard[-1]):
+            return
+        before(said)
+
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _of_system(error: Exception) -> str:
@@ -334,4 +458,5 @@ OF_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate
 def is_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out: Python, the loader of libraries and others say it differently."""
     said = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in said for words in OF_MEMORY)
+    told = isinstance(error, (RuntimeError, ImportError)) and any(words in said for words in OF_MEMORY)
+    return told or isinstance(error, MemoryError)

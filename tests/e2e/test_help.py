@@ -30,6 +30,7 @@ def test_every_command_has_an_example_and_plain_options(program: str) -> None:
         said = run_here(MAINS[program], *arguments, "--help").stdout
         assert "(default: )" not in said, (program, command)
         assert "no-no-" not in said, (program, command)
+        assert "{None" not in said, (program, command)
         if f"{program} {command}" not in WITHOUT_EXAMPLE:
             assert re.search(rf"^ +{program} {command}", said, re.MULTILINE), (program, command)
 
@@ -43,9 +44,29 @@ def test_the_list_of_commands_fits_a_screen_and_says_the_way_on(program: str) ->
 
 
 @pytest.mark.parametrize("program", MAINS)
+def test_paragraphs_are_no_wider_than_the_terminal(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples are: they are to be copied."""
+    monkeypatch.setenv("COLUMNS", "70")
+    for command in ["", *commands_of(program)]:
+        said = run_here(MAINS[program], *command.split(), "--help").stdout
+        paragraphs = said.partition("\n\n")[2]
+        wide = [line for line in paragraphs.splitlines() if len(line) > 70 and not line.startswith("  ")]
+        assert not wide, (program, command)
+        assert "\n\n\n" not in said, (program, command)
+
+
+@pytest.mark.parametrize("program", MAINS)
 def test_every_argument_is_explained(program: str) -> None:
     """Of one without a word the parser says its name again."""
     for command in commands_of(program):
         said = run_here(MAINS[program], command, "--help").stdout
         bare = re.findall(r"^\W*([A-Z]+) +([a-z_]+) (?:\((?:required|default).*)?\W*$", said, re.MULTILINE)
         assert not bare, (program, command, bare)
+
+
+@pytest.mark.parametrize("kind", ["sudoku", "maze", "arc", "table", "named"])
+def test_the_options_of_a_kind_are_plain(kind: str) -> None:
+    said = run_here(MAINS["trm-data"], "build", kind, "--help").stdout
+    assert re.search(r"^ +trm-data build", said, re.MULTILINE)
+    for marks in ("{None", "(default: )", "no-no-"):
+        assert marks not in said, marks

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+from trm_data.command import Exit
 from trm_data.interrupt import signals_end
 
 BEGIN = """
@@ -55,6 +57,64 @@ def test_a_signal_ends_the_process(work: str, number: signal.Signals, code: int)
     assert "went on" not in out
     (line,) = err.splitlines()
     assert line.endswith("nothing half-written counts, the same command goes on")
+
+
+IGNORED = """
+import time
+from trm_data.command import errors_end
+
+class Collected:
+    def __del__(self):
+        print("at work", flush=True)
+        time.sleep(1)  # what is raised here Python ignores
+
+with errors_end("trm-data"):
+    Collected()
+    time.sleep(30)
+print("went on")
+"""
+IMPORTS = """
+import sys, time
+from trm_data.command import errors_end
+
+with errors_end("trm-data"):
+    sys.path.insert(0, sys.argv[1])
+    import slow
+    time.sleep(30)
+print("went on")
+"""
+SLOW = "import time\nprint('at work', flush=True)\ntime.sleep(1)\nprint('imported', flush=True)\n"
+
+
+@pytest.mark.parametrize("program", [IGNORED, IMPORTS], ids=["in a collector", "in an import"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_not_lost(program: str, number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """Nor does it tear an import apart, which some libraries do not survive."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == code, err
+    assert out == ("imported\n" if program == IMPORTS else "")
+    assert "Traceback" not in err
+
+
+def test_unbuffered_output_is_whole_and_a_closed_pipe_is_heard() -> None:
+    """Python told to buffer nothing writes once, and takes what a pipe took for all of it."""
+    program = "from trm_data.command import errors_end\nwith errors_end('x'):\n    print('row\\n' * 500_000, end='')"
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    for reader, code, count in (("cat", 0, 500_000), ("head -1", Exit.BROKEN_PIPE, 1)):
+        shell = f'"$0" -c "$1" | {reader} | wc -l; echo ${{PIPESTATUS[0]}}'
+        command = ["bash", "-c", shell, sys.executable, program]
+        done = subprocess.run(command, env=unbuffered, capture_output=True, text=True, check=True, timeout=60)
+        assert done.stdout.split() == [str(count), str(int(code))], done.stderr
 
 
 LEAVES = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from trm_data.command import errors_end
 from trm_data.engine import local
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import ScarceError
+from trm_data.interrupt import WORDS
 from trm_data.shards import writer
 
 BIN = Path(sys.executable).parent
@@ -137,3 +139,39 @@ def test_a_server_of_workers_that_is_ended_is_said(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(local._Process, "start", start)
     with pytest.raises(ScarceError, match="the process that starts the workers was ended from outside"):
         LocalEngine(2).run(compute, [1, 2, 3])
+
+
+MAKES_ANOTHER = """
+import time
+from trm_data.command import errors_end
+with errors_end("trm-data"):
+    try:
+        print("at work", flush=True)
+        time.sleep(30)
+    except (KeyboardInterrupt, SystemExit):
+        pass
+    raise {error}
+"""
+
+
+@pytest.mark.parametrize(
+    "error", ["ImportError('failed to import')", "SystemError('without a result')", "KeyError(1)"]
+)
+@pytest.mark.parametrize(
+    ("sent", "code", "said"),
+    [(signal.SIGINT, 130, f"trm-data: {WORDS[signal.SIGINT]}\n"), (signal.SIGTERM, 143, "")],
+)
+def test_a_signal_of_which_a_library_makes_another_error_ends_the_command(
+    error: str, sent: signal.Signals, code: int, said: str
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MAKES_ANOTHER.format(error=error)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(sent)
+        assert process.communicate(timeout=20) == ("", said)
+    assert process.returncode == code
