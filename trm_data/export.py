@@ -265,7 +265,7 @@ def _hub_card(manifest: Manifest, sources: list[SourceFile]) -> str:
         "```python",
         "from datasets import load_dataset",
         "",
-        f'rows = load_dataset("OWNER/{manifest.name}", split="{split}")  # this folder, where you pushed it',
+        f'rows = load_dataset("OWNER/{manifest.name}", split="{split}")  # where you pushed it, or this folder',
         f'rows[0]["inputs"], rows[0]["labels"]  # {manifest.sequence_length} tokens each; 0 is padding',
         "```",
         "",

@@ -6,11 +6,13 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from tests.conftest import run_here
 from tests.trm_data.loader.test_virtual import arc_request
+from trm_data import export
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
@@ -20,8 +22,10 @@ from trm_data.kinds.imported.options import imported_options
 from trm_data.kinds.registry import load_kind, make_fields
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest, read_manifest
+from trm_data.records import SourceFile
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
+from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.exported import verify_exported
 from trm_data.verify.flow import verify_dataset
@@ -258,6 +262,9 @@ def test_an_import_that_breaks_the_rules_of_its_kind(
     export_dataset(layout, "made", out, "npy")
     labels = out / "test" / "all__labels.npy"
     np.save(labels, set_at(np.load(labels), (0, 0), np.load(labels)[0, 1]))
+    facts = json.loads((out / "export.json").read_text())
+    facts["files"]["test/all__labels.npy"] = file_sha256(labels)  # as of whoever exported it so
+    (out / "export.json").write_text(json.dumps(facts))
     root = ("--root", str(layout.place))
     refused = run_here(main, "import", str(out), *root)
     assert refused.returncode == 2
@@ -334,6 +341,10 @@ def test_an_exported_folder_is_verified_against_its_digests(
     refused = run_here(main, "verify", str(out), "--root", str(layout.place))
     assert refused.returncode == 1
     assert "its bytes have changed" in refused.stderr
+    imported = run_here(main, "import", str(out), "--name", "damaged", "--root", str(layout.place))
+    assert imported.returncode == 2
+    assert f"{victim}: has other bytes than were exported" in imported.stderr
+    assert "damaged" not in layout.dataset_names()
     victim.unlink()
     (out / "more.txt").write_text("more")
     assert verify_exported(out).problems == [f"{name}: is missing", "more.txt: is not named in export.json"]
@@ -358,6 +369,16 @@ def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(
     assert front["tags"] == ["sudoku", "puzzles", "tiny-recursive-model"]
     assert front["size_categories"] == ["n<1K"]
     assert [each["split"] for each in front["configs"][0]["data_files"]] == ["train", "validation", "test"]
+    for each in front["configs"][0]["data_files"]:  # what the hub would load
+        files = sorted((tmp_path / "out").glob(each["path"]))
+        assert (
+            sum(pq.read_metadata(file).num_rows for file in files)
+            == {
+                "train": 240,
+                "validation": 8,
+                "test": 12,
+            }[each["split"]]
+        )
     assert 'load_dataset("OWNER/made", split="train")' in card
     assert "trm-data import DIR" in card
 
@@ -368,6 +389,27 @@ def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(
     card = (tmp_path / "own" / "README.md").read_text()
     assert yaml.safe_load(card.split("---")[1])["license"] == "unknown"
     assert "| rows.csv | 8 | not stated |" in card  # and not that it was generated
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (("CC-BY-4.0",), "cc-by-4.0"),
+        (("Apache-2.0", "MIT"), "other"),
+        (("", "MIT"), "other"),
+        (("free for all",), "other"),
+        (("",), "unknown"),
+        ((), "apache-2.0"),
+    ],
+)
+def test_the_licence_for_the_hub_is_that_of_the_sources(
+    small_layout: Layout, stated: tuple[str, ...], said: str
+) -> None:
+    sources = [SourceFile(f"{number}.csv", "0" * 64, 1, licence) for number, licence in enumerate(stated)]
+    card = export._hub_card(read_manifest(small_layout, "small"), sources)
+    assert yaml.safe_load(card.split("---")[1])["license"] == said
+    for licence in filter(None, stated):
+        assert f"| {licence} |" in card
 
 
 def rows_of(layout: Layout) -> str:

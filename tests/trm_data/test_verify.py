@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import small_request
+from trm_data.build.flow import build_dataset
+from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, Manifest, read_manifest
@@ -17,6 +20,7 @@ from trm_data.shards.reader import read_rows
 from trm_data.shards.writer import write_shard
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
+from trm_data.verify import checker
 from trm_data.verify.flow import verify_dataset
 
 
@@ -139,6 +143,27 @@ def test_other_counts_in_the_manifest(
     counts[column] += change
     with pytest.raises(CorruptDatasetError, match=f"the manifest says {counts[column]:,}|{counts[column]}"):
         read_rows(path, sequence_length=36, **counts)
+
+
+def test_shards_are_read_into_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large ones; what was read before is gone, and nothing of it is left in what comes after."""
+    monkeypatch.setattr(reader, "LARGE_CELLS", 0)
+    layout = resolve_root(tmp_path)
+    build_dataset(small_request(), layout, shard_examples=60, engine=LocalEngine(1))
+    assert verify_dataset(layout, "small").whole
+    memory = reader.RowsMemory()
+    shards = read_manifest(layout, "small").splits["train"].shards
+    assert len(shards) > checker.READ_AHEAD + 1, "so many that memory goes round"
+    begins = set[int]()
+    for shard in sorted(shards, key=lambda shard: -shard.num_examples):
+        counts = {"num_records": shard.num_records, "num_examples": shard.num_examples}
+        path = layout.dataset("small").here / shard.file
+        rows = read_rows(path, sequence_length=36, memory=memory, **counts)
+        plain = read_rows(path, sequence_length=36, **counts)
+        begins.add(rows.inputs.ctypes.data)
+        for name, column in plain.columns().items():
+            np.testing.assert_array_equal(rows.columns()[name], column)
+    assert len(begins) == 1
 
 
 def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:

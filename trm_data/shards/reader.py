@@ -20,8 +20,41 @@ LARGE_CELLS = 32 << 20
 RECORDS_AT_ONCE = 8
 
 
-def read_rows(path: Path, *, sequence_length: int, num_records: int, num_examples: int) -> Rows:
+class RowsMemory:
+    """Memory for the rows of one large shard after the other: pages that the system has given are filled again."""
+
+    def __init__(self) -> None:
+        self._rows: Rows | None = None
+
+    def rows(self, num_examples: int, sequence_length: int) -> Rows:
+        """Arrays of so many rows, in the place of those before.
+
+        Raises:
+            MemoryError, ValueError: There is no memory for so many.
+        """
+        rows = self._rows
+        if rows is None or len(rows) < num_examples or rows.inputs.shape[1] != sequence_length:
+            self._rows = None  # before there are two
+            rows = self._rows = Rows.empty(num_examples, sequence_length)
+        return rows.slice(0, num_examples)
+
+
+def read_rows(
+    path: Path,
+    *,
+    sequence_length: int,
+    num_records: int,
+    num_examples: int,
+    memory: RowsMemory | None = None,
+) -> Rows:
     """All rows of a shard.
+
+    Args:
+        path: The shard.
+        sequence_length: Cells of a row.
+        num_records: Records that it should have.
+        num_examples: Rows that it should have.
+        memory: Where the rows of a large shard (`LARGE_CELLS`) are put; those that were before are gone.
 
     Raises:
         CorruptDatasetError: Unreadable, or other counts than the manifest's.
@@ -36,7 +69,7 @@ def read_rows(path: Path, *, sequence_length: int, num_records: int, num_example
         large = num_examples * sequence_length > LARGE_CELLS
         blocks = (decode_block(record, schema) for record in _records(reader, num_records, large=large))
         if large:
-            rows, found = _filled(path, blocks, num_examples, sequence_length)
+            rows, found = _filled(path, blocks, num_examples, sequence_length, memory or RowsMemory())
         else:
             parts = list(blocks)
             rows, found = Rows.concatenate(parts), sum(map(len, parts))
@@ -45,14 +78,16 @@ def read_rows(path: Path, *, sequence_length: int, num_records: int, num_example
     return rows
 
 
-def _filled(path: Path, blocks: Iterator[Rows], num_examples: int, sequence_length: int) -> tuple[Rows, int]:
+def _filled(
+    path: Path, blocks: Iterator[Rows], num_examples: int, sequence_length: int, memory: RowsMemory
+) -> tuple[Rows, int]:
     """Arrays of `num_examples` rows with those of the blocks in them, and how many these have.
 
     Raises:
         CorruptDatasetError: There is no memory for so many.
     """
     try:
-        rows = Rows.empty(num_examples, sequence_length)
+        rows = memory.rows(num_examples, sequence_length)
     except (MemoryError, ValueError) as error:
         raise CorruptDatasetError(
             f"{path}: the manifest says {num_examples:,} examples, for which there is no memory"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
 
@@ -19,7 +20,7 @@ from trm_data.manifest import Manifest, ShardEntry
 from trm_data.records import Rows
 from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.naming import sidecar_name
-from trm_data.shards.reader import read_rows
+from trm_data.shards.reader import RowsMemory, read_rows
 from trm_data.shards.writer import ShardInfo, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
@@ -52,9 +53,10 @@ class _SplitContent:
 
 @dataclass(frozen=True)
 class _ReadShard:
-    """A shard's rows, the digests of their groups, and a number of each row."""
+    """A shard's rows and where they lie, the digests of their groups, and a number of each row."""
 
     rows: Rows
+    memory: RowsMemory
     digests: bytes
     prints: NDArray[np.uint64]
 
@@ -114,41 +116,53 @@ class Checker:
 
     def _check_split(self, split: Split) -> _SplitContent:
         """Check one split, shard by shard, up to what cannot be read."""
-        content = _SplitContent()
-        entry = self._manifest.splits[split]
-        try:
-            catalog = read_split_catalog(self._folder, self._manifest, split)
-        except CorruptDatasetError as error:
-            self.problems.append(str(error))
-            return content
-        if len(catalog.groups) != entry.num_groups:
-            self.problems.append(
-                f"{split}: the catalog's puzzles are not the {entry.num_groups:,} of the manifest"
-            )
-            return content
+        content, entry = _SplitContent(), self._manifest.splits[split]
+        free = [RowsMemory() for _ in range(READ_AHEAD + 1)]  # one more: of the shard that is checked
         with ThreadPoolExecutor(READ_AHEAD, thread_name_prefix="read") as readers:
+
+            def begin(shards: Iterable[ShardEntry]) -> list[Future[_ReadShard]]:
+                return [readers.submit(self._read_shard, shard, free.pop()) for shard in shards]
+
             waiting = iter(entry.shards)
-            coming = deque(readers.submit(self._read_shard, shard) for shard in islice(waiting, READ_AHEAD))
+            coming = deque(begin(islice(waiting, READ_AHEAD)))
+            catalog = self._read_catalog(split)  # beside the first shards
+            if catalog is None:
+                return content
             for shard in entry.shards:
                 try:
                     read = coming.popleft().result()
                 except CorruptDatasetError as error:
                     self.problems.append(str(error))
                     return content
-                coming += [readers.submit(self._read_shard, next_) for next_ in islice(waiting, 1)]
+                coming += begin(islice(waiting, 1))
                 self._check_shard(split, catalog, shard, read, content)
+                free.append(read.memory)
         self._check_totals(split, catalog, content)
         return content
 
-    def _read_shard(self, shard: ShardEntry) -> _ReadShard:
+    def _read_catalog(self, split: Split) -> SplitCatalog | None:
+        """What the catalog says of a split; None where that cannot be, which is one of the problems then."""
+        try:
+            catalog = read_split_catalog(self._folder, self._manifest, split)
+        except CorruptDatasetError as error:
+            self.problems.append(str(error))
+            return None
+        stated = self._manifest.splits[split].num_groups
+        if len(catalog.groups) != stated:
+            self.problems.append(f"{split}: the catalog's puzzles are not the {stated:,} of the manifest")
+            return None
+        return catalog
+
+    def _read_shard(self, shard: ShardEntry, memory: RowsMemory) -> _ReadShard:
         """Read a shard, and what of it needs nothing else; another thread does, beside the checks of those before."""
         rows = read_rows(
             self._folder.open(shard),
             sequence_length=self._manifest.sequence_length,
             num_records=shard.num_records,
             num_examples=shard.num_examples,
+            memory=memory,
         )
-        return _ReadShard(rows, group_digests(rows), row_prints(rows))
+        return _ReadShard(rows, memory, group_digests(rows), row_prints(rows))
 
     def _check_shard(
         self, split: Split, catalog: SplitCatalog, shard: ShardEntry, read: _ReadShard, content: _SplitContent

@@ -21,6 +21,30 @@ def is_exported(folder: Path) -> bool:
         return False
 
 
+def check_exported_rows(folder: Path) -> None:
+    """The files of rows in a folder are those that were exported, where it says which; others are not looked at.
+
+    Raises:
+        SourceError: One is missing, or has other bytes.
+    """
+    if not is_exported(folder):
+        return
+    try:
+        files = dict(parse_json((folder / FACTS).read_bytes()).get("files", {}))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return  # whoever reads the rows says what is wrong with it
+    for name, digest in files.items():
+        if not name.endswith((".npy", ".parquet")):
+            continue
+        path = folder / name
+        if not path.is_file() or file_sha256(path) != digest:
+            what = "has other bytes than were exported" if path.is_file() else "is missing"
+            raise SourceError(
+                f"{path}: {what} (trm-data verify {folder} says all); export the dataset again, or remove {FACTS} to "
+                "import the rows as they are"
+            )
+
+
 def verify_exported(folder: Path) -> Verification:
     """Check a folder that `trm-data export` wrote against what it says of itself.
 
