@@ -11,9 +11,11 @@ from trm_data.build.estimate import estimate_build
 from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BadRowError, BuildError, SourceError, SpecError
+from trm_data.kinds.sudoku import kind
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
+from trm_data.removal import remove
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
@@ -151,8 +153,18 @@ def test_augmentations_of_a_group_are_distinct_even_for_symmetric_puzzles(
     assert verify_dataset(layout, "small").problems == []
 
 
-def test_more_puzzles_than_there_are(layout: Layout, request_small: Make) -> None:
+def test_more_puzzles_than_there_are(
+    layout: Layout, request_small: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the generator finds are as many as the kind knows of; a dry run says so too."""
     request = request_small(size=500, options=SudokuOptions(box_rows=2, box_columns=2))
+    for ask in (build_dataset, estimate_build):
+        with pytest.raises(SpecError, match=r"--size 500 .*only 36 minimal 4x4 puzzles"):
+            ask(request, layout)
+    monkeypatch.setattr(kind, "MINIMAL_4X4", 10_000)
+    whole = request_small(size=36 - 8 - 12, options=request.options)
+    assert build_dataset(whole, layout).manifest.splits["train"].num_groups == 16
+    remove(layout, "small")
     with pytest.raises(
         SpecError, match=r"--size 500: the generator has only \d+ usable, inequivalent puzzles"
     ):

@@ -13,9 +13,10 @@ from trm_data.kinds.base import Kind
 from trm_data.kinds.compiling import uncompiled
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest
+from trm_data.records import Selection
 from trm_data.request import BuildRequest
 from trm_data.show.progress import NoProgress
-from trm_data.sources.base import SourceRef
+from trm_data.sources.base import SourceRef, check_folder
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
 
@@ -45,6 +46,7 @@ class Estimate:
         at_least: How long the puzzles take that are asked for is not known; it may be much longer.
         workers: Cores of this machine, or the fewer that were asked for.
         rows_unread: Whether the source may have fewer puzzles than asked for, or bad ones: its rows were not looked at.
+        rejects: Bad rows that would be left out, of those that were looked at.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Estimate:
     at_least: bool
     workers: int
     rows_unread: bool
+    rejects: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -83,13 +86,13 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
     workers = number_of_workers(workers)
     cores = min(workers, default_workers())
     cell_bytes = 2 * cells * cost.stored_examples
-    there, chosen = _look_into_files(kind, request, layout)
+    there, selection = _look_into_files(kind, request, layout)
     if there is not None:
         examples = {split: entry.num_examples for split, entry in there.splits.items()}
-    elif chosen is not None:
-        examples = chosen
+    elif selection is not None:
+        examples = {split: groups.num_examples for split, groups in selection.splits.items()}
         if spec.augment != "virtual":
-            cell_bytes = 2 * cells * sum(chosen.values())
+            cell_bytes = 2 * cells * sum(examples.values())
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / cores
     seconds += sum(filter(None, (spec.size, spec.val_size, spec.test_size))) / TAKEN_PER_S
     seconds += COMPILE_S if uncompiled(request.kind) else 0
@@ -103,16 +106,19 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
         round(seconds, 1),
         cost.at_least,
         cores,
-        request.source.kind != "generated" and there is None and chosen is None,
+        request.source.kind != "generated" and there is None and selection is None,
+        0 if selection is None else len(selection.rejects),
     )
 
 
 def _look_into_files(
     kind: Kind, request: BuildRequest, layout: Layout
-) -> tuple[Manifest | None, dict[str, int] | None]:
-    """The dataset that a build would find whole; else the examples of each split that it would choose of small ones."""
+) -> tuple[Manifest | None, Selection | None]:
+    """The dataset that a build would find whole; else what it would choose of small files."""
     refs = [ref for ref in (request.source, request.test_source) if ref is not None]
-    if not all(ref.is_file_here for ref in refs):
+    for ref in refs:
+        check_folder(ref)
+    if not all(ref.is_here for ref in refs):
         return would_be_found(layout, request), None
     with kind.open_sources(request.source, request.test_source, request.options) as sources:
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
@@ -121,8 +127,7 @@ def _look_into_files(
             return there, None
         with closing(LocalEngine(workers=1)) as engine:
             cache = layout.generated
-            selection = kind.select(spec, sources, engine=engine, progress=NoProgress(), cache=cache)
-        return None, {split: groups.num_examples for split, groups in selection.splits.items()}
+            return None, kind.select(spec, sources, engine=engine, progress=NoProgress(), cache=cache)
 
 
 def _is_small(ref: SourceRef) -> bool:

@@ -11,7 +11,8 @@ from trm_data.errors import BuildError, CorruptDatasetError, SpecError
 from trm_data.manifest import Manifest, find_manifest
 from trm_data.named import names_of
 from trm_data.request import BuildRequest
-from trm_data.specs import BUILDER_VERSION, DatasetSpec, SourceSpec
+from trm_data.sources.base import SourceRef
+from trm_data.specs import BUILDER_VERSION, SUDOKU_EXTREME, DatasetSpec, SourceSpec
 from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout
 
@@ -74,13 +75,21 @@ def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
 
 def _asked(request: BuildRequest, found: Manifest) -> DatasetSpec:
     """What a request asks for, with the digests of the sources of a dataset that is there."""
-    source, test_source = found.spec.source, found.spec.test_source
-    generated = request.source.kind == "generated"
-    if (source.kind == "generated") != generated:
-        source = SourceSpec(kind="generated" if generated else "csv")
-    if (test_source is None) != (request.test_source is None):
-        test_source = None if request.test_source is None else SourceSpec(kind="csv")
+    source, test_source = _of_the_same(request.source, found.spec.source), found.spec.test_source
+    if request.test_source is None:
+        test_source = None
+    else:
+        test_source = _of_the_same(request.test_source, test_source or SourceSpec(kind="csv"))
     return request.spec(source, test_source)
+
+
+def _of_the_same(asked: SourceRef, there: SourceSpec) -> SourceSpec:
+    """The source that is there, where the one that is asked for may be it; else what is known of the one asked for."""
+    if asked.may_be(there):
+        return there
+    if asked.kind == "hf":
+        return SourceSpec(kind="csv", name=asked.path.partition("@")[0] or SUDOKU_EXTREME)
+    return SourceSpec(kind=asked.kind, name=asked.name)
 
 
 def _taken(manifest: Manifest, spec: DatasetSpec) -> str:

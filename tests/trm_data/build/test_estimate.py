@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from tests.conftest import run_here
 from trm_data.build import estimate
 from trm_data.build.estimate import Estimate, estimate_build
 from trm_data.cli import main
+from trm_data.commands.common import duration
 from trm_data.errors import BadRowError, SourceError, SpecError
 from trm_data.generate.sudoku import generate
 from trm_data.kinds.registry import make_fields
+from trm_data.sources.base import parse_source
+from trm_data.specs import SUDOKU_EXTREME, SourceSpec
 from trm_data.storage.root import resolve_root
 
 OPTIONS: dict[str, Any] = {"size": 4, "val_size": 0, "test_size": 2, "box": "2x3", "name": "mine"}
@@ -44,6 +48,46 @@ def test_a_dry_run_tells_one_file_from_another(tmp_path: Path) -> None:
             ask()
 
 
+def _write_arc(folder: Path, colour: int) -> str:
+    folder.mkdir()
+    tasks = {
+        name: {"train": [{"input": [[colour, 1]], "output": [[number]]}], "test": [{"input": [[colour]]}]}
+        for number, name in enumerate(("a", "b", "c"))
+    }
+    answers = {name: [[[number]]] for number, name in enumerate(tasks)}
+    (folder / "arc-agi_mine_challenges.json").write_text(json.dumps(tasks))
+    (folder / "arc-agi_mine_solutions.json").write_text(json.dumps(answers))
+    return f"kaggle:{folder}"
+
+
+def test_a_dry_run_tells_one_folder_from_another(tmp_path: Path) -> None:
+    root, options = tmp_path / "root", {"subsets": "mine", "evaluation": "mine", "name": "mine"}
+    source, other = _write_arc(tmp_path / "one", 3), _write_arc(tmp_path / "other", 4)
+
+    def ask(source: str) -> Estimate:
+        return estimate_build(make_fields("arc", {**options, "source": source}).request(), resolve_root(root))
+
+    assert not ask(source).built
+    trm_data.build_dataset("arc", root=root, source=source, quiet=True, workers=1, **options)
+    assert ask(source).built
+    with pytest.raises(SpecError, match="the name 'mine' is taken by another dataset"):
+        ask(other)
+
+
+def test_what_is_elsewhere_is_known_by_its_name() -> None:
+    there = SourceSpec(kind="csv", name=f"{SUDOKU_EXTREME}/train.csv@{'a' * 40}", sha256="0" * 64)
+    for text, may_be in (
+        ("hf", True),
+        (f"hf:{SUDOKU_EXTREME}@{'a' * 40}", True),
+        (f"hf:{SUDOKU_EXTREME}@main", True),
+        (f"hf:{SUDOKU_EXTREME}@{'b' * 40}", False),
+        ("hf:somebody/else", False),
+        ("csv:https://example.org/train.csv", False),
+        ("generated", False),
+    ):
+        assert parse_source(text).may_be(there) == may_be, text
+
+
 def test_a_dry_run_of_no_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no such file"):
         _estimate(tmp_path, f"csv:{tmp_path / 'none.csv'}")
@@ -66,6 +110,47 @@ def test_a_dry_run_reads_the_rows_of_a_small_file(tmp_path: Path, monkeypatch: p
     assert not root.exists()
     monkeypatch.setenv("HOME", str(tmp_path))
     assert not _estimate(root, "txt:~/others.txt").rows_unread
+
+
+def test_a_dry_run_counts_bad_rows_and_looks_for_a_folder(tmp_path: Path) -> None:
+    source = _write(tmp_path / "puzzles.txt", 1)
+    with (tmp_path / "puzzles.txt").open("a") as file:
+        file.write("1" * 36 + "\n")
+    words = [
+        "build",
+        "sudoku",
+        "--source",
+        source,
+        "--size",
+        "10",
+        "--box",
+        "2x3",
+        "--on-bad-row",
+        "skip",
+        "--dry-run",
+    ]
+    done = run_here(main, *words, "--val-size", "0", "--test-size", "0", "--root", str(tmp_path / "root"))
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "  1 bad row would be left out")
+    words = ["build", "arc", "--source", f"kaggle:{tmp_path / 'none'}", "--dry-run"]
+    refused = run_here(main, *words, "--root", str(tmp_path / "root"))
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("none: no such folder\n")
+
+
+def test_a_dry_run_says_half_to_twice_what_it_expects(tmp_path: Path) -> None:
+    words = [
+        "build",
+        "sudoku",
+        "--size",
+        "2000",
+        "--difficulty",
+        "extreme",
+        "--dry-run",
+        "--root",
+        str(tmp_path),
+    ]
+    seconds = json.loads(run_here(main, *words, "--json").stdout)["seconds"]
+    assert f", {duration(seconds / 2)} to {duration(seconds * 2)} on " in run_here(main, *words).stdout
 
 
 def test_a_dry_run_of_a_large_file_says_that_it_read_no_row(

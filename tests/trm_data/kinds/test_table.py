@@ -144,6 +144,34 @@ def test_files_that_are_no_table(tmp_path, layout: Layout, name: str, content: s
         build_dataset(BuildTable(train=str(tmp_path / name)).request(), layout)
 
 
+def test_columns_of_other_names_make_the_same_rows(tmp_path, layout: Layout) -> None:
+    lists = {"question": GRIDS.tolist(), "answer": GRIDS[::-1].tolist()}
+    pq.write_table(pa.table(lists), tmp_path / "t.parquet")
+    np.savez(tmp_path / "t.npz", question=GRIDS, answer=GRIDS[::-1])
+    lines = [f'"{one}","{other}"' for one, other in zip(lists["question"], lists["answer"], strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["question,answer", *lines]))
+    np.savez(tmp_path / "plain.npz", inputs=GRIDS, labels=GRIDS[::-1])
+    wanted = build_dataset(
+        BuildTable(train=str(tmp_path / "plain.npz"), name="plain").request(), layout
+    ).manifest
+    for name in ("t.parquet", "t.npz", "t.csv"):
+        fields = BuildTable(
+            train=str(tmp_path / name), name=name[2:], columns="inputs=question,labels=answer"
+        )
+        built = build_dataset(fields.request(), layout).manifest
+        assert built.content_digest == wanted.content_digest
+        assert built.spec.source.columns == "inputs=question,labels=answer"
+        with pytest.raises(SourceError, match=r"has no (column|array) 'inputs'.*found question, answer"):
+            BuildTable(train=str(tmp_path / name)).request()
+    with pytest.raises(
+        SpecError, match=r"--columns question=inputs: one or several of inputs=NAME, labels=NAME"
+    ):
+        BuildTable(train=str(tmp_path / "t.csv"), columns="question=inputs").request()
+    np.save(tmp_path / "t.npy", np.stack([GRIDS, GRIDS], axis=1))
+    with pytest.raises(SourceError, match=r"an \.npy file has no names"):
+        BuildTable(train=str(tmp_path / "t.npy"), columns="inputs=a").request()
+
+
 def test_lines_of_a_csv_are_named(tmp_path, layout: Layout) -> None:
     (tmp_path / "t.csv").write_text("inputs,labels\n1 2,2 1\n1 2 3,1 2 3\n")
     with pytest.raises(BadRowError, match=r"t\.csv:3: inputs: has shape \(3,\), the first row \(2,\)"):

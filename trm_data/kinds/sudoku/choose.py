@@ -92,6 +92,10 @@ def _advice(spec: DatasetSpec, options: SudokuOptions) -> str:
     """Random minimal puzzles are easy: few have a rating above 10."""
     if spec.source.kind == "generated" and options.box == (3, 3) and options.difficulty == "random":
         return ", or add --difficulty extreme for hard ones"
+    low, high = options.min_rating, options.max_rating
+    if low is not None or high is not None:
+        bounds = f"{'' if low is None else f'{low:g}'}..{'' if high is None else f'{high:g}'}"
+        return f", or for other ratings than {bounds}"
     return ""
 
 

@@ -47,9 +47,25 @@ from trm_data.specs import DatasetSpec, Split
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 
 
+MINIMAL_4X4 = 36
+"""Minimal 4x4 puzzles up to symmetry: 13 of 4 clues, 22 of 5, 1 of 6. Source: Wikipedia, Mathematics of Sudoku; a build
+that asks for more finds as many."""
+
+
 def _options(spec: DatasetSpec) -> SudokuOptions:
     assert isinstance(spec.options, SudokuOptions)
     return spec.options
+
+
+def _check_enough(spec: DatasetSpec) -> None:
+    """Refuse to generate more 4x4 puzzles than there are."""
+    sizes = {"size": spec.size or 0, "val-size": spec.val_size or 0, "test-size": spec.test_size or 0}
+    if sum(sizes.values()) > MINIMAL_4X4:
+        asked = " ".join(f"--{option} {size}" for option, size in sizes.items())
+        raise SpecError(
+            f"{asked}: there are only {MINIMAL_4X4} minimal 4x4 puzzles of which none is another's image, for all "
+            "splits together; ask for fewer of each (--box 2x3 has more than enough)"
+        )
 
 
 class SudokuKind(KindDefaults):
@@ -68,6 +84,8 @@ class SudokuKind(KindDefaults):
             raise SpecError(f"--box {box[0]}x{box[1]}: allowed are {allowed}")
         most = num_elements(*box) - 1
         check_sizes(spec, most, f"a {box[0]}x{box[1]} Sudoku")
+        if box == (2, 2) and spec.source.kind == "generated":
+            _check_enough(spec)
         low, high = options.min_rating, options.max_rating
         for option, value in (("min-rating", low), ("max-rating", high)):
             if value is not None and not 0 <= value < math.inf:

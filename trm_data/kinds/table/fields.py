@@ -31,6 +31,7 @@ class BuildTable(BuildFields):
       trm-data build table --train queens.npz --test queens-test.npz --name queens
       trm-data build table --train puzzles.parquet --val-size 100 --test-size 500 --dihedral --aug 7
       trm-data build table --train puzzles.csv --grid 8x8
+      trm-data build table --train theirs.parquet --columns inputs=question,labels=answer --grid 9x9
     """
 
     kind_name = "table"
@@ -39,6 +40,8 @@ class BuildTable(BuildFields):
     """Table of the training puzzles: .parquet, .csv, .npz or .npy, local or a URL."""
     test: Annotated[str | None, arg(metavar="FILE", **NO_DEFAULT_SHOWN)] = None
     """Table of the test puzzles (default: taken from the training table)."""
+    columns: Annotated[str | None, arg(metavar="NAMES", **NO_DEFAULT_SHOWN)] = None
+    """What the tables call them, as inputs=question,labels=answer."""
     size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Training puzzles (default: all that validation and test leave)."""
     aug: Annotated[int, arg(metavar="N")] = 0
@@ -62,8 +65,9 @@ class BuildTable(BuildFields):
         from trm_data.sources.base import SourceRef, open_sources
         from trm_data.sources.table import read_table
 
-        train = SourceRef("table", self.train)
-        test = None if self.test is None else SourceRef("table", self.test)
+        named = self.columns or ""
+        train = SourceRef("table", self.train, columns=named)
+        test = None if self.test is None else SourceRef("table", self.test, columns=named)
         with open_sources(train, test) as sources:
             tables = [read_table(source)[0] for source in (sources.main, sources.test) if source is not None]
         rows, columns = tables[0].shape or (1, tables[0].inputs.shape[1])
