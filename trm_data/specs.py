@@ -22,6 +22,9 @@ BUILDER_VERSION = 1
 BLOCK_EXAMPLES = 256
 """Examples in one ArrayRecord record, at most."""
 
+SUDOKU_EXTREME = "sapientinc/sudoku-extreme"
+"""The dataset repository on the Hugging Face hub that the source `hf` alone means."""
+
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
 Augment = Literal["stored", "virtual"]

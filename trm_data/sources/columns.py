@@ -6,8 +6,10 @@ Neighbours: `sources.rows` reads the rows under them, `sources.base` tells by th
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 
+from trm_data.closest import closest
 from trm_data.errors import SourceError, SpecError
 
 CSV_COLUMNS = ("source", "question", "answer", "rating")
@@ -18,6 +20,9 @@ COLUMN_NAMES = {
     "rating": ("rating",),
 }
 """What columns are called, by what they are; of several that are there the first of these counts."""
+CELLS = re.compile(r"[0-9._*#SGo -]+")
+LEAST_CELLS = 16
+"""What is as long as the smallest grid and has its letters alone is no name."""
 SEPARATORS = (",", ";", "\t", "|")
 """What may stand between columns."""
 
@@ -49,8 +54,24 @@ def find_columns(header: Sequence[str], named: Mapping[str, str] | None, shown: 
     return at
 
 
-def parse_columns(text: str) -> dict[str, str]:
+def no_column(name: str, header: Sequence[str]) -> str:
+    """What there is not, the closest name, and those that there are."""
+    close = closest(name, header)
+    meant = f"; did you mean {close!r}?" if close is not None else ""
+    return f"has no column {name!r}{meant} (found {', '.join(header)})"
+
+
+def looks_like_cells(header: Sequence[str]) -> bool:
+    """Whether what stands where names of columns are expected is a puzzle: the file has no header."""
+    return any(len(name) >= LEAST_CELLS and CELLS.fullmatch(name) for name in map(str.strip, header))
+
+
+def parse_columns(text: str, columns: Sequence[str] = tuple(COLUMN_NAMES)) -> dict[str, str]:
     """Names of columns in a file, by what they are, of `question=NAME,answer=NAME,rating=NAME`.
+
+    Args:
+        text: What the user wrote.
+        columns: What columns may be.
 
     Raises:
         SpecError: Another form.
@@ -58,9 +79,12 @@ def parse_columns(text: str) -> dict[str, str]:
     named: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         column, equal, name = part.partition("=")
-        if not equal or not name.strip() or column.strip() not in COLUMN_NAMES or column.strip() in named:
-            known = ", ".join(f"{each}=NAME" for each in COLUMN_NAMES)
-            raise SpecError(f"--columns {text}: one or several of {known}, each once")
+        if not equal or not name.strip() or column.strip() not in columns or column.strip() in named:
+            known = ", ".join(f"{each}=NAME" for each in columns)
+            said = f"--columns {text}: one or several of {known}, each once; NAME is what the file calls it"
+            if name.strip() in columns and column.strip() not in columns:
+                said += f" ({part.strip()} the other way round: {name.strip()}={column.strip()})"
+            raise SpecError(said)
         named[column.strip()] = name.strip()
     return named
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trm_data.errors import SourceError
+from trm_data.errors import SourceError, needs_extra
+from trm_data.specs import SUDOKU_EXTREME
 
-SUDOKU_EXTREME = "sapientinc/sudoku-extreme"
 MAZE_HARD = "sapientinc/maze-30x30-hard-1k"
 
 
@@ -41,7 +41,7 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
             LocalEntryNotFoundError,
         )
     except ImportError as error:
-        raise SourceError("--source hf needs the extra: pip install 'trm-lab[hf]'") from error
+        raise SourceError(needs_extra("--source hf", "hf")) from error
     repository, _, revision = (reference or SUDOKU_EXTREME).partition("@")
     try:
         info = HfApi().dataset_info(repository, revision=revision or None)

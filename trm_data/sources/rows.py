@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
-from trm_data.sources.columns import CSV_COLUMNS, SEPARATORS, find_columns, find_separator, parse_columns
+from trm_data.sources.columns import (
+    CSV_COLUMNS,
+    SEPARATORS,
+    find_columns,
+    find_separator,
+    looks_like_cells,
+    no_column,
+    parse_columns,
+)
 
 
 @dataclass(frozen=True)
@@ -149,7 +157,11 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
     at = find_columns(columns, named, shown)
     for column, name in (named or {}).items():
         if column not in at:
-            raise SourceError(f"{shown}:1: has no column {name!r}; found {', '.join(columns)}")
+            raise SourceError(f"{shown}:1: {no_column(name, columns)}")
+    if "question" not in at and looks_like_cells(columns):
+        raise SourceError(
+            f"{shown}:1: is a puzzle, expected the names of the columns; put a line before it, as question,answer"
+        )
     if "question" not in at:
         raise SourceError(
             f"{shown}:1: has no column 'question'; found {', '.join(columns)}; expected {', '.join(CSV_COLUMNS)} "

@@ -8,12 +8,14 @@ Tokens: 0 is PAD and is ignored as a label; all others up to 255 are the user's 
 - Parquet: columns `inputs` and `labels`, lists of integers, or lists of lists (the rows of a grid).
 - CSV: columns `inputs` and `labels`, numbers separated by spaces, or JSON lists as in Parquet.
 
+Arrays and columns of other names are named by the source (`columns`, as `inputs=question,labels=answer`).
 Nothing is unpickled: arrays of objects are refused.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,7 @@ from trm_data.records import Reject
 from trm_data.sources.arrays import load_npy, load_npz
 from trm_data.sources.base import LocalSource
 from trm_data.sources.cells import is_json, json_cells
+from trm_data.sources.columns import no_column, parse_columns
 from trm_data.sources.rows import SourceRows
 
 COLUMNS = ("inputs", "labels")
@@ -71,13 +74,30 @@ def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     raise SourceError(f"{source.shown}: a table is a .parquet, .csv, .npz or .npy file")
 
 
+def names_of(source: LocalSource) -> tuple[str, str]:
+    """What the file calls the inputs and the labels.
+
+    Raises:
+        SpecError: What the source names its columns is of another form.
+    """
+    named = parse_columns(source.spec.columns, COLUMNS)
+    inputs, labels = (named.get(column, column) for column in COLUMNS)
+    return inputs, labels
+
+
 def _read_npz(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     assert source.path is not None
-    return _from_arrays(source.shown, load_npz(source.path, COLUMNS, source.shown))
+    names = names_of(source)
+    arrays = load_npz(source.path, names, source.shown)
+    return _from_arrays(
+        source.shown, {column: arrays[name] for column, name in zip(COLUMNS, names, strict=True)}
+    )
 
 
 def _read_npy(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     assert source.path is not None
+    if source.spec.columns:
+        raise SourceError(f"{source.shown}: --columns {source.spec.columns}: an .npy file has no names")
     array = load_npy(source.path, source.shown)
     if array.ndim not in (3, 4) or array.shape[1] != len(COLUMNS):
         raise SourceError(
@@ -105,15 +125,13 @@ def _read_parquet(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     import pyarrow.parquet as pq
 
     assert source.path is not None
+    inputs, labels = wanted = names_of(source)
     try:
-        names = pq.read_schema(source.path).names
-        missing = [name for name in COLUMNS if name not in names]
-        if missing:
-            raise SourceError(f"{source.shown}: has no column {missing[0]!r}; found {', '.join(names)}")
-        columns = pq.read_table(source.path, columns=list(COLUMNS)).to_pydict()
+        _check_columns(source.shown, wanted, pq.read_schema(source.path).names)
+        columns = pq.read_table(source.path, columns=list(dict.fromkeys(wanted))).to_pydict()
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         raise SourceError(f"{source.shown}: is no Parquet file ({error})") from error
-    return _from_lists(source.shown, columns["inputs"], columns["labels"], None)
+    return _from_lists(source.shown, columns[inputs], columns[labels], None)
 
 
 def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
@@ -121,16 +139,14 @@ def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     labels: list[Any] = []
     lines: list[int] = []
     rejects: list[Reject] = []
+    wanted = names_of(source)
     with source.open_text() as text:
         try:
             reader = csv.DictReader(text)
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                found = ", ".join(reader.fieldnames or ()) or "no columns"
-                raise SourceError(f"{source.shown}:1: has no column {missing[0]!r}; found {found}")
+            _check_columns(f"{source.shown}:1", wanted, reader.fieldnames or ())
             for row in reader:
                 try:
-                    cells = [_cells(name, (row[name] or "").strip()) for name in COLUMNS]
+                    cells = [_cells(name, (row[name] or "").strip()) for name in wanted]
                 except ValueError as error:
                     rejects.append(Reject(source.shown, reader.line_num, str(error)))
                     continue
@@ -143,6 +159,13 @@ def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
         raise SourceError(f"{source.shown}:{rejects[0].line}: {rejects[0].reason}")
     rows, others = _from_lists(source.shown, inputs, labels, lines)
     return rows, [*rejects, *others]
+
+
+def _check_columns(shown: str, wanted: Sequence[str], found: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in found:
+            named = "" if name not in COLUMNS else "; --columns inputs=NAME,labels=NAME names others"
+            raise SourceError(f"{shown}: {no_column(name, found)}{named}")
 
 
 def _cells(column: str, text: str) -> list[Any]:

