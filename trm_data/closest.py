@@ -45,6 +45,15 @@ def closest_option(option: str, known: Iterable[str]) -> str | None:
     return None if close is None else of[close]
 
 
+def one_of(option: str, choices: Iterable[str], given: str) -> str:
+    """What may stand there, what does, and the closest."""
+    names = list(choices)
+    close = closest(given, names)
+    return (
+        f"{option}: one of {', '.join(names)}, got {given!r}{f'; did you mean {close!r}?' if close else ''}"
+    )
+
+
 def no_such(
     said: str,
     name: str,

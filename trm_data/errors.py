@@ -24,6 +24,19 @@ def not_written(where: object, error: OSError, again: str) -> str:
     return f"{where}: could not be written ({error}); {advice} {again}"
 
 
+def needs_extra(what: str, extra: str) -> str:
+    """What is said where a library of an optional part is not there, and how it comes there.
+
+    Args:
+        what: What needs it.
+        extra: The extra that brings it.
+    """
+    return (
+        f"{what} needs the extra {extra!r}: in the checkout .tools/bin/uv pip install '.[{extra}]', else install the "
+        f"wheel as '<file>.whl[{extra}]' (docs/setup.md, Extras)"
+    )
+
+
 class LabError(Exception):
     """Base of every error that the three packages raise on purpose: what a user can act on."""
 

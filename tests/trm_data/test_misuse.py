@@ -67,3 +67,15 @@ def test_a_name_that_is_taken_says_by_what_in_words(tmp_path: Path) -> None:
 def test_misuse_is_said(root: Path, wrong: Any, said: str) -> None:
     with pytest.raises(DataError, match=said):
         wrong(root)
+
+
+def test_a_split_and_a_column_in_brackets(root: Path) -> None:
+    dataset: Any = trm_data.open_dataset("mine", root)
+    with pytest.raises(
+        IndexError, match=r"'test': this is the split 'train' of mine; open_dataset\(name, split='test'\)"
+    ):
+        dataset["test"]
+    with pytest.raises(
+        IndexError, match=r"'inputs': rows are found by their numbers; dataset\[:100\]\['inputs'\]"
+    ):
+        dataset["inputs"]

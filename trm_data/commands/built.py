@@ -42,11 +42,16 @@ def print_built(result: BuildResult, *, as_json: bool = False, silent: bool = Fa
         size = megabytes(manifest.size_bytes)
         print(f"{manifest.name}: {counts} examples, {size}, {result.seconds:.1f} s{kept}")
     if result.rejects:
-        print(f'  {result.rejects:,} bad rows left out: trm-data sql "SELECT * FROM rejects"')
+        print(f'  {bad_rows(result.rejects)} left out: trm-data sql "SELECT * FROM rejects"')
     for warning in result.warnings:
         print(f"  warning: {warning}", file=sys.stderr)
     print(f"  digest {manifest.content_digest[:12]}, in {result.place}")
     return facts
+
+
+def bad_rows(count: int) -> str:
+    """So many, in words."""
+    return f"{count:,} bad row{'s' * (count != 1)}"
 
 
 def print_estimate(
@@ -71,9 +76,13 @@ def print_estimate(
         return facts
     examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
     print(f"{estimate.name}: would build about {examples} examples of {estimate.sequence_length} cells")
-    size, seconds = megabytes(estimate.size_bytes), duration(estimate.seconds)
+    size, seconds = megabytes(estimate.size_bytes), estimate.seconds
     done = "its rows were not read, nothing was built" if estimate.rows_unread else "nothing was built"
-    about = "at least" if estimate.at_least else "about"
+    takes = f"{duration(seconds / 2)} to {duration(seconds * 2)}"
+    if estimate.at_least:
+        takes = f"at least {duration(seconds)}"
     cores = f"{estimate.workers} core{'s' * (estimate.workers != 1)}"
-    print(f"  about {size} on disk, {about} {seconds} on {cores}; {done}")
+    print(f"  about {size} on disk, {takes} on {cores}; {done}")
+    if estimate.rejects:
+        print(f"  {bad_rows(estimate.rejects)} would be left out")
     return facts

@@ -125,7 +125,9 @@ class Import:
         from trm_data.engine.local import LocalEngine
         from trm_data.kinds.registry import import_request
         from trm_data.show.progress import terminal_progress
+        from trm_data.verify.exported import check_exported_rows
 
+        check_exported_rows(Path(self.folder).expanduser())
         request = import_request(self.folder, self.name, self.kind)
         with (
             closing(LocalEngine(self.workers)) as engine,

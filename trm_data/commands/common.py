@@ -37,6 +37,7 @@ def chosen(layout: Layout, names: Sequence[str]) -> list[str]:
     there = sorted(layout.dataset_names()) if any(map(is_glob, names)) else []
     found: dict[str, None] = {}
     for name in names:
+        name = name.rstrip("/")  # which shells put behind folders
         fitting = fnmatch.filter(there, name) if is_glob(name) else [name]
         if not fitting:
             raise DatasetNotFoundError(

@@ -196,13 +196,13 @@ class Show:
 
     name: Name
     split: SplitName = "train"
-    index: int | None = None
+    index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
     """Row of the split that is shown first, from 0."""
     rating: Annotated[str | None, arg(metavar="LOW..HIGH", help_behavior_hint="")] = None
     """Originals of puzzles with such ratings instead; one of the bounds may be left out, as 5.. (5 and more)."""
     task: Annotated[str | None, arg(metavar="TASK", help_behavior_hint="")] = None
     """All pairs of a task of ARC instead, not augmented."""
-    count: int | None = None
+    count: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Examples at most; without a word 1, and all of a task."""
     out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Write a picture, .png or .svg, instead."""

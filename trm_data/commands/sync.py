@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root
-from trm_data.commands.common import megabytes
+from trm_data.commands.common import chosen, megabytes
 from trm_data.storage.root import resolve_root, root_to_read
 
 
@@ -32,7 +32,7 @@ class Sync:
     target: Annotated[Positional[str], arg(metavar="DST")]
     """Root to copy to."""
     names: Annotated[Positional[tuple[str, ...]], arg(metavar="[NAME ...]", help_behavior_hint="")] = ()
-    """Which datasets (default: all of them)."""
+    """Which datasets, or globs in quotes (default: all of them)."""
     json: Json = False
 
     def run(self) -> int:
@@ -41,8 +41,9 @@ class Sync:
         from trm_data.sync import sync_datasets
 
         source, target = root_to_read(self.source), resolve_root(self.target)
+        names = chosen(source, self.names) if self.names else None
         with terminal_progress(quiet=self.json) as progress:
-            done, warnings = sync_datasets(source, target, list(self.names), progress)
+            done, warnings = sync_datasets(source, target, names, progress)
         if self.json:
             print(json.dumps({"datasets": [asdict(one) for one in done], "warnings": warnings}, indent=1))
             return 0

@@ -84,6 +84,8 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
     given = [bound for bound in (lowest, highest) if bound is not None]
     if not given or not all(map(math.isfinite, given)):
         raise SpecError(f"--rating {ratings}: a number, or LOW..HIGH where one may be left out, as 3.5..")
+    if len(given) == 2 and given[0] > given[1]:
+        raise SpecError(f"--rating {ratings}: the lower one comes first, {high}..{low}")
     bounds = [
         f"rating >= {lowest}" if lowest is not None else "",
         f"rating <= {highest}" if highest is not None else "",
@@ -109,6 +111,10 @@ def task_rows(layout: Layout, name: str, split: Split, task: str) -> list[int]:
     rows = _original_rows(layout, name, split, f"task = {quote_literal(task)}", None)
     if not rows:
         tasks = [each for (each,) in _of_split(layout, name, split, "DISTINCT task") if each is not None]
+        if not tasks:
+            raise SpecError(
+                f"--task {task}: the puzzles of {name} are of no tasks, as ARC's are; --index or --rating chooses"
+            )
         said = f"--task {task}: no such {split} task in {name}"
         raise SpecError(
             no_such(said, task, tasks, f"trm-data sql \"SELECT task FROM puzzles WHERE dataset = '{name}'\"")

@@ -115,10 +115,9 @@ def _histograms(manifest: Manifest, catalogs: dict[str, SplitCatalog]) -> list[s
             for split, catalog in catalogs.items()
         }
         series = {split: values for split, values in series.items() if len(values)}
-        if column == "rating" and not any(
-            "solver" in catalog.facts.get("rating_source", []) for catalog in catalogs.values()
-        ):
-            title = "rating (as the source states it)"
+        if column == "rating":
+            rated_by = {by for catalog in catalogs.values() for by in catalog.facts.get("rating_source", [])}
+            title = _rating_title("solver" in rated_by, "file" in rated_by)
         if series:
             parts.append(f"<figure><figcaption>{escape(title)}</figcaption>{histogram(series)}</figure>")
     areas = {
@@ -140,6 +139,12 @@ def _histograms(manifest: Manifest, catalogs: dict[str, SplitCatalog]) -> list[s
             f"<figure><figcaption>augmentations of a puzzle</figcaption>{histogram(values)}</figure>"
         )
     return ["<h2>Distributions</h2><div class='row'>", *parts, "</div>"] if parts else []
+
+
+def _rating_title(by_solver: bool, by_file: bool) -> str:
+    if by_solver and by_file:
+        return "rating (guesses; of puzzles whose source states one, that)"
+    return "rating (as the source states it)" if by_file or not by_solver else HISTOGRAMS["rating"]
 
 
 def _grid_areas(texts: Sequence[str | None]) -> list[int]:

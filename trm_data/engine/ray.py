@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from trm_data.errors import BuildError, DataError, SpecError
+from trm_data.errors import BuildError, DataError, SpecError, needs_extra
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,7 +38,7 @@ class RayEngine:
         try:
             import ray
         except ImportError as error:
-            raise SpecError("--engine ray needs the extra: pip install 'trm-lab[ray]'") from error
+            raise SpecError(needs_extra("--engine ray", "ray")) from error
         address = os.environ.get("RAY_ADDRESS")
         if not ray.is_initialized():
             try:

@@ -93,6 +93,8 @@ class Dataset:
         Raises:
             IndexError: There is no such row, or the numbers are no whole ones.
         """
+        if isinstance(index, str):
+            raise IndexError(f"{index!r}: {self._instead_of(index)}")
         if isinstance(index, slice):
             return self.read(np.arange(*index.indices(len(self)), dtype=np.int64))
         if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
@@ -114,6 +116,12 @@ class Dataset:
             batch = self[begin : begin + READ_AT_ONCE]
             for row in range(len(batch["inputs"])):
                 yield {name: column[row] for name, column in batch.items()}
+
+    def _instead_of(self, name: str) -> str:
+        """The way on for whoever asks for a name in place of a row."""
+        if name in SPLITS:
+            return f"this is the split {self.split!r} of {self.name}; open_dataset(name, split={name!r}) opens it"
+        return f"rows are found by their numbers; dataset[:100][{name!r}] is a column of some of them"
 
     def _counted(self, row: int) -> int:
         """A row's number from 0; negative ones count from the end."""

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trm_data.errors import SpecError
+from trm_data.errors import SpecError, needs_extra
 from trm_data.storage.answers import (
     Answer,
     OtherBytesError,
@@ -357,7 +357,7 @@ def _open(process: int, emulator: str | None) -> Connection:
         from fsspec.asyn import sync
         from gcsfs.core import GCSFileSystem
     except ImportError as error:
-        raise SpecError("a root on a bucket needs the extra: pip install 'trm-lab[gcs]'") from error
+        raise SpecError(needs_extra("a root on a bucket", "gcs")) from error
     if named:
         _check_credentials(named)
     logging.getLogger("gcsfs").addHandler(

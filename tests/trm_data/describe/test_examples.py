@@ -10,8 +10,6 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.conftest import run_here, small_request
-from tests.trm_data.kinds.test_arc import request
-from tests.trm_eval.test_votes import arc_folder
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
@@ -21,14 +19,6 @@ from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
 
 Show = Callable[..., "CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def arc(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    folder = tmp_path_factory.mktemp("examples")
-    layout = resolve_root(folder / "root")
-    build_dataset(request(arc_folder(folder / "arc"), aug=3, val_size=1), layout)
-    return layout
 
 
 @pytest.fixture
@@ -112,7 +102,8 @@ def test_several_on_the_command_line(show: Show, tmp_path: Path) -> None:
         (("--index", "1", "--rating", "1"), "--index and --rating: one of them"),
         (("--count", "0"), "--count 0: at least 1"),
         (("--index", "999999"), "--index 999999: small has"),
-        (("--task", "x"), "--task x: no such train task in small"),
+        (("--task", "x"), "--task x: the puzzles of small are of no tasks, as ARC's are"),
+        (("--rating", "5..1"), "--rating 5..1: the lower one comes first, 1..5"),
     ],
 )
 def test_what_cannot_be_shown(show: Show, words: tuple[str, ...], message: str) -> None:

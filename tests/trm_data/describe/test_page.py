@@ -14,10 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import trm_data
 from trm_data.catalog.read import read_split_catalog
 from trm_data.describe.page import _histograms, dataset_page, histogram
 from trm_data.manifest import read_manifest
-from trm_data.storage.root import Layout
+from trm_data.storage.root import Layout, resolve_root
+
+
+@pytest.fixture(scope="module")
+def maze(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    root = tmp_path_factory.mktemp("mazes")
+    options = {"grid": "9x9", "size": 12, "val_size": 2, "test_size": 4, "aug": 7, "name": "maze"}
+    trm_data.build_dataset("maze", root=root, workers=1, quiet=True, **options)
+    return resolve_root(root)
+
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_BROWSER = "no chromium, chromium-browser or google-chrome in PATH: what a page looks like is not tested"
@@ -33,8 +43,14 @@ addEventListener("load", () => {{
 
 @pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)
 @pytest.mark.parametrize("width", [360, 1400])
-def test_nothing_is_wider_than_the_screen(small_layout: Layout, tmp_path: Path, width: int) -> None:
-    (tmp_path / "page.html").write_text(dataset_page(small_layout, "small"))
+@pytest.mark.parametrize("kind", ["sudoku", "maze", "arc"])
+def test_nothing_is_wider_than_the_screen(
+    small_layout: Layout, tmp_path: Path, width: int, kind: str, request: pytest.FixtureRequest
+) -> None:
+    layout, name = small_layout, "small"
+    if kind != "sudoku":
+        layout, name = request.getfixturevalue(kind), kind
+    (tmp_path / "page.html").write_text(dataset_page(layout, name))
     (tmp_path / "probe.html").write_text(PROBE.format(width=width))
     command = [
         str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
@@ -70,3 +86,13 @@ def test_only_ratings_of_the_solver_are_guesses(small_layout: Layout) -> None:
     other = "".join(_histograms(manifest, {"train": dataclasses.replace(found, facts=stated)}))
     assert "rating (as the source states it)" in other
     assert "guesses" not in other
+    mixed = "".join(_histograms(manifest, {"train": found, "test": dataclasses.replace(found, facts=stated)}))
+    assert "rating (guesses; of puzzles whose source states one, that)" in mixed
+
+
+def test_mazes_and_tasks_have_no_guesses(maze: Layout, arc: Layout) -> None:
+    for layout, name in ((maze, "maze"), (arc, "arc")):
+        page = dataset_page(layout, name)
+        assert "guesses" not in page
+        assert "<svg" in page
+    assert "path length (steps)" in dataset_page(maze, "maze")
