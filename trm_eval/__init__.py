@@ -32,13 +32,19 @@ _HOMES = {
 }
 
 
+_MODULES = ("errors", "statistics")
+"""Modules that are found without an import of their own."""
+
+
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'trm_eval' has no attribute {name!r}")
     import importlib
 
+    if name in _MODULES:
+        return importlib.import_module(f"trm_eval.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trm_eval' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

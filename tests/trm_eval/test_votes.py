@@ -385,3 +385,13 @@ def test_the_report_of_an_evaluation_says_what_passes(
 ) -> None:
     print_headline(voted.layout, voted.results[1])
     assert "pass@1000" in capsys.readouterr().out
+
+
+def test_predictions_name_the_task_of_their_row(voted: Voted) -> None:
+    sql = "SELECT DISTINCT group_index, task FROM predicted_puzzles WHERE split = 'test' ORDER BY ALL"
+    facts = query_catalog(
+        voted.layout, "SELECT DISTINCT group_index, task FROM puzzles WHERE split = 'test' ORDER BY ALL"
+    )
+    found = query_results(voted.layout, sql).rows
+    assert found == facts.rows
+    assert {task for _, task in found} == {"task10", "task11", "task12"}

@@ -65,7 +65,10 @@ class Run:
     """A step, last, all, best (highest exact accuracy on the validation split), or watch: every one as it is saved."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Another dataset of the same encoding (default: the one the run learned from)."""
-    split: Annotated[Literal["train", "validation", "test"] | None, arg(help_behavior_hint="")] = None
+    split: Annotated[
+        Literal["train", "validation", "test"] | None,
+        arg(metavar="{train,validation,test}", help_behavior_hint=""),
+    ] = None
     """Split of the dataset (default: test, or validation where there is no test)."""
     limit: int = 0
     """Rows at most, from the first; 0 is all."""
@@ -81,7 +84,10 @@ class Run:
     """Answers of each row, with noise (default: one, without)."""
     noise: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
     """Standard deviation of the noise on the latent states before every supervision step (default: 0.3)."""
-    select: Annotated[Literal["halt_logit", "mode", "first_halt"] | None, arg(help_behavior_hint="")] = None
+    select: Annotated[
+        Literal["halt_logit", "mode", "first_halt"] | None,
+        arg(metavar="{halt_logit,mode,first_halt}", help_behavior_hint=""),
+    ] = None
     """The answer taken: the surest (default), the most frequent, or the first to halt. What any of them would have
     solved stands beside it."""
     sample_seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None

@@ -36,7 +36,7 @@ class Show:
     """guessing: those that need guessing (rating above 0) and are right; longest: right after most steps."""
     index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
     """Row of the split that is shown first instead, from 0."""
-    count: int | None = None
+    count: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Puzzles; without a word 3, and with --index 1."""
     out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Write a picture, .png or .svg, instead."""

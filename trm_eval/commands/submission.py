@@ -40,7 +40,9 @@ class Submission:
     """Evaluated checkpoint (default: the last one)."""
     ensemble: Annotated[str | None, arg(metavar="STEP,STEP,...", help_behavior_hint="")] = None
     """Evaluated checkpoints whose votes are counted together."""
-    split: Annotated[Literal["validation", "test"] | None, arg(help_behavior_hint="")] = None
+    split: Annotated[
+        Literal["validation", "test"] | None, arg(metavar="{validation,test}", help_behavior_hint="")
+    ] = None
     """Evaluated split (default: test, or validation where test was not evaluated)."""
     weights: Literal["ema", "raw"] = "ema"
     """Averaged or raw parameters."""

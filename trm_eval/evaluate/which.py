@@ -39,7 +39,7 @@ def choose_step(run: Folder, checkpoint: str) -> int:
         return max(scored)[1]
     if not checkpoint.isdecimal() or int(checkpoint) not in steps:
         raise EvalError(
-            f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', or 'best'"
+            f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', 'best', 'all', 'watch'"
         )
     return int(checkpoint)
 

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trm_data.errors import needs_extra
 from trm_eval.errors import PackageError
 from trm_eval.package.contents import CARD, PACKAGE_FILE, parse_package
 
@@ -96,7 +97,7 @@ def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
             LocalEntryNotFoundError,
         )
     except ImportError as error:
-        raise PackageError("the Hugging Face hub needs the extra: pip install 'trm-lab[hf]'") from error
+        raise PackageError(needs_extra("the Hugging Face hub", "hf")) from error
     try:
         yield
     except (HTTPError, LocalEntryNotFoundError, OSError, ValueError, RuntimeError) as error:

@@ -70,6 +70,7 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
     members = _members(layout, names, setting, problems)
     if not members:
         said = f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests them"
+        said += ", with the options that the study gives them (runs with others are none of its runs)"
         others = _rows(layout, SETTINGS_SQL, [names], problems)
         if others:
             tested = " or ".join(

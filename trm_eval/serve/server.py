@@ -8,6 +8,7 @@ import os
 import socket
 from pathlib import Path
 
+from trm_data.errors import needs_extra
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.report.canvas import COLOURS
@@ -39,7 +40,7 @@ def check_extra() -> None:
         EvalError: Says what to install.
     """
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
-        raise EvalError(f"serve: needs {' and '.join(missing)}: pip install 'trm-lab[serve]'")
+        raise EvalError(needs_extra(f"serve ({' and '.join(missing)})", "serve"))
 
 
 def bind(host: str, port: int | None) -> socket.socket:

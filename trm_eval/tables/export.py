@@ -86,9 +86,8 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
         _check_free(path, force=force)
         temporary.replace(path)
     except duckdb.Error as error:
-        raise ResultError(
-            f"{path}: could not be written ({error}); free some space, or see what it says"
-        ) from error
+        full = "; free some space" if "no space left" in str(error).lower() else ""
+        raise ResultError(f"{path}: could not be written ({error}){full}") from error
     finally:
         for name in (temporary, temporary.with_name(f"{temporary.name}.wal")):
             name.unlink(missing_ok=True)

@@ -327,7 +327,11 @@ PUZZLE_TOKENS = _schema(
 
 RUN_STATUS = _schema(
     [
-        ("state", pa.string(), "running, finished, stopped or failed, as the run said last"),
+        (
+            "state",
+            pa.string(),
+            "running, finished (done, says `trm-train status`), stopped or failed, as the run said last",
+        ),
         ("step", pa.int64(), "optimizer steps whose metrics are written (steps)"),
         ("examples_per_s", pa.float64(), "slots per second before the last heartbeat (examples/s)"),
         ("train_seconds", pa.float64(), "training time over all starts, compilation aside (s)"),
@@ -402,7 +406,8 @@ VIEW_COMMENTS = {
     "input": "token of the puzzle there",
     "label": "token of the solution there; 0 where none is known",
     "predicted": "token that was predicted there",
-    "given": "puzzle and solution have the same token there: a clue (Sudoku), what is no path (maze)",
+    "given": "puzzle and solution have the same token there: a clue (Sudoku), what is no path (maze); of ARC "
+    "that the colour stays",
     "wrong": "the solution is known there, and another token was predicted",
 }
 """Columns that only views have; those of two runs side by side end in `_a` and `_b`."""

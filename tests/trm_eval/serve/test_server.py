@@ -139,7 +139,7 @@ def test_without_the_extra_it_says_what_to_install(root: Layout, monkeypatch: py
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "streamlit" else find(name))
     done = run_here(main, "serve", "--root", str(root.machine))
     assert done.returncode == Exit.ERROR
-    assert done.stderr == "trm-eval: serve: needs streamlit: pip install 'trm-lab[serve]'\n"
+    assert done.stderr.startswith("trm-eval: serve (streamlit) needs the extra 'serve': in the checkout ")
 
 
 def test_the_command_line_does_not_load_it() -> None:

@@ -25,6 +25,7 @@ from tests.harness.roots import root_with
 from tests.trm_data.kinds.test_maze import request as maze_request
 from tests.trm_train.test_loop import TINY
 from trm_data.build.flow import build_dataset
+from trm_data.encode.vocab import MAZE_WALL
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.digested import digest_of
@@ -373,6 +374,18 @@ def test_rows_without_labels_are_in_no_share(layout: Layout, wrote: dict[str, Wr
             assert (rows["puzzles"].sum(), rows["exact"].sum()) == (6, 4), query
     pairs = ask(copy, "@pairs").filter(run_a=runs[0].name, run_b=runs[1].name)
     assert pairs.select("puzzles", "both_right").rows() == [(6, 4)]
+
+
+def test_predicted_mazes_have_their_paths_and_walls(layout: Layout, wrote: dict[str, Wrote]) -> None:
+    """Walls are counted in the mazes themselves."""
+    columns = "SELECT DISTINCT group_index, path_length, walls FROM"
+    facts = ask(layout, f"{columns} puzzles WHERE dataset = 'mazes' AND split = 'test' ORDER BY ALL")
+    name = next(iter(with_test(wrote, dataset="mazes"))).name
+    table = ask(layout, f"{columns} predicted_puzzles WHERE run = '{name}' AND split = 'test' ORDER BY ALL")
+    assert table.rows() == facts.rows()
+    test = open_dataset("mazes", layout, "test")
+    walls = (test.read(np.arange(len(test)))["inputs"] == MAZE_WALL).sum(axis=1)
+    assert table["walls"].to_list() == walls.tolist()
 
 
 def test_shares_by_clues_and_by_path_length(layout: Layout, wrote: dict[str, Wrote]) -> None:
