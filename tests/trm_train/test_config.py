@@ -81,6 +81,11 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
         ),
         (changed(total_steps=0), "total_steps: at least 1, got 0"),
         (changed(model={"halt_exploration_prob": 1.5}), "halt_exploration_prob: from 0 to 1, got 1.5"),
+        (
+            changed(model={"halt_max_steps": 4, "halt_first_max_steps": 5}),
+            r"model.halt_first_max_steps: 0 \(as halt_max_steps\), or 1 to halt_max_steps 4, got 5",
+        ),
+        (changed(model={"halt_first_max_steps": -1}), "model.halt_first_max_steps: .*got -1"),
         (changed(data={"global_batch_size": 0}), "data.global_batch_size: at least 1"),
         (changed(model={"halt_exploration_prob": Linear(0.3, 1.5)}), r"from 0 to 1, got linear\(0.3, 1.5\)"),
         (changed(optim=AdamWConfig(epsilon=-1.0)), "optim.epsilon: a number of at least 0, got -1"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from trm_data.errors import needs_extra
 from trm_data.storage.root import Layout
 from trm_train.batch import devices
 from trm_train.cli import main
@@ -46,7 +47,10 @@ def test_what_is_wrong_is_named(
     assert code == 1
     assert found["dataset small"][0] == "missing"
     assert shard.name in found["dataset small"][1]
-    assert found["accelerators"] == ("missing", "2 GPUs that jax does not see: pip install 'trm-lab[cuda]'")
+    assert found["accelerators"] == (
+        "missing",
+        needs_extra("2 GPUs that jax does not see: it", "cuda"),
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

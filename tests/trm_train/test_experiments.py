@@ -206,7 +206,9 @@ def test_aliases_are_those_that_are_equal_by_design() -> None:
         "exp09a", "exp10b", "contrib01_baseline", "contrib02_baseline", "contrib03_L06",
     }  # fmt: skip
     assert aliases(Setting("full", "published")) == everywhere | {"exp07b"}
-    assert aliases(Setting("laptop", "generated")) == everywhere - {"exp03b", "exp10b"} | {"exp07a"}
+    assert aliases(Setting("laptop", "generated")) == (
+        everywhere - {"exp02b_03", "exp03b", "exp10b"} | {"exp02b_01", "exp07a"}
+    )
     assert find_run_of("exp03b", Setting("laptop", "generated")).name == "exp02a_06"
     assert aliases(Setting("tiny", "generated")) == everywhere | {"exp07a"}
     assert find_run_of("exp07b", Setting("full", "published")).name == "baseline"
@@ -283,6 +285,7 @@ def test_patterns_name_groups_beginnings_and_globs() -> None:
     ("scale", "data", "message"),
     [
         ("huge", None, "--scale: one of full, laptop, tiny, got 'huge'"),
+        ("lptop", None, "--scale: one of full, laptop, tiny, got 'lptop'; did you mean 'laptop'?"),
         ("full", "mine", "--data: one of published, generated-extreme, generated, got 'mine'"),
         (
             "tiny",
@@ -362,7 +365,7 @@ def test_describe_gives_the_fields_of_the_guide(capsys: pytest.CaptureFixture[st
         assert words in text
     _, as_json, _ = output(capsys, "describe", "quickstart", "--json")
     facts = json.loads(as_json)
-    assert facts["guide"]["cost"] == "about 4 minutes on 2 CPU cores"
+    assert facts["guide"]["cost"] == "about 3 minutes on 2 CPU cores"
     assert facts["build"] == "trm-data build sudoku-2x3-generated-500-aug-1000"
     assert facts["config"]["total_steps"] == 1500
 

@@ -160,6 +160,7 @@ def test_other_spellings_are_errors(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--optim.name", "Lion"), "got 'Lion'; did you mean 'lion'?"),
         (("--optim.name", "sgd"), "optim.name: one of adam_atan2, adamw, lion, muon, got 'sgd'"),
         (("--model.architecture", "cnn"), "model.architecture: one of trm, got 'cnn'"),
         (("--optim.epsilon", "1"), "optim.name adam_atan2 has no such option; --optim.name adamw has"),
@@ -197,6 +198,10 @@ def test_other_spellings_are_errors(text: str) -> None:
                 "linear(0.3, 0)",
             ),
             "not with model.halt_exploration_prob linear(0.3, 0.0)",
+        ),
+        (
+            ("--extend", "1600", "--optim.lr-min-ratio", "1", "--model.halt-first-max-steps", "1"),
+            "not with model.halt_first_max_steps 1, which ends at step 1500",
         ),
     ],
 )

@@ -117,6 +117,16 @@ def test_slots_halt_at_the_limit_and_the_carry_keeps_their_labels() -> None:
     assert np.array_equal(last.carry.current["labels"], make_batch(3)["labels"])
 
 
+def test_slots_may_take_more_steps_as_training_goes_on() -> None:
+    """At most 1, then 2, then 3 of them, for a third of the training each; the program is one."""
+    model = dataclasses.replace(MODEL, halt_first_max_steps=1, halt_exploration_prob=0.0)
+    _, _, history = train(dataclasses.replace(CONFIG, model=model, total_steps=9), 9)
+    assert [metrics["count"] for metrics in history] == [BATCH, BATCH, BATCH, 0, BATCH, 0, 0, BATCH, 0]
+    assert [metrics["steps"] for metrics in history if metrics["count"]] == [
+        BATCH * steps for steps in (1, 1, 1, 2, 3)
+    ]
+
+
 def test_same_seed_same_numbers_other_seed_others() -> None:
     _, a, _ = train(CONFIG, 2)
     _, b, _ = train(CONFIG, 2, prepare)

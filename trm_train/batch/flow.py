@@ -34,8 +34,8 @@ from trm_train.run.status import Status, read_status
 LOOK_S = 0.5
 END_S = 60.0
 """For a process to save a checkpoint, where the batch itself fails."""
-FULL = "no space left"
-"""Words of every error about a full disk."""
+FULL = ("no space left", "disk quota exceeded")
+"""Words of errors about a full disk, and of a quota that is."""
 NO_REASON = (": warning: ", ": note: ")
 """In lines that do not say why a run failed."""
 LEAST_FREE = 100_000
@@ -133,23 +133,25 @@ def make_jobs(runs: Sequence[PlannedRun], layout: Layout, limit: int) -> list[Jo
     return jobs
 
 
-def carry_out(jobs: Sequence[Job], how: How, screen: Screen) -> int:
+def carry_out(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int] = ()) -> None:
     """Train and test all runs that are not done; the jobs say how they ended.
 
-    Returns:
-        The number of the signal that interrupted them, 0 without one.
+    Args:
+        jobs: The runs, in order.
+        how: What is the same for all of them.
+        screen: Where it is said how they do.
+        asked: The signals that ask to stop (`heard_signals`), looked at again and again: after the first one runs
+            save and stop, after a second one they are killed.
     """
-    with _signals() as asked:
-        try:
-            while _step(jobs, how, screen, asked):
-                screen.show(jobs)
-                time.sleep(LOOK_S)
-        finally:
-            _end_children(jobs)
-    return asked[0] if asked else 0
+    try:
+        while _step(jobs, how, screen, asked):
+            screen.show(jobs)
+            time.sleep(LOOK_S)
+    finally:
+        _end_children(jobs)
 
 
-def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: list[int]) -> bool:
+def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int]) -> bool:
     """See how the processes do and begin what can begin; whether there is more to do."""
     for job in jobs:
         if job.process is not None:
@@ -168,7 +170,7 @@ def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: list[int]) -> bo
 
 def is_full(job: Job) -> bool:
     """Whether it failed for want of disk space."""
-    return job.state == "failed" and FULL in job.reason.lower()
+    return job.state == "failed" and any(words in job.reason.lower() for words in FULL)
 
 
 def is_trained(job: Job) -> bool:
@@ -221,7 +223,7 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
         )
 
 
-def _look(job: Job, how: How, screen: Screen, asked: list[int]) -> None:
+def _look(job: Job, how: How, screen: Screen, asked: Sequence[int]) -> None:
     """See whether what was started has ended, and what follows."""
     assert job.process is not None
     code = job.process.poll()
@@ -284,13 +286,13 @@ def _reason(job: Job, code: int) -> str:
     if said and not any(line.startswith("Traceback") for line in lines):
         return said[-1].strip()
     if not lines and disk_usage(job.log.parent).free < LEAST_FREE:
-        return f"exit code {code}; {job.log.parent}: {FULL} for its log"
+        return f"exit code {code}; {job.log.parent}: {FULL[0]} for its log"
     return f"{lines[-1].strip() if lines else f'exit code {code}'}; see {job.log}"
 
 
 @contextmanager
-def _signals() -> Generator[list[int]]:
-    """The signals that ask to stop, in the order in which they come."""
+def heard_signals() -> Generator[list[int]]:
+    """The signals that ask to stop, in the order in which they come; here they only are noted."""
     asked: list[int] = []
     handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, lambda number, _: asked.append(number)) for number in handled]
@@ -301,7 +303,7 @@ def _signals() -> Generator[list[int]]:
             signal.signal(number, handler)
 
 
-def _stop_if_asked(asked: list[int], going: Sequence[Job], screen: Screen) -> None:
+def _stop_if_asked(asked: Sequence[int], going: Sequence[Job], screen: Screen) -> None:
     """Hand a signal on once to each process; after a second one kill."""
     for job in going if asked else ():
         assert job.process is not None

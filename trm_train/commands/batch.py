@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide
+from trm_data.errors import not_written
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
@@ -36,7 +37,7 @@ from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sources import parse_source_of
 
 if TYPE_CHECKING:
-    from trm_train.batch.flow import How, Job, Screen
+    from trm_train.batch.flow import How, Job
     from trm_train.batch.plan import PlannedRun
 
 
@@ -89,9 +90,8 @@ class Batch:
             overrides: Options of the configuration, for every run.
         """
         from trm_train.batch.devices import shares
-        from trm_train.batch.flow import How, make_jobs
+        from trm_train.batch.flow import How, heard_signals, make_jobs
         from trm_train.batch.plan import missing_datasets, plan_batch
-        from trm_train.batch.summary import summary_row
 
         self._check()
         layout = resolve_root(self.root)
@@ -126,22 +126,12 @@ class Batch:
         ):
             for name in missing:
                 build_missing(name, layout, self.root, sources=sources, quiet=self.json)
-            with _screen(quiet=self.json) as screen:
-                signal_number, unwritten = self._train(jobs, how, screen)
-        rows = [summary_row(job) for job in jobs]
-        if self.json:
-            print(json.dumps(rows, indent=1))
-        else:
-            _print_summary(jobs, rows, wide=self.wide)
-        if unwritten is not None:
-            raise TrainError(
-                f"{logs}: the summary could not be written ({unwritten.strerror}); free some space, and the same "
-                "command goes on"
-            )
-        if not self.json:
-            print(f"summary: {logs / 'summary.json'}")
-        if signal_number:
-            return 128 + signal_number
+            with (
+                heard_signals() as asked
+            ):  # until all is said: whoever asks twice is to see what became of the runs
+                self._train(jobs, how, asked)
+        if asked:
+            return 128 + asked[0]
         return Exit.DONE if all(job.state == "done" for job in jobs) else Exit.FOUND
 
     def _check(self) -> None:
@@ -152,25 +142,35 @@ class Batch:
         if self.limit < 0:
             raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
 
-    @staticmethod
-    def _train(jobs: list[Job], how: How, screen: Screen) -> tuple[int, OSError | None]:
-        """Train and evaluate, some at a time, then write the summary, also of a batch that was cut short.
+    def _train(self, jobs: list[Job], how: How, asked: Sequence[int]) -> None:
+        """Train and evaluate, some at a time; then write the summary, also of a batch that was cut short, and print it.
 
-        Returns:
-            The signal that has ended it, or 0; and why the summary could not be written, if it could not.
+        Raises:
+            TrainError: The summary could not be written.
         """
         from trm_train.batch.flow import carry_out
         from trm_train.batch.summary import summary_row, write_summary
 
         unwritten: OSError | None = None
         try:
-            signal_number = carry_out(jobs, how, screen)
+            with _screen(quiet=self.json) as screen:
+                carry_out(jobs, how, screen, asked)
         finally:
+            rows = [summary_row(job) for job in jobs]
             try:
-                write_summary([summary_row(job) for job in jobs], how.logs)
+                write_summary(rows, how.logs)
             except OSError as error:
                 unwritten = error
-        return signal_number, unwritten
+        if self.json:
+            print(json.dumps(rows, indent=1), flush=True)
+        else:
+            _print_summary(jobs, rows, wide=self.wide)
+        if unwritten is not None:
+            raise TrainError(
+                not_written(f"{how.logs}: the summary", unwritten, "give the same command again")
+            )
+        if not self.json:
+            print(f"summary: {how.logs / 'summary.json'}", flush=True)
 
     def _logs(self, runs: Sequence[PlannedRun], layout: Layout) -> Path:
         """The folder of logs and summary: the same for the same runs."""

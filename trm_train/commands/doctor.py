@@ -15,7 +15,7 @@ from typing import Literal
 
 from trm_data.command import Exit, Json, Root
 from trm_data.commands.common import megabytes
-from trm_data.errors import DataError
+from trm_data.errors import DataError, needs_extra
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 
@@ -127,7 +127,7 @@ def _devices() -> Iterator[Found]:
     if count and jax.default_backend() == "cpu":
         extra = "tpu" if name == "TPU chips" else "cuda"
         yield Found(
-            "accelerators", "missing", f"{count} {name} that jax does not see: pip install 'trm-lab[{extra}]'"
+            "accelerators", "missing", needs_extra(f"{count} {name} that jax does not see: it", extra)
         )
 
 

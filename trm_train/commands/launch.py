@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from trm_data.closest import closest
 from trm_data.command import Exit, Json, Root
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
@@ -283,8 +284,10 @@ def split_launch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         LaunchError: Neither of the two comes first.
     """
     if not arguments or arguments[0] not in ("run", "batch", "-h", "--help"):
+        close = closest(arguments[0], ("run", "batch")) if arguments else None
         raise LaunchError(
             "say what comes first: trm-train launch run EXPERIMENT, or trm-train launch batch PATTERN"
+            + (f"; got {arguments[0]!r}, did you mean {close!r}?" if close else "")
         )
     options = {
         f"--{field.name.replace('_', '-')}": field.default is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,9 @@ from trm_train.commands.common import duration, percent
 
 if TYPE_CHECKING:
     from trm_train.run.overview import RunOverview
+
+WATCH_S = 5.0
+"""Between one look and the next with --watch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,7 @@ class Status:
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs or experiments, or globs; all if none is named."""
     watch: bool = False
-    """Show them again every five seconds, until Ctrl-C."""
+    """Show them again every five seconds, until Ctrl-C ends it."""
     wide: Wide = False
     root: Root = None
     json: Json = False
@@ -46,17 +50,23 @@ class Status:
         from trm_train.run.overview import choose_runs, overview
 
         layout = resolve_root(self.root)
-        while True:
-            found = choose_runs(overview(layout), self.runs, aliases=True)
-            if self.json:
-                print(json.dumps([_facts(one) for one in found], indent=1))
-            elif found:
-                _print(found, wide=self.wide)
-            else:
-                print(f"no runs under {layout.runs.place}")
+        try:
+            while True:
+                found = choose_runs(overview(layout), self.runs, aliases=True)
+                if self.json:
+                    print(json.dumps([_facts(one) for one in found], indent=1))
+                elif found:
+                    _print(found, wide=self.wide)
+                else:
+                    print(f"no runs under {layout.runs.place}")
+                if not self.watch:
+                    return Exit.DONE
+                sys.stdout.flush()  # also into a pipe
+                time.sleep(WATCH_S)
+        except KeyboardInterrupt:
             if not self.watch:
-                return Exit.DONE
-            time.sleep(5.0)
+                raise
+            return Exit.DONE  # the way to end it
 
 
 def _facts(one: RunOverview) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from trm_data.closest import one_of
 from trm_train.errors import ConfigError
 
 Part = TypeVar("Part")
@@ -43,7 +44,7 @@ class Alternatives(Generic[Part]):
             ConfigError: There is no such form.
         """
         if tag not in self.forms:
-            raise ConfigError(f"{self.key}.{self.tag}: one of {', '.join(self.forms)}, got {tag!r}")
+            raise ConfigError(one_of(f"{self.key}.{self.tag}", self.forms, str(tag)))
         return self.forms[tag]
 
     def choose(self, part: Part, tag: str) -> Part:

@@ -37,6 +37,8 @@ def _idle(config: RunConfig) -> dict[str, str]:
         found |= {f"optim.{name}": why for name in sorted(names) if not name.startswith("puzzle_emb")}
     if not config.execution.validate_every:
         found["execution.validation_examples"] = "nothing is validated (--execution.validate-every 0)"
+    if model.halt_first_max_steps == model.halt_max_steps:
+        found["model.halt_first_max_steps"] = "it is halt_max_steps, so nothing rises"
     if model.halt_max_steps == 1:
         found["model.halt_exploration_prob"] = (
             "every slot halts after its first step (--model.halt-max-steps 1)"

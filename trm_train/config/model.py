@@ -37,6 +37,9 @@ class NetworkConfig:
     """Width D."""
     halt_max_steps: int = 16
     """Supervision steps at most per example in training, and always in evaluation."""
+    halt_first_max_steps: int = 0
+    """Supervision steps at most at the first step of training, from where they rise evenly to `halt_max_steps` at the
+    last; 0: `halt_max_steps` throughout."""
     halt_exploration_prob: Scheduled = 0.1
     """Probability that a slot may not halt early; linear(START, END) changes it over training."""
     puzzle_emb_ndim: Annotated[int | None, arg(metavar="INT|None")] = None
@@ -44,7 +47,8 @@ class NetworkConfig:
     puzzle_emb_len: int = 16
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
     forward_dtype: Dtype = "bfloat16"
-    """Compute dtype; parameters are always float32. With float16 the loss is scaled, and overflows are skipped."""
+    """Compute dtype; parameters are always float32. With float16 the loss is scaled, and a step whose
+    gradient overflows changes nothing."""
 
     @property
     def puzzle_width(self) -> int:
@@ -71,6 +75,11 @@ class NetworkConfig:
         check_positive(
             {"model.hidden_size": self.hidden_size, "model.halt_max_steps": self.halt_max_steps},
         )
+        if not 0 <= self.halt_first_max_steps <= self.halt_max_steps:
+            raise ConfigError(
+                f"model.halt_first_max_steps: 0 (as halt_max_steps), or 1 to halt_max_steps {self.halt_max_steps}, "
+                f"got {self.halt_first_max_steps}"
+            )
         check_not_negative(
             {
                 "model.puzzle_emb_len": self.puzzle_emb_len,

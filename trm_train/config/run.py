@@ -142,6 +142,8 @@ def schedules_over_training(config: RunConfig) -> list[str]:
         for item in dataclasses.fields(part)
     }
     found = [f"{key} {value}" for key, value in values.items() if isinstance(value, Spelled)]
+    if config.model.halt_first_max_steps:
+        found.append(f"model.halt_first_max_steps {config.model.halt_first_max_steps}")
     if config.optim.lr_decays:
         found.append(f"optim.lr_min_ratio {config.optim.lr_min_ratio:g} ({config.optim.lr_schedule})")
     return found

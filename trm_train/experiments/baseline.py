@@ -34,12 +34,12 @@ def _full(dataset: str) -> RunConfig:
 
 def _laptop(dataset: str) -> RunConfig:
     return RunConfig(
-        data=DataConfig(dataset=dataset, global_batch_size=32),
+        data=DataConfig(dataset=dataset, global_batch_size=64),
         model=ModelConfig(
             hidden_size=128,
-            h_cycles=3,
+            h_cycles=1,
             l_cycles=3,
-            halt_max_steps=4,
+            halt_first_max_steps=4,
             puzzle_emb_len=1,
             forward_dtype="float32",
         ),
@@ -50,10 +50,10 @@ def _laptop(dataset: str) -> RunConfig:
             weight_decay=0.1,
             puzzle_emb_lr=2e-3,
             puzzle_emb_weight_decay=0.1,
-            ema_rate=0.995,
+            ema_rate=0.998,
         ),
-        total_steps=6_000,
-        execution=ExecutionConfig(validate_every=500, checkpoint_every=500, log_every=50),
+        total_steps=8_000,
+        execution=ExecutionConfig(validate_every=800, checkpoint_every=400, log_every=50),
     )
 
 

@@ -9,8 +9,8 @@ from trm_train.experiments.setting import By
 from trm_train.experiments.study import Study
 
 AS_PUBLISHED = Curriculum(0.2, ((1, 2), (2, 4), (3, 6)))
-HALVED = Curriculum(0.2, ((1, 1), (2, 2), (3, 3)))
-"""At the scale laptop, whose baseline has half of the L cycles."""
+WITH_H_1 = Curriculum(0.2, ((1, 1), (1, 2), (1, 3)))
+"""At the scale laptop, whose baseline has half of the L cycles, and one H cycle."""
 
 STUDY = Study(
     name="contrib01",
@@ -31,5 +31,5 @@ STUDY.add(
     lambda config: (
         f"{', '.join(map(str, config.model.curriculum.cycles))} in equal stages over the first fifth of training"
     ),
-    {"model.curriculum": By(AS_PUBLISHED, HALVED, AS_PUBLISHED)},
+    {"model.curriculum": By(AS_PUBLISHED, WITH_H_1, AS_PUBLISHED)},
 )

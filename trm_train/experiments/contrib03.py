@@ -15,7 +15,8 @@ STUDY = Study(
         fixed="all else of the baseline; half of the cycles at the scale laptop; where the mathematics "
         "is that of another experiment, it is that run",
         expected="memory that hardly grows with L (`--dry-run` says it); accuracy as in exp02a, then flat",
-        judge_by="memory of the compiled step (`--dry-run`), time of a step, exact accuracy",
+        judge_by="memory and time of a step: `--dry-run` of each, and benchmarks/bench_memory.py; a run that is shared "
+        "may have been trained without rematerialisation, under the other name; exact accuracy",
         claims=(Alike("contrib03_L24", "contrib03_L12"),),
     ),
 )

@@ -27,9 +27,9 @@ class Machine:
 
     Attributes:
         name: For people.
-        peak_flops: Matrix products per second it can do at most.
+        peak_flops: Operations per second in matrix products, at most: of its data sheet, or measured.
         utilisation: Share of that a training step reaches.
-        measured: Whether the share was measured; else it is assumed.
+        measured: Whether both were measured; else the share is assumed.
         source: Where the figures come from.
     """
 
@@ -55,7 +55,7 @@ PEAK_FLOPS = {
     "H100": 989e12,
     "A100": 312e12,
 }
-"""Matrix products per second in bfloat16, dense, of one device, by what its kind contains; the first that fits.
+"""Operations per second in dense matrix products in bfloat16, of one device, by what its kind contains (the first).
 
 Source: Google's and NVIDIA's data sheets.
 """

@@ -12,7 +12,8 @@ STUDY = Study(
     guide=Guide(
         question="How many updates of the latent state does an update of the answer need?",
         varies="L cycles",
-        fixed="all else of the baseline, H 3 too; compute grows with L; half of the cycles at the scale laptop",
+        fixed="all else of the baseline, H 3 too (1 at the scale laptop); compute grows with L; half of the cycles at "
+        "the scale laptop",
         expected="steep at first, flat from 6 on",
         judge_by="exact accuracy against L, and against FLOPs; L 2 and L 12 should be further apart than their 95% "
         "intervals",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trm_train.experiments.claim import Alike, Better
 from trm_train.experiments.guide import Guide, Quantity
+from trm_train.experiments.setting import Scale, Setting
 from trm_train.experiments.study import Study
 
 STUDY = Study(
@@ -11,7 +12,7 @@ STUDY = Study(
     guide=Guide(
         question="How many updates of the answer does a supervision step need?",
         varies="H cycles, of which only the last has a gradient",
-        fixed="all else of the baseline, L 6 too",
+        fixed="all else of the baseline, L 6 too; at the scale laptop the baseline has L 3 and H 1",
         expected="H 1 clearly worse (a gradient without recursion before it), little beyond 3",
         judge_by="exact accuracy against H, and against FLOPs",
         claims=(Better("exp02b_03", "exp02b_01", clearly=True), Alike("exp02b_05", "exp02b_03")),
@@ -19,10 +20,16 @@ STUDY = Study(
     quantity=Quantity("H cycles", "cycles", lambda config: config.model.h_cycles, log=False),
 )
 
+BASELINES: dict[int, dict[Scale | Setting, str]] = {
+    1: {"laptop": "baseline"},
+    3: {"full": "baseline", "tiny": "baseline"},
+}
+"""Which cycles are those of the baseline, where."""
+
 for cycles in (1, 2, 3, 4, 5):
     STUDY.add(
         f"exp02b_{cycles:02d}",
         f"H {cycles}",
         {"model.h_cycles": cycles},
-        alias_of="baseline" if cycles == 3 else None,
+        alias_of=BASELINES.get(cycles),
     )

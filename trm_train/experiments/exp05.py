@@ -12,8 +12,9 @@ STUDY = Study(
     guide=Guide(
         question="How many supervision steps does an example need?",
         varies="supervision steps at most (`halt_max_steps`), in training and in evaluation",
-        fixed="all else of the baseline; a quarter of the supervision steps at the smaller scales",
-        expected="few steps clearly worse; more than 16 (4 at the smaller scales) cost evaluation time and help little",
+        fixed="all else of the baseline, in which they rise from 4 at the scale laptop; a quarter of the supervision "
+        "steps at the scale tiny",
+        expected="few steps clearly worse; more than 16 (4 at the scale tiny) cost evaluation time and help little",
         judge_by="exact accuracy against steps; the ends should be further apart than their 95% intervals",
         claims=(Better("exp05_f", "exp05_a", clearly=True), Alike("exp05_f", "exp05_d")),
     ),
@@ -24,6 +25,9 @@ for letter, steps in zip("abcdef", (4, 8, 12, 16, 24, 32), strict=True):
     STUDY.add(
         f"exp05_{letter}",
         lambda config: f"{config.model.halt_max_steps} step{'s' * (config.model.halt_max_steps != 1)}",
-        {"model.halt_max_steps": By(steps, steps // 4, steps // 4)},
+        {
+            "model.halt_max_steps": By(steps, steps, steps // 4),
+            "model.halt_first_max_steps": By(0, 4 if steps > 4 else 0, 0),
+        },
         alias_of="baseline" if steps == 16 else None,
     )

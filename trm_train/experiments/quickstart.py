@@ -20,7 +20,7 @@ from trm_train.experiments.setting import Setting
         judge_by="`trm-eval run`, exact accuracy with EMA weights, and how it holds for puzzles that need guessing; "
         "more supervision steps in evaluation (`--steps 16`) should help",
         claims=(Reaches("quickstart", 95.0),),
-        cost="about 4 minutes on 2 CPU cores",
+        cost="about 3 minutes on 2 CPU cores",
     ),
     setting=Setting("tiny", "generated"),
 )

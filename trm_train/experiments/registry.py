@@ -90,6 +90,9 @@ class Experiment:
         return first_name(self.make(setting).data.only_dataset())
 
 
+GLOB = frozenset("*?[")
+"""What makes a name a pattern."""
+
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 
@@ -162,7 +165,7 @@ def find_experiment(name: str) -> Experiment:
         return experiments[name]
     if members := [each for each, item in experiments.items() if item.group == name]:
         raise ConfigError(f"{name} is a group; name one of it: {', '.join(members)} (trm-train list {name})")
-    if set(name) & set("*?["):
+    if set(name) & GLOB:
         raise ConfigError(
             f"no experiment {name!r}: a pattern is for batch, list, status and evaluations; name one"
         )
@@ -205,7 +208,10 @@ def select_experiments(patterns: Sequence[str], setting: Setting | None = None) 
         found = _matching(pattern, there)
         if not found:
             everywhere = load_experiments()
-            elsewhere = _matching(pattern, everywhere) or {find_experiment(pattern).name}
+            elsewhere = _matching(pattern, everywhere)
+            if not elsewhere:
+                said = "no experiment matches" if set(pattern) & GLOB else "no experiment"
+                raise ConfigError(no_such(f"{said} {pattern!r}", pattern, everywhere, "trm-train list"))
             can = dict.fromkeys(str(each) for name in elsewhere for each in everywhere[name].settings)
             raise ConfigError(f"{pattern}: does not run at {setting}, but at {'; '.join(can)}")
         chosen |= found

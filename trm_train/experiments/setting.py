@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+from trm_data.closest import one_of
 from trm_train.errors import ConfigError
 
 Scale = Literal["full", "laptop", "tiny"]
@@ -69,10 +70,10 @@ def parse_setting(scale: str | None, data: str | None) -> Setting | None:
         return None
     named = scale if scale is not None else "full"
     if named not in SCALES:
-        raise ConfigError(f"--scale: one of {', '.join(SCALES)}, got {named!r}")
+        raise ConfigError(one_of("--scale", SCALES, named))
     puzzles = data if data is not None else USUAL_DATA[named]
     if puzzles not in PUZZLES:
-        raise ConfigError(f"--data: one of {', '.join(PUZZLES)}, got {puzzles!r}")
+        raise ConfigError(one_of("--data", PUZZLES, puzzles))
     setting = Setting(named, puzzles)
     if setting not in SETTINGS:
         raise ConfigError(

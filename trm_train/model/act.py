@@ -84,14 +84,16 @@ def exploration_min_steps(
     step: Int[Array, ""],
     slots: int,
     probability: float | Float[Array, ""],
-    max_steps: int,
+    max_steps: int | Int[Array, ""],
 ) -> Int32[Array, " B"]:
     """Steps before which a slot may not halt early: a draw from 2..max_steps with `probability`, else 1.
 
     Drawn for each slot at each supervision step from (key, step, slot index in the global batch), so the
     draws do not depend on how the batch is spread over devices.
     """
-    if max_steps < 2 or (isinstance(probability, float) and probability == 0.0):
+    if (isinstance(max_steps, int) and max_steps < 2) or (
+        isinstance(probability, float) and probability == 0.0
+    ):
         return jnp.ones((slots,), jnp.int32)
     step_key = jax.random.fold_in(jax.random.wrap_key_data(key, impl=KEY_IMPLEMENTATION), step)
 
@@ -104,7 +106,10 @@ def exploration_min_steps(
 
 
 def halt(
-    steps: Int32[Array, " B"], margin: Float[Array, " B"], min_steps: Int32[Array, " B"], max_steps: int
+    steps: Int32[Array, " B"],
+    margin: Float[Array, " B"],
+    min_steps: Int32[Array, " B"],
+    max_steps: int | Int[Array, ""],
 ) -> Bool[Array, " B"]:
     """Whether a slot is done after `steps` (this step counted): out of steps, or sure of its answer (margin > 0)."""
     return (steps >= max_steps) | ((margin > 0) & (steps >= min_steps))

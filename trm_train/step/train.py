@@ -24,6 +24,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.config.scheduled import Linear
 from trm_train.mesh.fingerprint import batch_fingerprint
 from trm_train.mesh.sharding import BATCH, add_up, added_specs, split_parameters, whole
 from trm_train.mesh.table import look_up, update_rows
@@ -63,6 +64,8 @@ class _Shared(NamedTuple):
     fixed: Any
     scale: Array | None
     """What the loss is multiplied by."""
+    max_steps: int | Int[Array, ""]
+    """Supervision steps of a slot at most."""
     slots: int
     """The global batch."""
 
@@ -121,13 +124,16 @@ class _Step:
 
     def gradients(self, state: TrainState, params: Any, carry: Carry, rows: Array | None) -> Any:
         """`device_gradients` of all slots, those for the parameters added up once, over the devices."""
-        shared = _Shared(params, state.fixed, scale_of(state.opt_state), carry.steps.shape[0])
+        max_steps = self.max_steps(state.step)
+        shared = _Shared(params, state.fixed, scale_of(state.opt_state), max_steps, carry.steps.shape[0])
         if self.mesh is None or self.mesh.size == 1:
             return self.device_gradients(shared, carry, rows)
         mesh, split = self.mesh, self.config.execution.shard_parameters
 
-        def mine(params: Any, fixed: Any, scale: Array | None, carry: Carry, rows: Array | None) -> Any:
-            part = _Shared(params, fixed, scale, shared.slots)
+        def mine(
+            params: Any, fixed: Any, scale: Array | None, max_steps: Any, carry: Carry, rows: Array | None
+        ) -> Any:
+            part = _Shared(params, fixed, scale, max_steps, shared.slots)
             aux, (grads, row_grads) = self.device_gradients(part, carry, rows)
             return aux, (add_up(grads, mesh, split=split), row_grads)
 
@@ -135,11 +141,11 @@ class _Step:
         spread = jax.shard_map(
             mine,
             mesh=mesh,
-            in_specs=(P(), P(), P(), BATCH, BATCH),
+            in_specs=(P(), P(), P(), P(), BATCH, BATCH),
             out_specs=(BATCH, (added, BATCH)),
             check_vma=False,  # what is along `data` alone is the same along `model`
         )
-        aux, (grads, row_grads) = spread(*shared[:3], carry, rows)
+        aux, (grads, row_grads) = spread(*shared[:4], carry, rows)
         return aux, (split_parameters(grads, mesh) if split else grads, row_grads)
 
     def device_gradients(self, shared: _Shared, carry: Carry, rows: Array | None) -> Any:
@@ -176,7 +182,8 @@ class _Step:
                 outputs.logits, outputs.q_logits[:, 0], carry.current["labels"], self.spec.ignore_label
             )
             if network.continue_loss:
-                losses = losses._replace(q_continue=self.continue_loss(network, carry, outputs, rows))
+                further = self.continue_loss(network, carry, outputs, rows, shared.max_steps)
+                losses = losses._replace(q_continue=further)
             if not self.with_detail:
                 outputs = outputs._replace(logits=None)
             loss = losses.total() / shared.slots
@@ -186,18 +193,33 @@ class _Step:
         return aux, grads if scale is None else jax.tree.map(lambda g: g / scale, grads)
 
     def continue_loss(
-        self, network: Network, carry: Carry, outputs: Outputs, rows: Array | None
+        self,
+        network: Network,
+        carry: Carry,
+        outputs: Outputs,
+        rows: Array | None,
+        max_steps: int | Int[Array, ""],
     ) -> Float[Array, " B"]:
         """Cross-entropy of the continue logits against what one more supervision step gives, without its gradient."""
         states = lax.stop_gradient(outputs.states)
         further = network.q_logits(network.think(states, carry.current["inputs"], rows))
-        last = carry.steps + 1 >= self.config.model.halt_max_steps
+        last = carry.steps + 1 >= max_steps
         target = continue_target(lax.stop_gradient(further), last)
         return binary_cross_entropy(outputs.q_logits[:, 1], target)
 
+    def max_steps(self, taken: Int[Array, ""]) -> int | Int[Array, ""]:
+        """Supervision steps of a slot at most, at the training step after so many."""
+        model = self.config.model
+        if not model.halt_first_max_steps:
+            return model.halt_max_steps
+        # Each number for as many steps as any other.
+        rising = Linear(model.halt_first_max_steps, model.halt_max_steps + 1)
+        now = jnp.floor(jnp.asarray(value_at(rising, taken + 1, self.config.total_steps)))
+        return jnp.minimum(now.astype(jnp.int32), model.halt_max_steps)
+
     def advance(self, state: TrainState, network: Network, carry: Carry, outputs: Outputs) -> Carry:
         """The carry after this step: new states, one step more, and which slots are done."""
-        steps, max_steps = carry.steps + 1, self.config.model.halt_max_steps
+        steps, max_steps = carry.steps + 1, self.max_steps(state.step)
         exploration = self.config.model.halt_exploration_prob
         probability = value_at(exploration, state.step + 1, self.config.total_steps)
         min_steps = exploration_min_steps(state.key, state.step, steps.shape[0], probability, max_steps)

@@ -17,6 +17,7 @@ import pytest
 import trm_eval
 from tests.conftest import run_here
 from trm_data.command import Exit
+from trm_data.errors import OF_SPACE, not_written
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
@@ -201,21 +202,36 @@ def test_a_full_disk_ends_a_batch_with_what_to_do(root: Path, tmp_path: Path) ->
     assert "no space left" in rows[0]["reason"]
 
 
+@pytest.mark.parametrize("number", OF_SPACE)
+def test_a_full_disk_is_known_by_its_words(number: int, tmp_path: Path) -> None:
+    said = not_written(tmp_path, OSError(number, os.strerror(number)), "start the run again")
+    (run,) = plan_batch(select_experiments(["exp01a"], TINY), [0], resolve_root(tmp_path))
+    assert flow.is_full(Job(run, state="failed", reason=said))
+    assert not flow.is_full(Job(run, state="failed", reason="loss is no number"))
+
+
 def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, list[dict], str]:
     """A batch of one long run that is asked to stop once it trains."""
     command = [BIN / "trm-train", "batch", "exp01a", "exp01b", "--scale", "tiny", "--root", str(root), *SMALL]
     command += ["--model.l-cycles", "1", "--total-steps", "100000", "--json", "--log-dir", str(root / "i")]
+    begun = time.time_ns()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            statuses = list(root.glob("runs/exp01/exp01a/*/status.json"))
-            if statuses and json.loads(statuses[0].read_text())["step"] > 0:
+            # Another test may have interrupted the same run before.
+            new = [f for f in root.glob("runs/exp01/exp01a/*/status.json") if f.stat().st_mtime_ns > begun]
+            if (
+                new
+                and (status := json.loads(new[0].read_text()))["state"] == "running"
+                and status["step"] > 0
+            ):
                 break
             time.sleep(0.2)
         for _ in range(times):
             process.send_signal(number)
             time.sleep(0.05)
         out, err = process.communicate(timeout=120)
+    assert out, (process.returncode, err)
     return process.returncode, json.loads(out), err
 
 
@@ -238,6 +254,12 @@ def test_ctrl_c_twice_kills(root: Path) -> None:
         ["pgrep", "-f", str(root)], capture_output=True, text=True, check=False
     ).stdout.split()
     assert [pid for pid in running if int(pid) != os.getpid()] == []
+
+
+def test_ctrl_c_again_and_again_leaves_the_summary(root: Path) -> None:
+    _, rows, _ = interrupted(root, signal.SIGINT, 60)
+    assert [row["state"] for row in rows] == ["interrupted", "waiting"]
+    assert json.loads((root / "i" / "summary.json").read_text())
 
 
 @pytest.mark.slow
@@ -306,7 +328,7 @@ def test_why_a_run_failed_is_what_its_last_start_said(
     (tmp_path / f"{job.planned.run}.log").write_text("trm-train: what an earlier start said\n")
     monkeypatch.setattr(flow, "TRAIN", program)
     notes = Notes()
-    assert carry_out([job], how, notes) == 0
+    carry_out([job], how, notes)
     assert job.state == "failed"
     assert reason in job.reason
     assert reason in notes.said[-1]
