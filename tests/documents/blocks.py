@@ -20,6 +20,7 @@ from pathlib import Path
 HOWS = {
     "slow": "takes more than seconds: `make test-slow` runs it",
     "dry-run": "with --dry-run appended",
+    "dry-run-first": "with --dry-run appended; as written where slow tests run",
     "short": "training, cut to a few steps",
     "checkout": "all lines as one script of sh in a fresh copy of the checkout, nothing installed; slow",
 }

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,8 @@ import pytest
 from tests.conftest import PROJECT, run_here
 from tests.documents.blocks import Block, Line, Marker, read_blocks
 from tests.documents.reading import MAINS, statements, why_unreadable
+from trm_data.encode.grid import encode_grid
+from trm_data.generate.sudoku import generate
 
 DOCUMENTS = [
     PROJECT / "README.md",
@@ -32,6 +35,8 @@ SHORT = (
     "--total-steps 6 --optim.lr-warmup-steps 2 --model.h-cycles 1 --model.l-cycles 1 --model.halt-max-steps 2 "
     "--data.global-batch-size 8 --execution.checkpoint-every 3 --execution.validate-every 6 --tracking none"
 )
+FENCES = {"", "sh", "python", "text", "sql", "json", "toml", "bibtex", "yaml"}
+"""What blocks may be; a command stands in an `sh` block, or in a transcript after a prompt."""
 RUN_NAME = re.compile(r"\b(\w+)-[0-9a-f]{8}-s0\b")
 BIN = Path(sys.executable).parent
 
@@ -48,6 +53,11 @@ def lines_of(block: Block, *, slow: bool) -> list[Line]:
     return run if slow else [line for line in run if "slow" not in line.marker.hows]
 
 
+def is_slow(block: Block) -> bool:
+    """Whether a block has lines that take more than seconds, in part or as written."""
+    return any({"slow", "dry-run-first"} & line.marker.hows for line in lines_of(block, slow=True))
+
+
 def is_of_checkout(block: Block) -> bool:
     """Whether a block is run in a copy of the checkout."""
     return any("checkout" in line.marker.hows for line in block.lines)
@@ -60,10 +70,12 @@ class Reader:
     Attributes:
         folder: Where they do.
         monkeypatch: Gives folder and variables back at the end.
+        patient: Types as written what takes more than seconds.
     """
 
     folder: Path
     monkeypatch: pytest.MonkeyPatch
+    patient: bool = False
 
     def type(self, line: Line) -> subprocess.CompletedProcess[str]:
         """Carry out a line as its marker says; a failure ends the test and says what was printed."""
@@ -87,7 +99,7 @@ class Reader:
         for before, after in line.marker.instead:
             text = text.replace(before, after)
         text = RUN_NAME.sub(lambda found: run_of(found[1], self.folder) or found[0], text)
-        if "dry-run" in line.marker.hows:
+        if "dry-run" in line.marker.hows or ("dry-run-first" in line.marker.hows and not self.patient):
             text += " --dry-run"
         if "short" in line.marker.hows:
             text += f" {SHORT}"
@@ -130,7 +142,10 @@ def reader_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 
 def write_tables(folder: Path) -> None:
-    """Tables of one's own puzzles, as npz and Parquet."""
+    """Tables of one's own puzzles, as npz and Parquet, and a list of Sudoku."""
+    puzzles, answers = generate(0, 1, 0, 520, 3, 3)
+    pairs = [f"{encode_grid(one)},{encode_grid(other)}" for one, other in zip(puzzles, answers, strict=True)]
+    (folder / "mine.csv").write_text("\n".join(["clues,solved", *pairs]))
     draws = np.random.default_rng(0)
     for name, count in (("train", 700), ("test", 20), ("puzzles", 50)):
         inputs = draws.integers(1, 7, (count, 6, 6), np.uint8)
@@ -170,6 +185,11 @@ def reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     return reader_in(folder, monkeypatch)
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_no_command_hides_in_a_block_of_another_name(document: Path) -> None:
+    assert {block.language for block in read_blocks(document)} <= FENCES
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=of)
 def test_commands_are_read_by_their_programs(block: Block, nqueens: None) -> None:
     for line in block.lines:
@@ -192,10 +212,9 @@ def test_blocks_run_as_written(block: Block, nqueens: None, reader: Reader) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "block", [block for block in BLOCKS if lines_of(block, slow=True) != lines_of(block, slow=False)], ids=of
-)
+@pytest.mark.parametrize("block", [block for block in BLOCKS if is_slow(block)], ids=of)
 def test_blocks_with_slow_lines_run_as_written(block: Block, reader: Reader) -> None:
+    reader.patient = True
     (reader.folder / "results.duckdb").unlink(missing_ok=True)  # of its quick lines; a second is refused
     for line in lines_of(block, slow=True):
         reader.type(line)
@@ -220,6 +239,25 @@ def test_blocks_that_install_run_as_written(block: Block, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     assert "quickstart" in done.stdout or "nqueens" in done.stdout
+
+
+def test_python_of_the_readme_runs(reader: Reader) -> None:
+    """With fewer mazes, and the reader's root in place of a bucket; what comments say of shapes is so."""
+    for text in (
+        "trm-data build sudoku --size 500 --aug 1000",
+        "trm-data build maze --grid 30x30 --size 12 --aug 7 --val-size 0 --test-size 2 --min-path 20 --name mazes",
+        "trm-eval run quickstart --traces 2",
+    ):
+        reader.type(Line(text, 0, Marker()))
+    blocks = [block.text for block in read_blocks(PROJECT / "README.md") if block.language == "python"]
+    assert len(blocks) == 2
+    names: dict[str, Any] = {}
+    for text in blocks:
+        text = text.replace("maze-30x30-generated-1000-aug-7", "mazes").replace("gs://bucket/trm", "trm")
+        exec(compile(text, "README.md", "exec"), names)
+    batch = names["batch"]
+    assert (batch["inputs"].shape, batch["inputs"].dtype) == ((768, 900), np.uint8)
+    assert [int((batch["tasks"] == task).sum()) for task in (0, 1)] == [576, 192]
 
 
 def headings(text: str) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import re
 from contextlib import redirect_stdout
@@ -56,4 +57,16 @@ def test_everything_public_is_found_and_has_help() -> None:
         for name in dir(package):
             if not name.startswith("_"):
                 assert getattr(package, name).__doc__, f"{package.__name__}.{name}"
-    assert {"build_dataset", "epoch", "list_datasets"} <= set(dir(trm_data))
+    assert {"build_dataset", "epoch", "list_datasets", "errors"} <= set(dir(trm_data))
+    assert {"load", "statistics", "errors"} <= set(dir(trm_eval))
+
+
+@pytest.mark.parametrize(
+    "name", ["trm_data.Dataset", "trm_data.BatchLoader", "trm_data.Epoch", "trm_data.Mixture"]
+)
+def test_every_method_has_help(name: str) -> None:
+    package, _, of = name.partition(".")
+    made = getattr(importlib.import_module(package), of)
+    for each, value in vars(made).items():
+        if not each.startswith("_") and (callable(value) or isinstance(value, property)):
+            assert value.__doc__, f"{name}.{each}"

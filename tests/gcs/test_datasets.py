@@ -305,7 +305,7 @@ def test_roots_that_are_none(root: str) -> None:
 def test_a_bucket_that_is_not_there(server: GcsServer, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BucketError, match="there is no bucket missing"):
         resolve_root("gs://missing/trm").dataset_names()
-    code, out = run(capsys, "build", "sudoku", "--size", "2", "--box", "2x2", "--root", "gs://missing/trm")
+    code, out = run(capsys, "build", "sudoku", "--size", "2", "--box", "2x3", "--root", "gs://missing/trm")
     assert code == 4
     assert "there is no bucket missing" in out
 
