@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-ROWS, COLUMNS = 24, 100
+ROWS, COLUMNS = 24, 122
 LINE, CHARACTER, MARGIN = 17.0, 7.8, 14.0
 """Height of a line, width of a character, space around the text (pixels)."""
 SHORTEST_S, LONGEST_S, LAST_S = 0.04, 0.6, 5.0

@@ -27,7 +27,7 @@ COMMANDS = re.compile(r"^usage: [^{╭]*\{([a-z0-9,\s-]+)\}")
 COMMENT = re.compile(r"^<!-- (?:run|not run|checkout|for show).*-->\n", re.M)
 ELSEWHERE = ("https://", "http://", "mailto:", "#")
 PUBLIC = {
-    "trm_data": None,
+    "trm_data": ("trm_data.kinds.own.OwnKind", "trm_data.kinds.base.Kind", "trm_data.errors"),
     "trm_train": (
         "trm_train.config.run.RunConfig",
         "trm_train.config.data.DataConfig",
@@ -42,10 +42,11 @@ PUBLIC = {
         "trm_train.run.record.find_run",
         "trm_train.run.record.read_record",
         "trm_train.model.base.Network",
+        "trm_train.errors",
     ),
-    "trm_eval": None,
+    "trm_eval": ("trm_eval.statistics.*", "trm_eval.errors"),
 }
-"""Names of the reference, by package; None are those of its `__all__`."""
+"""Names of the reference, by package, besides those of its `__all__`; `.*` are those of a module's."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -114,7 +115,10 @@ def as_on_the_site(link: re.Match[str], source: str, name: str) -> str:
 def names_page(package: str) -> str:
     """The public names of a package."""
     module = import_module(package)
-    names = PUBLIC[package] or [f"{package}.{name}" for name in module.__all__]
+    names = [f"{package}.{name}" for name in getattr(module, "__all__", ())]
+    for name in PUBLIC[package]:
+        of = name.removesuffix(".*")
+        names += [name] if of == name else [f"{of}.{each}" for each in import_module(of).__all__]
     first = (module.__doc__ or "").partition("\n")[0]
     return "\n".join([f"# {package}", "", first, "", *(f"::: {name}\n" for name in names)])
 
