@@ -16,12 +16,10 @@ from __future__ import annotations
 import errno
 import gc
 import json
-import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any
 
 import jax
@@ -32,6 +30,7 @@ from trm_data.storage.atomic import with_digest
 from trm_data.storage.connection import unreachable
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.keep import Keep
+from trm_train.checkpoint.quiet import let_work_be_given_up
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
 from trm_train.hosts.together import Hosts
@@ -322,7 +321,7 @@ def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> No
 
 def _manager(folder: Folder, keep: Keep | None, *, create: bool = True) -> ocp.CheckpointManager:
     """A manager that writes, or (without `create`) one that only reads."""
-    _let_work_be_given_up()
+    let_work_be_given_up()
     options = ocp.CheckpointManagerOptions(
         preservation_policy=keep,
         create=create,
@@ -374,24 +373,6 @@ def _wrong_arrays(tree: Any, expected: dict[str, int], shown: str) -> str:
     wrong = [name for name in expected if expected[name] != found.get(name)]
     wrong += sorted(set(found) - set(expected))
     return f"{shown}: arrays are not those that were saved: {', '.join(wrong[:5])}" if wrong else ""
-
-
-@cache
-def _let_work_be_given_up() -> None:
-    """Keep quiet about the rest of what Orbax was doing where one part has failed: each would print a traceback.
-
-    The error itself is raised, and said in a line.
-    """
-    hook = sys.unraisablehook
-
-    def heard(unraisable: sys.UnraisableHookArgs) -> None:
-        of_orbax = getattr(getattr(unraisable.object, "cr_code", None), "co_filename", "")
-        if str(unraisable.exc_value) != "Event loop is closed" and "orbax" not in of_orbax:
-            hook(unraisable)
-
-    sys.unraisablehook = heard
-    logging.getLogger("asyncio").addFilter(lambda record: "never retrieved" not in record.getMessage())
-    logging.getLogger("absl").setLevel(logging.CRITICAL)
 
 
 def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], CheckpointMeta]:
