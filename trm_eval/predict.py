@@ -64,8 +64,13 @@ def _of_text(text: str, path: Path, solver: Solver) -> list[str]:
         return [text]
     lines = [line for line in text.splitlines() if line.strip()]
     if any(_parses(line, solver) for line in lines):
-        return lines
+        return [line for line in lines if not _is_comment(line, solver)]
     return [block.strip("\n") for block in text.split("\n\n") if block.strip()]
+
+
+def _is_comment(line: str, solver: Solver) -> bool:
+    """Whether a line is a remark; one of a maze may begin with a wall."""
+    return line.startswith("#") and not _parses(line, solver)
 
 
 def _parses(text: str, solver: Solver) -> bool:

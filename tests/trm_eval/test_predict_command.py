@@ -61,7 +61,7 @@ def test_files_of_puzzles(evaluated: Evaluated, tmp_path: Path, form: str) -> No
     spec = evaluated.test.manifest.spec
     drawn = load_kind("sudoku").draw(evaluated.test.read(np.array([0]))["inputs"][0].astype(np.uint8), spec)
     texts = {
-        "lines.txt": f"{PUZZLE}\n\n{'.' * 36}\n",
+        "lines.txt": f"# two puzzles\n{PUZZLE}\n\n#and another\n{'.' * 36}\n",
         "blocks.txt": f"{drawn.text()}\n\n{drawn.text()}\n",
         "puzzles.csv": f"source,question\nme,{PUZZLE}\nyou,{'.' * 36}\n",
         "excel.csv": f"\ufeffquestion;source\n{PUZZLE};me\n{'.' * 36};you\n",

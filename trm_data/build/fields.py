@@ -49,6 +49,8 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
     from trm_data.loader.dataset import open_dataset
     from trm_data.named import named_dataset
 
+    if not isinstance(cast(object, kind), str):
+        raise SpecError(f"build_dataset({kind!r}): the name of a kind or of a named dataset is expected")
     options = {name: _plain(value) for name, value in options.items()}
     if typed := [option for option in options if option in ONLY_TYPED]:
         raise SpecError(f"build_dataset: {typed[0]} is an option of the command alone")

@@ -125,6 +125,7 @@ class Dataset:
 
     def _counted(self, row: int) -> int:
         """A row's number from 0; negative ones count from the end."""
+        whole_number("row", row)
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row}: {self.name} has {len(self):,} in {self.split}, from 0")
         return row % len(self)
@@ -200,6 +201,17 @@ class Dataset:
         if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < len(self)):
             raise IndexError(f"rows {rows.min()} to {rows.max()}: {self.name} has {len(self):,}, from 0")
         return self.reader.gather(self.groups.picks(rows), rows)
+
+
+def whole_number(what: str, value: object) -> int:
+    """A place in a sequence, of whatever counts as a whole number.
+
+    Raises:
+        IndexError: It is none; `what` says of what.
+    """
+    if not isinstance(value, SupportsIndex):
+        raise IndexError(f"{what} {value!r}: a whole number is expected")
+    return value.__index__()
 
 
 def open_dataset(

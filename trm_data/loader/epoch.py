@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trm_data.errors import SpecError
-from trm_data.loader.dataset import Dataset
+from trm_data.loader.dataset import Dataset, whole_number
 from trm_data.loader.rows import Batch
 from trm_data.loader.source import check_types
 
@@ -32,7 +32,7 @@ class Epoch:
         return rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
 
     def __getitem__(self, index: int) -> Batch:
-        number = range(len(self))[index]  # IndexError as of any sequence
+        number = range(len(self))[whole_number("batch", index)]  # IndexError as of any sequence
         begin = number * self.batch_size
         return self.dataset.read(np.arange(begin, min(begin + self.batch_size, len(self.dataset))))
 

@@ -74,10 +74,12 @@ def check_types(dataset: object, **whole_numbers: object) -> None:
     """Say what a type checker would, to those who run none.
 
     Raises:
-        SpecError: A name in place of a dataset, or a number that is not whole.
+        SpecError: Something else in place of a dataset, or a number that is not whole.
     """
     if isinstance(dataset, str | PathLike):
         raise SpecError(f"dataset {dataset!r}: is a name; open it first: trm_data.open_dataset({dataset!r})")
+    if not isinstance(dataset, Dataset | Mixture):
+        raise SpecError(f"dataset {dataset!r}: an opened dataset is expected: trm_data.open_dataset(NAME)")
     for name, value in whole_numbers.items():
-        if not isinstance(value, SupportsIndex):
+        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
             raise SpecError(f"{name} {value!r}: a whole number is expected")

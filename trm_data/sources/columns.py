@@ -36,6 +36,14 @@ def find_separator(header: str, named: Mapping[str, str] | None = None) -> str:
     return ""
 
 
+def separator_of(header: str, wanted: Sequence[str]) -> str:
+    """What separates the columns of a header that has all of these; a comma where nothing makes it so."""
+    for mark in SEPARATORS:
+        if set(wanted) <= set(next(csv.reader([header], delimiter=mark), [])):
+            return mark
+    return SEPARATORS[0]
+
+
 def find_columns(header: Sequence[str], named: Mapping[str, str] | None, shown: str) -> dict[str, int]:
     """Where the columns stand that are read, by what they are.
 

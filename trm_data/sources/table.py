@@ -6,7 +6,8 @@ Tokens: 0 is PAD and is ignored as a label; all others up to 255 are the user's 
 - npz: arrays `inputs` and `labels` of integers, [N, R, C] or [N, S].
 - npy: one array of both, [N, 2, R, C] or [N, 2, S].
 - Parquet: columns `inputs` and `labels`, lists of integers, or lists of lists (the rows of a grid).
-- CSV: columns `inputs` and `labels`, numbers separated by spaces, or JSON lists as in Parquet.
+- CSV: columns `inputs` and `labels`, numbers separated by spaces, or JSON lists as in Parquet; between columns a
+  comma, a semicolon, a tab or a bar.
 
 Arrays and columns of other names are named by the source (`columns`, as `inputs=question,labels=answer`).
 Nothing is unpickled: arrays of objects are refused.
@@ -15,6 +16,7 @@ Nothing is unpickled: arrays of objects are refused.
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +29,7 @@ from trm_data.records import Reject
 from trm_data.sources.arrays import load_npy, load_npz
 from trm_data.sources.base import LocalSource
 from trm_data.sources.cells import is_json, json_cells
-from trm_data.sources.columns import no_column, parse_columns
+from trm_data.sources.columns import no_column, parse_columns, separator_of
 from trm_data.sources.rows import SourceRows
 
 COLUMNS = ("inputs", "labels")
@@ -142,9 +144,16 @@ def _read_csv(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     wanted = names_of(source)
     with source.open_text() as text:
         try:
-            reader = csv.DictReader(text)
+            first = next(text, "")
+            between = separator_of(first, wanted)
+            reader = csv.DictReader(itertools.chain([first], text), delimiter=between)
             _check_columns(f"{source.shown}:1", wanted, reader.fieldnames or ())
             for row in reader:
+                if more := len(row.get(None, ())):  # pyright: ignore[reportArgumentType, reportCallIssue]
+                    known = len(reader.fieldnames or ())
+                    said = f"has {known + more} fields, its header {known}; a cell with {between!r} in it needs quotes"
+                    rejects.append(Reject(source.shown, reader.line_num, said))
+                    continue
                 try:
                     cells = [_cells(name, (row[name] or "").strip()) for name in wanted]
                 except ValueError as error:

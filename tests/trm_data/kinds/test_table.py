@@ -172,6 +172,23 @@ def test_columns_of_other_names_make_the_same_rows(tmp_path, layout: Layout) -> 
         BuildTable(train=str(tmp_path / "t.npy"), columns="inputs=a").request()
 
 
+@pytest.mark.parametrize("between", [",", ";", "\t", "|"])
+def test_columns_of_a_csv_are_separated_as_spreadsheets_do(tmp_path, layout: Layout, between: str) -> None:
+    rows = [("inputs", "note", "labels"), ("1 2", "a, b", "2 1"), ("[2, 1]", "c", "[1, 2]")]
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file, delimiter=between).writerows(rows)
+    built = build_dataset(BuildTable(train=str(tmp_path / "t.csv")).request(), layout).manifest
+    assert (built.splits["train"].num_examples, built.sequence_length) == (2, 2)
+
+
+def test_a_row_of_more_fields_than_the_header_is_no_row(tmp_path, layout: Layout) -> None:
+    (tmp_path / "t.csv").write_text("inputs,labels\n1 2,2 1\n[3, 4],[4, 3]\n")
+    with pytest.raises(
+        BadRowError, match=r"t\.csv:3: has 4 fields, its header 2; a cell with ',' in it needs quotes"
+    ):
+        build_dataset(BuildTable(train=str(tmp_path / "t.csv")).request(), layout)
+
+
 def test_lines_of_a_csv_are_named(tmp_path, layout: Layout) -> None:
     (tmp_path / "t.csv").write_text("inputs,labels\n1 2,2 1\n1 2 3,1 2 3\n")
     with pytest.raises(BadRowError, match=r"t\.csv:3: inputs: has shape \(3,\), the first row \(2,\)"):

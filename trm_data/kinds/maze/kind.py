@@ -77,10 +77,12 @@ class MazeKind(GridKind):
         most = len(grid_dihedrals(options.rows, options.columns)) - 1
         check_sizes(spec, most, f"a {options.rows}x{options.columns} maze")
         if spec.source.kind == "generated":
-            wall_range(options.rows, options.columns, options.wall_low, options.wall_high)
-            if not 1 <= options.min_path < options.rows * options.columns:
+            low, _ = wall_range(options.rows, options.columns, options.wall_low, options.wall_high)
+            longest = options.rows * options.columns - low - 1
+            if not 1 <= options.min_path <= longest:
                 raise SpecError(
-                    f"--min-path {options.min_path}: from 1 to {options.rows * options.columns - 1} steps"
+                    f"--min-path {options.min_path}: from 1 to {longest} steps in {options.rows}x{options.columns} "
+                    f"cells with at least {low} walls"
                 )
 
     def geometry(self, spec: DatasetSpec) -> Geometry:
