@@ -95,7 +95,7 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
             cell_bytes = 2 * cells * sum(examples.values())
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / cores
     seconds += sum(filter(None, (spec.size, spec.val_size, spec.test_size))) / TAKEN_PER_S
-    seconds += COMPILE_S if uncompiled(request.kind) else 0
+    seconds += COMPILE_S if uncompiled(request.kind, request.options) else 0
     examples = {split: count for split, count in examples.items() if count}
     return Estimate(
         request.dataset_name() if there is None else there.name,

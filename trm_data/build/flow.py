@@ -85,7 +85,7 @@ def build_dataset(
     check_name(request.dataset_name())
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))
-        missing = uncompiled(request.kind)
+        missing = uncompiled(request.kind, request.options)
         if not missing:
             engine.prepare(warm_module(request.kind))
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))

@@ -15,6 +15,7 @@ from pathlib import Path
 import trm_data
 from trm_data.kinds.registry import find_kind
 from trm_data.show.progress import Progress
+from trm_data.specs import Options
 
 PACKAGE = Path(trm_data.__file__).parent
 LOOK_S = 0.2
@@ -22,14 +23,17 @@ LOOK_S = 0.2
 PROGRAM = """\
 import importlib, sys
 module = importlib.import_module(sys.argv[1])
-getattr(module, "compile_rest", lambda: None)()
+getattr(module, "compile_rest", lambda missing: None)(sys.argv[2:])
 """
 
 
-def uncompiled(kind: str, package: Path = PACKAGE) -> list[Path]:
-    """Modules of kernels that builds of a kind need and this machine has not compiled yet."""
+def uncompiled(kind: str, options: Options | None = None, package: Path = PACKAGE) -> list[Path]:
+    """Modules of kernels that builds of a kind, with these options, need and this machine has not compiled yet."""
     parts = find_kind(kind)
-    sources = [package / f"{name}.py" for name in (parts.kernels if parts is not None else ())]
+    names = () if parts is None else parts.kernels
+    if parts is not None and options is not None:
+        names = (*names, *parts.more_kernels(options))
+    sources = [package / f"{name}.py" for name in names]
     return [source for source in sources if not _is_compiled(source)]
 
 
@@ -40,7 +44,7 @@ def compile_kernels(kind: str, missing: list[Path], progress: Progress) -> None:
     progress.start("compile kernels, once on this machine", len(missing), "modules")
     told = 0
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, parts.warm],
+        [sys.executable, "-c", PROGRAM, parts.warm, *(source.stem for source in missing)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trm_data.specs import Options, OwnOptions
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 def one_spelling(name: str) -> Sequence[str]:
     """No other spelling."""
+    return ()
+
+
+def no_more(options: Options) -> Sequence[str]:
+    """No other kernels."""
     return ()
 
 
@@ -31,7 +36,8 @@ class KindParts:
             where `trm-data build own` takes options as text.
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
         kernels: Modules of compiled functions that builds need, from `trm_data/`, as `solve/maze_kernels`; the module
-            `warm`, and its function `compile_rest` if it has one, run them all.
+            `warm`, and its function `compile_rest` if it has one, run them all; that is told which are missing.
+        more_kernels: Gives those that are needed with some options alone.
         spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
             there is one only, or the name is none of its own.
         shape_options: Gives the options of rows with a grid of R x C cells and so many tokens, for rows made
@@ -46,6 +52,7 @@ class KindParts:
     fields: type[BuildFields] | str | None = None
     warm: str = ""
     kernels: Sequence[str] = ()
+    more_kernels: Callable[[Any], Sequence[str]] = no_more
     spellings: Callable[[str], Sequence[str]] = one_spelling
     shape_options: Callable[[int, int, int], Options] | None = None
     import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

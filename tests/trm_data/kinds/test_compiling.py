@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from trm_data.kinds import compiling
 from trm_data.kinds.compiling import PACKAGE, compile_kernels, uncompiled
 from trm_data.kinds.registry import built_in
+from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.show.progress import NoProgress
 
 
@@ -28,25 +30,29 @@ def test_the_modules_are_there_and_have_kernels() -> None:
     assert uncompiled("no kind") == []
 
 
-def test_an_index_as_new_as_the_module_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in built_in()["maze"].kernels:
-        source = tmp_path / f"{name}.py"
+def write_sources(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        source = folder / f"{name}.py"
         source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text("@njit")
         os.utime(source, (100, 100))
+
+
+def test_an_index_as_new_as_the_module_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sources(tmp_path, built_in()["maze"].kernels)
     sources = [tmp_path / f"{name}.py" for name in built_in()["maze"].kernels]
-    assert uncompiled("maze", tmp_path) == sources
+    assert uncompiled("maze", package=tmp_path) == sources
     index = sources[0].parent / "__pycache__" / f"{sources[0].stem}.count-3.py311.nbi"
     index.parent.mkdir()
     index.touch()
-    assert uncompiled("maze", tmp_path) == sources[1:]
+    assert uncompiled("maze", package=tmp_path) == sources[1:]
     os.utime(index, (99, 99))  # of an older version of the module
-    assert uncompiled("maze", tmp_path) == sources
+    assert uncompiled("maze", package=tmp_path) == sources
     elsewhere = tmp_path / "cache"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(elsewhere))
     (elsewhere / "solve_0a").mkdir(parents=True)
     (elsewhere / "solve_0a" / index.name).touch()
-    assert uncompiled("maze", tmp_path) == sources[1:]
+    assert uncompiled("maze", package=tmp_path) == sources[1:]
 
 
 def test_where_numba_keeps_them_elsewhere_nothing_is_said(
@@ -54,7 +60,16 @@ def test_where_numba_keeps_them_elsewhere_nothing_is_said(
 ) -> None:
     monkeypatch.setattr(compiling.os, "access", lambda *_: False)
     (tmp_path / "solve").mkdir()
-    assert uncompiled("maze", tmp_path) == []
+    assert uncompiled("maze", package=tmp_path) == []
+
+
+def test_a_search_for_hard_puzzles_needs_one_more(tmp_path: Path) -> None:
+    options = SudokuOptions(difficulty="extreme")
+    write_sources(tmp_path, [*built_in()["sudoku"].kernels, *built_in()["sudoku"].more_kernels(options)])
+    names = [source.stem for source in uncompiled("sudoku", options, tmp_path)]
+    assert (names[-1], len(names)) == ("hard_kernels", 5)
+    assert (PACKAGE / "generate/hard_kernels.py").is_file()
+    assert uncompiled("sudoku", SudokuOptions(), tmp_path) == uncompiled("sudoku", package=tmp_path)
 
 
 class Told(NoProgress):
@@ -79,25 +94,27 @@ def test_all_that_is_missing_is_told_as_done(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sudoku", "maze"])
+@pytest.mark.parametrize("kind", ["sudoku", "maze", "extreme"])
 def test_the_first_build_on_a_machine_says_that_it_compiles(tmp_path: Path, kind: str) -> None:
     trm_data = [
         str(Path(sys.executable).with_name("trm-data")),
         "build",
-        kind,
+        "maze" if kind == "maze" else "sudoku",
         "--aug",
         "1",
         "--val-size",
         "0",
     ]
     sizes = ["--test-size", "1", "--root", str(tmp_path / "root")]
-    grid = ["--box", "2x3"] if kind == "sudoku" else ["--grid", "7x7"]
+    grid = {"sudoku": ["--box", "2x3"], "maze": ["--grid", "7x7"], "extreme": ["--difficulty", "extreme"]}[
+        kind
+    ]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
     said: list[str] = []
     for size in ("4", "5"):
         command = [*trm_data, *grid, "--size", size, *sizes]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         said.append(done.stderr)
-    count = len(built_in()[kind].kernels)
-    assert said[0].startswith(f"compile kernels, once on this machine: {count} modules in ")
+    count = 5 if kind == "extreme" else len(built_in()[kind].kernels)
+    assert f"compile kernels, once on this machine: {count} modules in " in said[0]
     assert "compile" not in said[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from trm_data.augment.grid import GridAugmenter
@@ -22,7 +24,7 @@ def warm() -> None:
     GridAugmenter(maze, labels, one, 0, 3, 3).fill(one, one, one, np.empty_like(maze), np.empty_like(maze))
 
 
-def compile_rest() -> None:
+def compile_rest(missing: Sequence[str]) -> None:
     """Generate a maze, which builds of files do not."""
     from trm_data.generate.maze import generate_mazes
 

@@ -83,6 +83,11 @@ def shape_options(rows: int, columns: int, vocabulary_size: int) -> SudokuOption
     return SudokuOptions(box_rows=box_rows, box_columns=box_columns)
 
 
+def more_kernels(options: SudokuOptions) -> tuple[str, ...]:
+    """The search for hard puzzles, which random ones do not need."""
+    return ("generate/hard_kernels",) if options.difficulty == "extreme" else ()
+
+
 PARTS = KindParts(
     name="sudoku",
     implementation="trm_data.kinds.sudoku.kind:SudokuKind",
@@ -95,5 +100,6 @@ PARTS = KindParts(
         "augment/sudoku_kernels",
         "generate/sudoku_kernels",
     ),
+    more_kernels=more_kernels,
     shape_options=shape_options,
 )

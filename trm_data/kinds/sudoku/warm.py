@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from trm_data.augment.sudoku import SudokuAugmenter
@@ -26,11 +28,15 @@ def warm() -> None:
     )
 
 
-def compile_rest() -> None:
-    """Generate a puzzle, which builds of files do not."""
+def compile_rest(missing: Sequence[str]) -> None:
+    """Generate a puzzle, which builds of files do not; a hard one only where that is missing."""
     from trm_data.generate.sudoku import generate
 
     generate(0, 0, 0, 1, 3, 3)
+    if "hard_kernels" in missing:
+        from trm_data.generate.hard import generate_hard
+
+        generate_hard(0, 0, 0, 1)
 
 
 with without_unused():
