@@ -10,13 +10,10 @@ import shutil
 import signal
 import sys
 import textwrap
-import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from enum import IntEnum
 from itertools import dropwhile, takewhile
-from types import FrameType
 from typing import Annotated, Any, Union, get_args
 
 import tyro
@@ -24,6 +21,7 @@ from tyro.conf import arg, subcommand
 
 from trm_data.closest import BEGINNING, closest_option, no_such
 from trm_data.errors import OF_SPACE, UsageError
+from trm_data.signals import hear_signals, nothing_unheard
 
 
 class Exit(IntEnum):
@@ -309,9 +307,9 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         print(f"{program}: {text}", file=sys.stderr)
         sys.exit(Exit.ERROR)
     _buffer_output()
-    heard = _hear_signals()
+    heard = hear_signals(Exit.TERMINATED)
     try:
-        with _nothing_unheard(heard):
+        with nothing_unheard(heard):
             yield
     except BrokenPipeError:  # whoever read the output has enough of it
         sys.stderr.close()
@@ -352,79 +350,6 @@ def _buffer_output() -> None:
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(raw), sys.stdout.encoding, sys.stdout.errors, line_buffering=True
         )
-
-
-def _hear_signals() -> list[int]:
-    """Let SIGTERM end what is going on as Ctrl-C does, workers included; training has handlers of its own.
-
-    Returns:
-        The signals that come: a library that is interrupted may make an error of its own of it.
-    """
-    heard: list[int] = []
-    until: list[float] = []
-
-    def is_put_off(number: int, frame: FrameType | None) -> bool:
-        heard.append(number)
-        until.append(time.monotonic() + IMPORTING_S)
-        return _is_importing(frame) and time.monotonic() < until[0] and _send_again(number)
-
-    def terminate(number: int, frame: FrameType | None) -> None:
-        if not is_put_off(number, frame):
-            sys.exit(Exit.TERMINATED)
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if not is_put_off(number, frame):
-            raise KeyboardInterrupt
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller ignores it
-            signal.signal(signal.SIGINT, interrupt)
-    return heard
-
-
-IMPORTING_S = 5.0
-"""A signal waits so long for an import: a library of C that is torn out of its start may crash the process."""
-AGAIN_S = 0.05
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported where the main thread is."""
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _send_again(number: int) -> bool:
-    """Send the main thread a signal once more, a little later; False where there is no thread for that."""
-    main = threading.main_thread().ident
-    assert main is not None
-    timer = threading.Timer(AGAIN_S, signal.pthread_kill, [main, number])
-    timer.daemon = True
-    try:
-        timer.start()
-    except RuntimeError:
-        return False
-    return True
-
-
-@contextmanager
-def _nothing_unheard(heard: list[int]) -> Generator[None, None, None]:
-    """Send a signal again whose exception Python has dropped, as it does in a `__del__` or a callback of gc."""
-    before = sys.unraisablehook
-
-    def dropped(said: sys.UnraisableHookArgs) -> None:
-        if heard and isinstance(said.exc_value, (KeyboardInterrupt, SystemExit)) and _send_again(heard[-1]):
-            return
-        before(said)
-
-    sys.unraisablehook = dropped
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
 
 
 def _of_system(error: Exception) -> str:
