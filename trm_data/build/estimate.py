@@ -10,7 +10,7 @@ from typing import Any
 from trm_data.build.there import already_built, find_folder, would_be_found
 from trm_data.engine.local import LocalEngine, default_workers, number_of_workers
 from trm_data.kinds.base import Kind
-from trm_data.kinds.compiling import uncompiled
+from trm_data.kinds.compiling import compile_seconds, uncompiled
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
@@ -20,8 +20,6 @@ from trm_data.sources.base import SourceRef, check_folder
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
 
-COMPILE_S = 30.0
-"""Seconds that kernels take to compile, once on a machine."""
 READ_BYTES = 20_000_000
 """Files up to this size are read to the end; some seconds for a text of a hundred thousand puzzles."""
 TAKEN_PER_S = 120_000
@@ -95,7 +93,7 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
             cell_bytes = 2 * cells * sum(examples.values())
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / cores
     seconds += sum(filter(None, (spec.size, spec.val_size, spec.test_size))) / TAKEN_PER_S
-    seconds += COMPILE_S if uncompiled(request.kind, request.options) else 0
+    seconds += compile_seconds(request.kind, request.options)
     examples = {split: count for split, count in examples.items() if count}
     return Estimate(
         request.dataset_name() if there is None else there.name,

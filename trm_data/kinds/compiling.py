@@ -29,12 +29,22 @@ getattr(module, "compile_rest", lambda missing: None)(sys.argv[2:])
 
 def uncompiled(kind: str, options: Options | None = None, package: Path = PACKAGE) -> list[Path]:
     """Modules of kernels that builds of a kind, with these options, need and this machine has not compiled yet."""
-    parts = find_kind(kind)
-    names = () if parts is None else parts.kernels
-    if parts is not None and options is not None:
-        names = (*names, *parts.more_kernels(options))
-    sources = [package / f"{name}.py" for name in names]
+    sources = [package / f"{name}.py" for name in _kernels(kind, options)]
     return [source for source in sources if not _is_compiled(source)]
+
+
+def compile_seconds(kind: str, options: Options) -> float:
+    """About how long it takes to compile what is not yet."""
+    missing = {source.stem for source in uncompiled(kind, options)}
+    return sum(seconds for name, seconds in _kernels(kind, options).items() if Path(name).name in missing)
+
+
+def _kernels(kind: str, options: Options | None) -> dict[str, float]:
+    """Modules of kernels that builds need, and seconds that each takes to compile."""
+    parts = find_kind(kind)
+    if parts is None:
+        return {}
+    return {**parts.kernels, **({} if options is None else parts.more_kernels(options))}
 
 
 def compile_kernels(kind: str, missing: list[Path], progress: Progress) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trm_data.specs import Options, OwnOptions
@@ -19,9 +19,9 @@ def one_spelling(name: str) -> Sequence[str]:
     return ()
 
 
-def no_more(options: Options) -> Sequence[str]:
+def no_more(options: Options) -> Mapping[str, float]:
     """No other kernels."""
-    return ()
+    return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,8 @@ class KindParts:
         fields: Its command line, or `module:class` where it is in this package, so that workers do not import it; None
             where `trm-data build own` takes options as text.
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
-        kernels: Modules of compiled functions that builds need, from `trm_data/`, as `solve/maze_kernels`; the module
+        kernels: Modules of compiled functions that builds need, from `trm_data/`, as `solve/maze_kernels`, and about
+            how many seconds each takes to compile; the module
             `warm`, and its function `compile_rest` if it has one, run them all; that is told which are missing.
         more_kernels: Gives those that are needed with some options alone.
         spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
@@ -51,8 +52,8 @@ class KindParts:
     options: type[Options] = OwnOptions
     fields: type[BuildFields] | str | None = None
     warm: str = ""
-    kernels: Sequence[str] = ()
-    more_kernels: Callable[[Any], Sequence[str]] = no_more
+    kernels: Mapping[str, float] = field(default_factory=dict[str, float])
+    more_kernels: Callable[[Any], Mapping[str, float]] = no_more
     spellings: Callable[[str], Sequence[str]] = one_spelling
     shape_options: Callable[[int, int, int], Options] | None = None
     import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

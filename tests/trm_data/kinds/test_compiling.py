@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from trm_data.kinds import compiling
-from trm_data.kinds.compiling import PACKAGE, compile_kernels, uncompiled
+from trm_data.kinds.compiling import PACKAGE, compile_kernels, compile_seconds, uncompiled
+from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.registry import built_in
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.show.progress import NoProgress
+from trm_data.specs import Options, OwnOptions
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +72,24 @@ def test_a_search_for_hard_puzzles_needs_one_more(tmp_path: Path) -> None:
     assert (names[-1], len(names)) == ("hard_kernels", 5)
     assert (PACKAGE / "generate/hard_kernels.py").is_file()
     assert uncompiled("sudoku", SudokuOptions(), tmp_path) == uncompiled("sudoku", package=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "seconds"),
+    [
+        ("maze", MazeOptions(rows=5, columns=5, min_path=6), 22.5),
+        ("sudoku", SudokuOptions(), 30),
+        ("sudoku", SudokuOptions(difficulty="extreme"), 50),
+        ("no kind", OwnOptions(), 0),
+    ],
+)
+def test_an_estimate_counts_what_is_not_compiled(
+    monkeypatch: pytest.MonkeyPatch, kind: str, options: Options, seconds: float
+) -> None:
+    monkeypatch.setattr(compiling, "_is_compiled", lambda source: False)
+    assert compile_seconds(kind, options) == seconds
+    monkeypatch.setattr(compiling, "_is_compiled", lambda source: source.stem != "hard_kernels")
+    assert compile_seconds(kind, options) == (20 if seconds == 50 else 0)
 
 
 class Told(NoProgress):

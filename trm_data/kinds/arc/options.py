@@ -63,6 +63,6 @@ PARTS = KindParts(
     options=ArcOptions,
     fields="trm_data.kinds.arc.fields:BuildArc",
     warm="trm_data.kinds.arc.warm",
-    kernels=("canonical/arc_kernels", "augment/arc_kernels"),
+    kernels={"canonical/arc_kernels": 7.5, "augment/arc_kernels": 7.5},
     shape_options=shape_options,
 )

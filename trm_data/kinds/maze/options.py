@@ -61,7 +61,7 @@ PARTS = KindParts(
     options=MazeOptions,
     fields="trm_data.kinds.maze.fields:BuildMaze",
     warm="trm_data.kinds.maze.warm",
-    kernels=("solve/maze_kernels", "augment/grid", "generate/maze_kernels"),
+    kernels={"solve/maze_kernels": 7.5, "augment/grid": 7.5, "generate/maze_kernels": 7.5},
     spellings=spellings,
     shape_options=shape_options,
 )

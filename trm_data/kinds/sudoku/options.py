@@ -83,9 +83,9 @@ def shape_options(rows: int, columns: int, vocabulary_size: int) -> SudokuOption
     return SudokuOptions(box_rows=box_rows, box_columns=box_columns)
 
 
-def more_kernels(options: SudokuOptions) -> tuple[str, ...]:
+def more_kernels(options: SudokuOptions) -> dict[str, float]:
     """The search for hard puzzles, which random ones do not need."""
-    return ("generate/hard_kernels",) if options.difficulty == "extreme" else ()
+    return {"generate/hard_kernels": 20.0} if options.difficulty == "extreme" else {}
 
 
 PARTS = KindParts(
@@ -94,12 +94,12 @@ PARTS = KindParts(
     options=SudokuOptions,
     fields="trm_data.kinds.sudoku.fields:BuildSudoku",
     warm="trm_data.kinds.sudoku.warm",
-    kernels=(
-        "solve/sudoku_kernels",
-        "canonical/sudoku_kernels",
-        "augment/sudoku_kernels",
-        "generate/sudoku_kernels",
-    ),
+    kernels={
+        "solve/sudoku_kernels": 7.5,
+        "canonical/sudoku_kernels": 7.5,
+        "augment/sudoku_kernels": 7.5,
+        "generate/sudoku_kernels": 7.5,
+    },
     more_kernels=more_kernels,
     shape_options=shape_options,
 )
