@@ -2,6 +2,9 @@
 
 from trm_data.errors import BucketError, LabError
 
+BEING_TRAINED = "is being trained by another process"
+"""Said of a run that somebody else writes."""
+
 
 class TrainError(LabError):
     """Base of every error that `trm_train` raises on purpose."""

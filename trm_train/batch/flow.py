@@ -28,20 +28,21 @@ from trm_data.errors import DataError
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.root import Layout
 from trm_train.batch.plan import PlannedRun
+from trm_train.errors import BEING_TRAINED
 from trm_train.run.resume import TESTED
 from trm_train.run.status import Status, read_status
 
 LOOK_S = 0.5
 END_S = 60.0
-"""For a process to save a checkpoint, where the batch itself fails."""
+"""For a process to save a checkpoint and end, where the batch fails or an earlier one was killed."""
 FULL = ("no space left", "disk quota exceeded")
 """Words of errors about a full disk, and of a quota that is."""
 NO_REASON = (": warning: ", ": note: ")
 """In lines that do not say why a run failed."""
 LEAST_FREE = 100_000
 """A disk with fewer bytes free is full."""
-TRAIN = "from trm_train.batch.devices import take_share; take_share(); from trm_train.cli import main; main()"
-TEST = "from trm_train.batch.devices import take_share; take_share(); from trm_eval.cli import main; main()"
+TRAIN = "from trm_train.batch.child import begin; begin(); from trm_train.cli import main; main()"
+TEST = "from trm_train.batch.child import begin; begin(); from trm_eval.cli import main; main()"
 """Programs of the same installation; evaluation is named and never imported."""
 
 State = Literal["waiting", "training", "testing", "done", "failed", "interrupted"]
@@ -61,6 +62,7 @@ class Job:
         told: That it was asked to stop.
         share: Which part of the machine it has.
         log_from: Byte of the log where the last start begins.
+        since: When it was first begun (s, of `time.monotonic`).
     """
 
     planned: PlannedRun
@@ -72,6 +74,7 @@ class Job:
     told: bool = False
     share: int = 0
     log_from: int = 0
+    since: float | None = None
 
     @property
     def status(self) -> Status | None:
@@ -198,7 +201,9 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
     """Start what a run lacks: its training, or else its test."""
     run = job.planned
     job.log = how.logs / f"{run.run}.log"
-    job.share, job.told = share, False
+    job.share, job.told, job.since = share, False, job.since or time.monotonic()
+    for left in how.logs.glob(f"{run.run}.*.out"):  # by a batch that was killed
+        left.unlink()
     place = ["--root", how.layout.place]
     if is_trained(job):
         job.state = "testing"
@@ -215,7 +220,7 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
         # Of a session of their own: a signal reaches them through this process, which says what it does.
         job.process = subprocess.Popen(
             [sys.executable, "-c", *program],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # which says to it that this process lives
             stdout=output,
             stderr=log,
             env={**os.environ, **how.shares[share]},
@@ -229,13 +234,14 @@ def _look(job: Job, how: How, screen: Screen, asked: Sequence[int]) -> None:
     code = job.process.poll()
     if code is None:
         return
+    _let_go(job.process)
     job.process = None
     printed = job.output.read_bytes()
     job.output.unlink()
     if code in (Exit.INTERRUPTED, Exit.TERMINATED) or (code < 0 and asked):
         job.state = "interrupted"
     elif code != Exit.DONE:
-        _fail(job, _reason(job, code), screen)
+        _wait_or_fail(job, _reason(job, code), screen)
     elif job.state == "training" and asked:
         job.state = "interrupted"  # before its test
     elif job.state == "training" and not is_trained(job):
@@ -244,6 +250,20 @@ def _look(job: Job, how: How, screen: Screen, asked: Sequence[int]) -> None:
         _begin(job, job.share, how, screen)
     else:
         _note_test(job, printed, how, screen)
+
+
+def _wait_or_fail(job: Job, reason: str, screen: Screen) -> None:
+    """Begin once more what a process of a batch that was killed may still be about to leave; else it has failed."""
+    if BEING_TRAINED in reason and time.monotonic() - (job.since or 0.0) < END_S:
+        job.state = "waiting"
+        screen.note(f"{job.planned.run}: waits for what an earlier batch began to end")
+    else:
+        _fail(job, reason, screen)
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
 
 
 def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
@@ -324,3 +344,4 @@ def _end_children(jobs: Sequence[Job]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(END_S)
         process.kill()
+        _let_go(process)

@@ -21,7 +21,7 @@ from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import Checkpoints, Restored
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.errors import ConfigError, HostError
+from trm_train.errors import BEING_TRAINED, ConfigError, HostError
 from trm_train.experiments.cost import flops_by_stage
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
@@ -223,9 +223,7 @@ def _take_over(
     if not hosts.first:
         _find_root(folder, hosts)
         return continue_record(folder, record), None
-    stack.enter_context(
-        locked(folder, f"{record.run}: is being trained by another process; wait for it, or stop it")
-    )
+    stack.enter_context(locked(folder, f"{record.run}: {BEING_TRAINED}; wait for it, or stop it"))
     turn = stack.enter_context(turn_to_write(folder, f"run {record.run}"))
     folder.store.remove_temporary(folder.path)
     if (resume and not is_being_forgotten(folder)) or is_begun_anew(folder, anew_once):

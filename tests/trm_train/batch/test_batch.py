@@ -9,7 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -26,6 +29,7 @@ from trm_train.batch import flow
 from trm_train.batch.flow import How, Job, carry_out
 from trm_train.batch.plan import plan_batch
 from trm_train.cli import main
+from trm_train.commands.batch import override
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting
@@ -210,8 +214,9 @@ def test_a_full_disk_is_known_by_its_words(number: int, tmp_path: Path) -> None:
     assert not flow.is_full(Job(run, state="failed", reason="loss is no number"))
 
 
-def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, list[dict], str]:
-    """A batch of one long run that is asked to stop once it trains."""
+@contextmanager
+def long_batch(root: Path) -> Generator[subprocess.Popen[str]]:
+    """A batch of one long run that trains."""
     command = [BIN / "trm-train", "batch", "exp01a", "exp01b", "--scale", "tiny", "--root", str(root), *SMALL]
     command += ["--model.l-cycles", "1", "--total-steps", "100000", "--json", "--log-dir", str(root / "i")]
     begun = time.time_ns()
@@ -219,20 +224,41 @@ def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, li
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             # Another test may have interrupted the same run before.
-            new = [f for f in root.glob("runs/exp01/exp01a/*/status.json") if f.stat().st_mtime_ns > begun]
-            if (
-                new
-                and (status := json.loads(new[0].read_text()))["state"] == "running"
-                and status["step"] > 0
-            ):
+            status = status_of_long(root)
+            if status["mtime_ns"] > begun and status["state"] == "running" and status["step"] > 0:
                 break
             time.sleep(0.2)
+        yield process
+
+
+def status_of_long(root: Path) -> dict[str, Any]:
+    """What its run says; at time 0 where there is none."""
+    for path in root.glob("runs/exp01/exp01a/*/status.json"):
+        return {**json.loads(path.read_text()), "mtime_ns": path.stat().st_mtime_ns}
+    return {"mtime_ns": 0}
+
+
+def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, list[dict], str]:
+    """A batch of one long run that is asked to stop once it trains."""
+    with long_batch(root) as process:
         for _ in range(times):
             process.send_signal(number)
             time.sleep(0.05)
         out, err = process.communicate(timeout=120)
     assert out, (process.returncode, err)
     return process.returncode, json.loads(out), err
+
+
+def test_a_batch_that_is_killed_has_its_run_save_and_end(root: Path) -> None:
+    with long_batch(root) as process:
+        process.kill()
+        process.communicate(timeout=60)
+    deadline = time.monotonic() + 60
+    while (status := status_of_long(root))["state"] != "stopped" and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert status["state"] == "stopped"
+    (folder,) = root.glob("runs/exp01/exp01a/*/checkpoints/resume")
+    assert (folder / str(status["step"])).is_dir()
 
 
 def test_ctrl_c_has_the_run_save_and_the_batch_end(root: Path) -> None:
@@ -333,6 +359,46 @@ def test_why_a_run_failed_is_what_its_last_start_said(
     assert reason in job.reason
     assert reason in notes.said[-1]
     assert not list(tmp_path.glob("*.out"))
+
+
+def test_a_run_that_an_earlier_batch_has_not_left_yet_is_waited_for(root: Path, tmp_path: Path) -> None:
+    place = resolve_root(root)
+    options = [word for word in TINY_RUN if word not in ("--limit", "20")]
+    (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], place, override(options))
+    how = How(
+        layout=place,
+        overrides=options,
+        shares=[{}],
+        logs=tmp_path,
+        tracking="none",
+        limit=20,
+        go_on=True,
+    )
+    held = ExitStack()
+
+    class Waits(Notes):
+        def note(self, text: str) -> None:
+            super().note(text)
+            if "waits for what an earlier batch began to end" in text:
+                held.close()
+
+    held.enter_context(locked(run.folder, "busy"))
+    (tmp_path / f"{run.run}.1.out").write_text("of a batch that was killed")
+    with held:
+        carry_out([job := Job(run)], how, notes := Waits())
+    assert job.state == "done", notes.said
+    assert not list(tmp_path.glob("*.out"))
+
+
+def test_a_run_that_somebody_else_trains_is_a_failure(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "END_S", 0.0)
+    job, how, _ = planned_job(root, tmp_path)
+    with locked(job.planned.folder, "busy"):
+        carry_out([job], how, Notes())
+    assert job.state == "failed"
+    assert "is being trained by another process; wait for it, or stop it" in job.reason
 
 
 def test_whatever_ends_a_batch_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
