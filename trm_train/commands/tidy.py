@@ -104,6 +104,8 @@ class Remove:
     """Names of runs, or experiments that have one run."""
     yes: bool = False
     """Do not ask."""
+    dry_run: bool = False
+    """Say what would be removed; remove nothing."""
     root: Root = None
 
     def run(self) -> int:
@@ -125,6 +127,9 @@ class Remove:
             found[run.name] = run
         sizes = {name: size_of_run(layout, run) for name, run in found.items()}
         shown = ", ".join(f"{name} ({megabytes(size)})" for name, size in sizes.items())
+        if self.dry_run:
+            print(f"would remove {shown} with results, under {layout.place}; nothing was removed")
+            return Exit.DONE
         if not self.yes and not _agreed("rm", f"remove {shown} with results, under {layout.place}"):
             return Exit.FOUND if sys.stdin.isatty() else Exit.ERROR
         for name, run in found.items():

@@ -109,6 +109,12 @@ def test_a_removed_run_leaves_nothing(
 ) -> None:
     layout, run = copied
     assert layout.results.names(f"*/experiment=*/run={run.name}/*")
+    code, out, _ = command(capsys, "rm", run.name, "--dry-run", "--root", layout.place)
+    assert (code, out.startswith(f"would remove {run.name} ("), "nothing was removed" in out) == (
+        0,
+        True,
+        True,
+    )
     code, _, err = command(capsys, "rm", run.name, "--root", layout.place)
     assert (code, "nobody to ask; add --yes" in err) == (2, True)
     code, out, _ = command(capsys, "rm", run.name, "--yes", "--root", layout.place)
