@@ -5,6 +5,7 @@ Neighbours: `command` says how a command ends, `interrupt` ends one where Python
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -88,3 +89,17 @@ def nothing_unheard(heard: list[int]) -> Generator[None, None, None]:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def end_with_parent() -> None:
+    """Stop as for SIGTERM when the process that started this one is gone, however it ended.
+
+    That holds the other end of the standard input, a pipe on which nothing is sent, as long as it lives.
+    """
+    threading.Thread(target=_wait_for_end_of_parent, daemon=True).start()
+
+
+def _wait_for_end_of_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -41,8 +41,12 @@ NO_REASON = (": warning: ", ": note: ")
 """In lines that do not say why a run failed."""
 LEAST_FREE = 100_000
 """A disk with fewer bytes free is full."""
-TRAIN = "from trm_train.batch.child import begin; begin(); from trm_train.cli import main; main()"
-TEST = "from trm_train.batch.child import begin; begin(); from trm_eval.cli import main; main()"
+BEGIN = (
+    "from trm_data.signals import end_with_parent; end_with_parent(); "
+    "from trm_train.batch.devices import take_share; take_share(); "
+)
+TRAIN = BEGIN + "from trm_train.cli import main; main()"
+TEST = BEGIN + "from trm_eval.cli import main; main()"
 """Programs of the same installation; evaluation is named and never imported."""
 
 State = Literal["waiting", "training", "testing", "done", "failed", "interrupted"]

@@ -13,7 +13,9 @@ from types import FrameType
 from trm_data.command import Exit
 from trm_train.config.overrides import take_option
 
-PROGRAM = "from trm_train.cli import main; main()"
+PROGRAM = (
+    "from trm_data.signals import end_with_parent; end_with_parent(); from trm_train.cli import main; main()"
+)
 WAIT_S = 5.0
 """Between an end and the next start: what the process has held is free then."""
 RESTARTED = (Exit.BUCKET, Exit.STALLED)
@@ -55,10 +57,14 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
     try:
         for left in range(restarts, -1, -1):
             # In a session of its own: Ctrl-C of a terminal reaches it once, by `pass_on`.
-            process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], start_new_session=True)
+            # Its standard input says to it that this process lives.
+            process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, *arguments], stdin=subprocess.PIPE, start_new_session=True
+            )
             if asked:  # before there was a process to pass it on to
                 process.send_signal(asked)
-            code = process.wait()
+            with process:
+                code = process.wait()
             if asked or not left or (code >= 0 and code not in RESTARTED):
                 return code if code >= 0 else 128 - code
             how = f"exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"

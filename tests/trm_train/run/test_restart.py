@@ -77,6 +77,16 @@ def test_a_run_that_is_asked_to_stop_is_not_started_again(layout: Layout, sent: 
     assert status.state == "stopped"
 
 
+def test_a_run_ends_with_what_would_start_it_again(layout: Layout) -> None:
+    with start(layout, *LONG, "1000000", "--restarts", "2") as killed:
+        run, _ = trained(layout, 10)
+        killed.kill()
+        _, err = killed.communicate(timeout=120)  # the process that trains writes there too
+    status = read_status(run)
+    assert status is not None
+    assert (status.state, saved_steps(run)[-1]) == ("stopped", status.step), err
+
+
 def test_bad_input_is_no_reason_to_start_again(layout: Layout) -> None:
     with start(layout, *LONG, "100", "--restarts", "2", "--data.dataset", "nothing") as asked:
         _, err = asked.communicate(timeout=120)
