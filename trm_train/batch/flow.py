@@ -42,7 +42,7 @@ NO_REASON = (": warning: ", ": note: ")
 LEAST_FREE = 100_000
 """A disk with fewer bytes free is full."""
 BEGIN = (
-    "from trm_data.signals import end_with_parent; end_with_parent(); "
+    "from trm_data.command.signals import end_with_parent; end_with_parent(); "
     "from trm_train.batch.devices import take_share; take_share(); "
 )
 TRAIN = BEGIN + "from trm_train.cli import main; main()"

@@ -14,7 +14,8 @@ from trm_data.command import Exit
 from trm_train.config.overrides import take_option
 
 PROGRAM = (
-    "from trm_data.signals import end_with_parent; end_with_parent(); from trm_train.cli import main; main()"
+    "from trm_data.command.signals import end_with_parent; end_with_parent(); "
+    "from trm_train.cli import main; main()"
 )
 WAIT_S = 5.0
 """Between an end and the next start: what the process has held is free then."""

@@ -1,6 +1,6 @@
 """Signals that end a command: none is lost, and none comes where it would crash the process.
 
-Neighbours: `command` says how a command ends, `interrupt` ends one where Python does not hear of a signal.
+Neighbours: `command` says how a command ends, `trm_data.interrupt` ends one where Python does not hear of a signal.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ import tyro
 from tyro.conf import arg, subcommand
 
 from trm_data.closest import BEGINNING, closest_option, no_such
+from trm_data.command.signals import hear_signals, nothing_unheard
 from trm_data.errors import OF_SPACE, UsageError
-from trm_data.signals import hear_signals, nothing_unheard
 
 
 class Exit(IntEnum):
