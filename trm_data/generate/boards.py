@@ -1,8 +1,10 @@
 """Sets of cells as one vector of machine words, for compiled kernels.
 
-A board has a row of cells in each lane, and a column in each bit: 32 lanes of 32 bits, or 64 of 64 for larger grids. It
-is a `solve.vectors.Vector`, so `&`, `|` and `^` work on it, and all cells take a step in all directions within some
-nanoseconds; in memory it is an array uint32 [32] or uint64 [64], whose type says which of the two it is.
+A board has a row of cells in each lane, and a column in each bit: 32 lanes of 32 bits, or 64 of 64 for larger grids.
+Rows that follow each other lie in the same place of registers that follow each other (`lane_of`), so a step up or down
+is another register, and only one of them is shuffled. A board is a `solve.vectors.Vector`: `&`, `|` and `^` work on
+it, and all cells take a step in all directions within nanoseconds. In memory it is an array uint32 [32] or uint64
+[64], whose type says which of the two it is.
 Neighbours: `generate.maze_kernels` searches with them.
 
 These are numba intrinsics: to be called from compiled functions only. Rows and columns that a grid does not have
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import DTypeLike
 
@@ -31,6 +33,19 @@ _WORD = 8
 def lanes_for(rows: int, columns: int) -> tuple[int, DTypeLike]:
     """Return the lanes of the boards for grids of a size of at most 64x64, and the type of their words."""
     return (SMALL, np.uint32) if max(rows, columns) <= SMALL else (LARGE, np.uint64)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def lane_of(row: int, lanes: int) -> int:
+    """The lane of a row: in registers of 256 bits, 4 for a small board and 16 for a large one, one after the other."""
+    if lanes == SMALL:
+        return (row & 3) << 3 | row >> 2
+    return (row & 15) << 2 | row >> 4
+
+
+def _rows_of_lanes(lanes: int) -> list[int]:
+    """The row in each lane."""
+    return sorted(range(lanes), key=lambda row: lane_of.py_func(row, lanes))
 
 
 def _board_of(array: Any) -> Vector:
@@ -72,7 +87,7 @@ def one_cell(typing_context: Any, like: Any, row: Any, bit: Any) -> Any:
     """The board of one cell: the bit of its column in a row. Of the kind of another board."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        rows = ir.Constant(like.llvm, list(range(like.lanes)))
+        rows = ir.Constant(like.llvm, _rows_of_lanes(like.lanes))
         here = builder.icmp_unsigned("==", spread(builder, like, arguments[1]), rows)
         return builder.select(here, spread(builder, like, arguments[2]), zeros(like))
 
@@ -84,8 +99,14 @@ def _neighbours(builder: Any, board: Vector, cells: Any) -> tuple[Any, Any, Any,
     lanes = board.lanes
     zero, one = zeros(board), ir.Constant(board.llvm, [1] * lanes)
     places = ir.VectorType(ir.IntType(32), lanes)  # number `lanes` is a lane of zero
-    down = builder.shuffle_vector(cells, zero, ir.Constant(places, [lanes, *range(lanes - 1)]))
-    up = builder.shuffle_vector(cells, zero, ir.Constant(places, [*range(1, lanes), lanes]))
+    rows = _rows_of_lanes(lanes)
+    lane_by_row = {row: lane for lane, row in enumerate(rows)}
+    down = builder.shuffle_vector(
+        cells, zero, ir.Constant(places, [lane_by_row.get(row - 1, lanes) for row in rows])
+    )
+    up = builder.shuffle_vector(
+        cells, zero, ir.Constant(places, [lane_by_row.get(row + 1, lanes) for row in rows])
+    )
     return down, up, builder.shl(cells, one), builder.lshr(cells, one)
 
 
@@ -119,7 +140,31 @@ def count_in(typing_context: Any, board: Any) -> Any:
     """The number of cells of a board, as int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        counts = over_lanes(builder, "ctpop", board, arguments[0], board.llvm)
-        return widened(builder, over_lanes(builder, "vector.reduce.add", board, counts, board.word))
+        bytes_ = Vector(board.lanes * board.bits // 8, 8)
+        counts = over_lanes(builder, "ctpop", bytes_, builder.bitcast(arguments[0], bytes_.llvm), bytes_.llvm)
+        # at most 8 in each byte, so that a byte holds the sum of those of 16 registers
+        while bytes_.lanes > 32:
+            half = bytes_.lanes // 2
+            lanes = ir.VectorType(ir.IntType(32), half)
+            low = builder.shuffle_vector(counts, counts, ir.Constant(lanes, list(range(half))))
+            high = builder.shuffle_vector(counts, counts, ir.Constant(lanes, list(range(half, 2 * half))))
+            bytes_ = Vector(half, 8)
+            counts = builder.add(low, high)
+        wide = Vector(32, 64)
+        return over_lanes(builder, "vector.reduce.add", wide, builder.zext(counts, wide.llvm), wide.word)
 
     return types.int64(board), generate
+
+
+@intrinsic
+def rows_of(typing_context: Any, board: Any) -> Any:
+    """A bit for each row, set where a board has a cell."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = [lane_of.py_func(row, board.lanes) for row in range(board.lanes)]
+        found = builder.icmp_unsigned("!=", arguments[0], zeros(board))
+        places = ir.Constant(ir.VectorType(ir.IntType(32), board.lanes), lanes)
+        in_order = builder.shuffle_vector(found, found, places)
+        return widened(builder, builder.bitcast(in_order, ir.IntType(board.lanes)))
+
+    return types.uint64(board), generate

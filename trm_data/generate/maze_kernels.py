@@ -13,6 +13,8 @@ least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two.
 # (numba decides the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -20,10 +22,12 @@ from numpy.typing import NDArray
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.generate.boards import (
     count_in,
+    lane_of,
     lanes_for,
     load,
     next_to,
     one_cell,
+    rows_of,
     store,
     without_ends,
 )
@@ -32,11 +36,15 @@ from trm_data.seeds.kernels import (
     STREAM_WORDS,
     U0,
     U1,
+    bounded_at,
     count_bits,
+    leave_at,
     lowest_bit,
     next_bounded,
-    next_word,
     open_stream,
+    place_of,
+    word_at,
+    zeros_above,
 )
 from trm_data.solve.vectors import any_bit
 
@@ -44,6 +52,7 @@ _GENERATE = int(Purpose.GENERATE)
 _SHARE_BITS = 5
 _INVERSE_BITS = np.uint64(32)  # of 1 / columns, as a fraction
 _ROUNDS = 8  # in which ends are taken from pockets
+_LAST_BIT = np.uint64(1 << 63)
 FREE, REST, CORE, OPEN, FRONT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
 
 Words = NDArray[np.uint32] | NDArray[np.uint64]
@@ -55,6 +64,22 @@ def empty_boards(rows: int, columns: int) -> Words:
     return np.zeros((BOARDS, lanes), word)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
+    """Search breadth first from the cells of `front` within the board `left`, for at most so many steps.
+
+    Returns the cells that were not reached, those that were reached last, and their distance.
+    """
+    level = 0
+    while level < most:
+        found = next_to(front) & left
+        if not any_bit(found):
+            break
+        front, left = found, left ^ found
+        level += 1
+    return left, front, level
+
+
 @njit(cache=True, nogil=True)
 def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -> int:
     """Search breadth first from a cell within a board, for at most so many steps.
@@ -62,15 +87,9 @@ def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -
     Leaves in OPEN the cells that were not reached and in FRONT those that were reached last; returns their
     distance.
     """
-    left, level = load(within), 0
-    front = one_cell(left, row, bit)
-    left = left ^ front
-    while level < most:
-        found = next_to(front) & left
-        if not any_bit(found):
-            break
-        front, left = found, left ^ found
-        level += 1
+    board = load(within)
+    start = one_cell(board, row, bit)
+    left, front, level = _flood(board ^ start, start, most)
     store(boards[OPEN], left)
     store(boards[FRONT], front)
     return level
@@ -111,17 +130,20 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
     share = min(share, (1 << _SHARE_BITS) - 1)
     mask = U0 - U1 if columns == 64 else (U1 << np.uint64(columns)) - U1
     left, bits, count = 0, U0, U0
+    lanes, place = boards.shape[1], place_of(stream)
     for row in range(rows):
         if left == 0:
             bits, left = U0, 64 // columns
             started = False
-            for place in range(_SHARE_BITS):
-                if share >> place & 1:
-                    bits |= next_word(stream)
+            for digit in range(_SHARE_BITS):
+                if share >> digit & 1:
+                    word, place = word_at(stream, place)
+                    bits |= word
                     started = True
                 elif started:
-                    bits &= next_word(stream)
-        boards[FREE, row] = mask & ~bits
+                    word, place = word_at(stream, place)
+                    bits &= word
+        boards[FREE, lane_of(row, lanes)] = mask & ~bits
         count += count_bits(mask & bits)
         left -= 1
         if left > 0:
@@ -132,42 +154,38 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
     # cell // across without a division: there are at most 4,096 cells
     inverse = (U1 << _INVERSE_BITS) // across + U1
     while missing != U0:  # without a branch on what the cell is, which nobody could foresee
-        cell = next_bounded(stream, many)
+        cell, place = bounded_at(stream, place, many)
         row = cell * inverse >> _INVERSE_BITS
         column = cell - row * across
-        word = np.uint64(boards[FREE, row])
+        lane = lane_of(np.int64(row), lanes)
+        word = np.uint64(boards[FREE, lane])
         change = (word >> column ^ changed) & U1
-        boards[FREE, row] = word ^ change << column
+        boards[FREE, lane] = word ^ change << column
         missing -= change
+    leave_at(stream, place)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _find_central(words: Words, rows: int, columns: int) -> tuple[int, np.uint64]:
     """A cell of a board that is not empty: in the row nearest the middle, near the middle if it can be."""
-    middle = (rows - 1) // 2
-    row = middle
-    for away in range(rows):
-        row = middle + away
-        if row < rows and words[row] != U0:
-            break
-        row = middle - away
-        if row >= 0 and words[row] != U0:
-            break
-    half = np.uint64(columns // 2)
-    word = np.uint64(words[row])
-    right = word >> half
-    if right != U0:
-        return row, (right & (U0 - right)) << half
+    middle, half = np.uint64((rows - 1) // 2), np.uint64(columns // 2)
+    filled = rows_of(load(words))
+    after = lowest_bit(filled >> middle | _LAST_BIT)
+    before = zeros_above(filled << (np.uint64(63) - middle))
+    row = np.int64(middle + after if after <= before else middle - before)
+    word = np.uint64(words[lane_of(row, words.shape[0])])
+    right = word >> half << half
+    word = right if right != U0 else word
     return row, word & (U0 - word)
 
 
 @njit(cache=True, nogil=True)
 def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
     """The first cell of a board that is not empty."""
-    row = 0
-    while row < rows - 1 and words[row] == U0:
+    row, lanes = 0, words.shape[0]
+    while row < rows - 1 and words[lane_of(row, lanes)] == U0:
         row += 1
-    word = np.uint64(words[row])
+    word = np.uint64(words[lane_of(row, lanes)])
     return row, word & (U0 - word)
 
 
@@ -241,7 +259,7 @@ def _weigh_component(
         for other in range(max(0, min_path - level), last + 1):
             allowed += sizes[other] if other >= rim else 2 * sizes[other]
         for r in range(rows):
-            word = np.uint64(levels[level, r])
+            word = np.uint64(levels[level, lane_of(r, boards.shape[1])])
             while word != U0:
                 bit = word & (U0 - word)
                 word ^= bit
@@ -281,18 +299,19 @@ def _may_reach(
     for _ in range(min(_ROUNDS, min_path // 2)):
         core = without_ends(core)
     total, left = 0, free
-    boards[REST] = boards[FREE]
     # From a cell of a component of n cells, at least min_path of them (itself too) are nearer than min_path.
     while left > min_path and total + left * (left - min_path) >= needed and any_bit(core):
         store(boards[CORE], core)
         row, bit = _find_central(boards[CORE], rows, columns)
-        if 2 * _search(boards, boards[REST], row, bit, rows * columns) >= min_path:
+        start = one_cell(rest, row, bit)
+        unseen, _, level = _flood(rest ^ start, start, rows * columns)
+        if 2 * level >= min_path:
+            store(boards[REST], rest)
             last = _search_all(boards, levels, sizes, boards[REST], row, bit)
             total += _bound_pairs(sizes, last, min_path)
             if total >= needed:
                 return True
-        rest = load(boards[OPEN])
-        store(boards[REST], rest)
+        rest = unseen
         core = core & rest
         left = count_in(rest)
     return False
@@ -359,7 +378,7 @@ def _write_maze(
     maze: NDArray[np.uint8],
 ) -> None:
     """Write the layout in FREE with one of its long pairs, uniformly drawn."""
-    number = np.int64(next_bounded(stream, np.uint64(total)))
+    number, lanes = np.int64(next_bounded(stream, np.uint64(total))), boards.shape[1]
     source = 0
     while number >= sources[source, 2]:
         number -= sources[source, 2]
@@ -369,15 +388,15 @@ def _write_maze(
     _search(boards, boards[COMPONENT], row, U1 << np.uint64(column), min_path - 1)
     for r in range(rows):
         for c in range(columns):
-            free = np.uint64(boards[FREE, r]) >> np.uint64(c) & U1 != U0
+            free = np.uint64(boards[FREE, lane_of(r, lanes)]) >> np.uint64(c) & U1 != U0
             maze[r * columns + c] = MAZE_FREE if free else MAZE_WALL
     start = row * columns + column
     for r in range(rows):
-        far = np.uint64(boards[OPEN, r])
+        far = np.uint64(boards[OPEN, lane_of(r, lanes)])
         while far != U0:
             goal = r * columns + np.int64(lowest_bit(far))
             # A pair with a rim cell is met from there too; another one counts here for both its orders.
-            orders = 1 if np.uint64(boards[RIM, r]) >> lowest_bit(far) & U1 != U0 else 2
+            orders = 1 if np.uint64(boards[RIM, lane_of(r, lanes)]) >> lowest_bit(far) & U1 != U0 else 2
             if number < orders:
                 maze[goal if number == 1 else start] = MAZE_START
                 maze[start if number == 1 else goal] = MAZE_GOAL

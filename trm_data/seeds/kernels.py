@@ -1,6 +1,6 @@
 """The functions of `seeds`, compiled by numba, word for word the same.
 
-Input and output: as in `seeds`; the `next_*` functions read a `stream`, a uint64[STREAM_WORDS] array that
+Input and output: as in `seeds`; the `next_*` and `*_at` functions read a `stream`, a uint64[STREAM_WORDS] array that
 holds key, counter, the words of the current blocks and the place in them.
 Neighbours: used by every kernel that draws, by `kinds.sudoku.choose` and by `loader.plan`.
 
@@ -61,6 +61,16 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
 
 
 @intrinsic
+def zeros_above(typing_context: Any, word: Any) -> Any:
+    """How many bits of a word are above its highest set one, as uint64; 64 of 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
 def count_bits(typing_context: Any, word: Any) -> Any:
     """The number of set bits of a word, as uint64."""
 
@@ -116,24 +126,56 @@ def _next_blocks(stream: NDArray[np.uint64]) -> None:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def place_of(stream: NDArray[np.uint64]) -> np.uint64:
+    """The place of a stream, for `word_at` and `bounded_at`; `leave_at` puts it back.
+
+    Between the two it is in a register: no word waits until the place of the one before is stored.
+    """
+    return stream[_PLACE]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def leave_at(stream: NDArray[np.uint64], place: np.uint64) -> None:
+    """Let a stream go on at a place."""
+    stream[_PLACE] = place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def word_at(stream: NDArray[np.uint64], place: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the word of a stream at a place, and the place after it."""
+    if place == _READY:
+        _next_blocks(stream)
+        place = U0
+    return stream[np.uint64(5) + place], place + U1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def bounded_at(stream: NDArray[np.uint64], place: np.uint64, bound: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return an unbiased integer in [0, bound) from a place on, and the place after it; `bound` is at least 1."""
+    word, place = word_at(stream, place)
+    high, low = _product(word, bound)
+    if low < bound:  # only then can the word be one to reject: the division is rare
+        threshold = (U0 - bound) % bound
+        while low < threshold:
+            word, place = word_at(stream, place)
+            high, low = _product(word, bound)
+    return high, place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def next_word(stream: NDArray[np.uint64]) -> np.uint64:
     """Return the next word of a stream."""
-    if stream[_PLACE] == _READY:
-        _next_blocks(stream)
-    word = stream[np.uint64(5) + stream[_PLACE]]
-    stream[_PLACE] += U1
+    word, place = word_at(stream, place_of(stream))
+    leave_at(stream, place)
     return word
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
     """Return the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
-    high, low = _product(next_word(stream), bound)
-    if low < bound:  # only then can the word be one to reject: the division is rare
-        threshold = (U0 - bound) % bound
-        while low < threshold:
-            high, low = _product(next_word(stream), bound)
-    return high
+    number, place = bounded_at(stream, place_of(stream), bound)
+    leave_at(stream, place)
+    return number
 
 
 @njit(cache=True, nogil=True)

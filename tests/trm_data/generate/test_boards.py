@@ -29,15 +29,20 @@ def _run(words: Any, other: Any, row: int, bit: Any, out: Any, found: Any) -> No
     boards.store(out[6], boards.one_cell(board, row, bit))
     found[0] = boards.count_in(board)
     found[1] = any_bit(board)
+    found[2] = np.int64(boards.rows_of(board))
 
 
 def _words(cells: Cells, lanes: int, word: Any) -> NDArray[Any]:
-    """A row of cells in each lane, a column in each bit."""
-    return np.array([sum(1 << int(c) for c in np.flatnonzero(row)) for row in cells], word)
+    """A row of cells in the lane of each, a column in each bit."""
+    words = np.empty(lanes, word)
+    for row, each in enumerate(cells):
+        words[boards.lane_of(row, lanes)] = sum(1 << int(c) for c in np.flatnonzero(each))
+    return words
 
 
 def _cells(words: NDArray[Any], lanes: int) -> Cells:
-    return np.array([[int(word) >> c & 1 for c in range(lanes)] for word in words], bool)
+    rows = [int(words[boards.lane_of(row, lanes)]) for row in range(lanes)]
+    return np.array([[word >> c & 1 for c in range(lanes)] for word in rows], bool)
 
 
 def _neighbours(cells: Cells) -> NDArray[np.int64]:
@@ -56,7 +61,7 @@ def test_every_operation_is_the_one_on_cells(rows: int, columns: int, share: flo
     cells[:rows, :columns] = rng.random((rows, columns)) < share
     other[:rows, :columns] = rng.random((rows, columns)) < 0.5
     row, column = int(rng.integers(rows)), int(rng.integers(columns))
-    out, found = np.empty((7, lanes), word), np.empty(2, np.int64)
+    out, found = np.empty((7, lanes), word), np.empty(3, np.int64)
 
     _run(_words(cells, lanes, word), _words(other, lanes, word), row, np.uint64(1 << column), out, found)
 
@@ -73,4 +78,6 @@ def test_every_operation_is_the_one_on_cells(rows: int, columns: int, share: flo
     ]
     for number, (got, wanted) in enumerate(zip(out, expected, strict=True)):
         np.testing.assert_array_equal(_cells(got, lanes), wanted, err_msg=f"operation {number}")
-    assert found.tolist() == [cells.sum(), cells.any()]
+    filled = sum(1 << int(row) for row in np.flatnonzero(cells.any(axis=1)))
+    assert found[:2].tolist() == [cells.sum(), cells.any()]
+    assert int(found.view(np.uint64)[2]) == filled
