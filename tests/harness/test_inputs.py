@@ -23,7 +23,7 @@ import pytest
 from tests.harness.figures import record
 from tests.trm_eval.conftest import Evaluated, evaluated
 from trm_data.card import card_problem
-from trm_data.encode.block import block_schema, decode_block
+from trm_data.encode.block import BlockDecoder
 from trm_data.errors import DataError
 from trm_data.export import export_dataset
 from trm_data.manifest import find_manifest, read_manifest
@@ -126,7 +126,6 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
     dataset = run.layout.dataset("small").here
     shard = sorted(dataset.glob("train-*.array_record"))[0]
     block = _first_record(shard)
-    schema = block_schema(36)
     entry = read_manifest(run.layout, "small").splits["train"].shards[0]
     records, examples = entry.num_records, entry.num_examples
 
@@ -175,7 +174,7 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
         ),
         "sidecar": Reader(sidecar_path(shard).read_bytes(), sidecar_from_bytes),
         "card": Reader((dataset / "README.md").read_bytes(), card_problem),
-        "block": Reader(block, lambda content: decode_block(content, schema)),
+        "block": Reader(block, BlockDecoder(36).decode),
         "shard": Reader(
             shard.read_bytes(),
             through(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.encode.arrow import numbers_of, texts_column
 from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import FileEntry, Manifest
 from trm_data.records import Augmentations, Groups, SourceFile
@@ -31,6 +32,8 @@ _OWN_COLUMNS = frozenset(
         "first_identifier",
     )
 )
+_LISTED = ["split", "group_index", "augmentation", "k"]
+"""The columns of the table `augmentations` that say which are stored."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +64,16 @@ def read_split_catalog(folder: DatasetFolder, manifest: Manifest, split: Split) 
         CorruptDatasetError: A catalog file is missing or changed, or does not fit the others.
     """
     puzzles = _table(folder, manifest, "puzzles", split)
-    listed = _table(folder, manifest, "augmentations", split)
+    listed = _table(folder, manifest, "augmentations", split, [*_LISTED, "element"])
     groups = _groups(manifest, split, puzzles, listed)
     facts = {
         name: puzzles.column(name).to_pylist() for name in puzzles.column_names if name not in _OWN_COLUMNS
     }
     offsets = None
     if any(file.file == "catalog/examples.parquet" for file in manifest.catalog):
-        moved = _table(folder, manifest, "examples", split)
+        moved = _table(folder, manifest, "examples", split, ["split", "row_offset", "column_offset"])
         if moved.num_rows:
-            columns = (moved.column(name).to_numpy() for name in ("row_offset", "column_offset"))
+            columns = (_integers(moved, name) for name in ("row_offset", "column_offset"))
             offsets = np.stack(list(columns), axis=1).astype(np.uint8)
             if len(offsets) != groups.num_examples:
                 raise CorruptDatasetError(f"{split}: the catalog's examples are not those of its puzzles")
@@ -92,7 +95,7 @@ def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Grou
     """
     columns = ["split", "group_index", "puzzle_key", "num_augmentations", "num_examples", "first_identifier"]
     puzzles = _table(folder, manifest, "puzzles", split, columns)
-    listed = _table(folder, manifest, "augmentations", split, ["split", "group_index", "augmentation", "k"])
+    listed = _table(folder, manifest, "augmentations", split, _LISTED)
     return _groups(manifest, split, puzzles, listed)
 
 
@@ -150,7 +153,8 @@ def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[st
     import pyarrow.parquet as pq
 
     try:
-        column = pq.read_table(folder.open(file), columns=["dataset"])["dataset"]
+        with pq.ParquetFile(folder.open(file)) as table:
+            column = table.read(columns=["dataset"])["dataset"]
     except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:
         raise CorruptDatasetError(f"{folder.where(file.file)}: cannot be read ({error})") from error
     return sorted(str(found) for found in column.unique().to_pylist() if found != name)
@@ -198,7 +202,7 @@ def _augmentations(
     whole = (
         groups.min() >= 0
         and groups.max() < len(counts)
-        and len(np.unique(of_group)) == len(of_group)
+        and bool((np.diff(of_group) > 0).all())
         and np.array_equal(sizes, counts[of_group])
         and np.array_equal(positions, np.arange(len(groups)) - np.repeat(starts, sizes))
         and (manifest.virtual or len(of_group) == len(counts))
@@ -228,17 +232,24 @@ def _table(
     else:
         raise CorruptDatasetError(f"{manifest.name}: the manifest names no catalog/{table}.parquet")
     path = folder.open(file)
-    try:
-        if columns is not None:
-            columns = [name for name in columns if name in pq.read_schema(path).names]
-        read = pq.read_table(path, columns=columns)
-        return read.filter(pc.field("split") == split)
+    try:  # neither this reader nor a scalar that is part of a column imports pandas
+        with pq.ParquetFile(path) as file:
+            if columns is not None:
+                columns = [name for name in columns if name in file.schema_arrow.names]
+            read = file.read(columns=columns)
+        here = pc.call_function("equal", [read.column("split"), texts_column([split])[0]])
+        return read.filter(here)
     except (pa.ArrowInvalid, UnicodeDecodeError, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
 
 
 def _integers(table: pa.Table, column: str) -> NDArray[np.int64]:
+    import pyarrow as pa
+
     try:
-        return np.asarray(table.column(column).to_numpy(), np.int64)
+        found = table.column(column)
     except KeyError as error:
         raise CorruptDatasetError(f"the catalog has no column {column}") from error
+    if not pa.types.is_integer(found.type) or found.null_count:
+        raise CorruptDatasetError(f"the catalog's column {column} has values that are no whole numbers")
+    return numbers_of(found.combine_chunks()).astype(np.int64)

@@ -6,6 +6,8 @@ library reads a record without this package. Compression is the record file's (d
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -68,11 +70,37 @@ def encode_block(batch: pa.RecordBatch) -> bytes:
     return cast(bytes, sink.getvalue().to_pybytes())
 
 
+@dataclass(frozen=True)
+class _Frame:
+    """What pyarrow writes around the columns of a full block, which need no padding: always the same."""
+
+    before: bytes
+    after: bytes
+
+    def join(self, rows: Rows) -> bytes:
+        """The record of a full block."""
+        columns = (np.ascontiguousarray(column).data for column in rows.columns().values())
+        return b"".join((self.before, *columns, self.after))
+
+
+@functools.lru_cache(maxsize=16)
+def _frame(sequence_length: int) -> _Frame | None:
+    """The frame of blocks of so many cells a row; None if pyarrow does not write a second one in just this way."""
+    schema, body = block_schema(sequence_length), _body(sequence_length)
+    blank, other = _sample_block(sequence_length, 0), _sample_block(sequence_length, 1)
+    written, expected = (encode_block(to_batch(rows, schema)) for rows in (blank, other))
+    before = len(written) - body - len(_END_OF_STREAM)
+    frame = _Frame(written[: max(before, 0)], written[before + body :])
+    return frame if before > 0 and frame.join(other) == expected else None
+
+
+def _body(sequence_length: int) -> int:
+    """Bytes of the columns of a full block."""
+    return BLOCK_EXAMPLES * (2 * sequence_length + 4 * 4)
+
+
 class BlockEncoder:
     """An encoder of rows to the bytes of `encode_block`, which copies the columns of full blocks once.
-
-    The metadata of a full block is always the same, and its columns need no padding; so what pyarrow writes before
-    and after the columns is taken from one block that it wrote, if it wrote a second one in just this way.
 
     Args:
         sequence_length: Cells of a row.
@@ -80,22 +108,51 @@ class BlockEncoder:
 
     def __init__(self, sequence_length: int) -> None:
         self._schema = block_schema(sequence_length)
-        body = BLOCK_EXAMPLES * (2 * sequence_length + 4 * 4)
-        blank, other = _sample_block(sequence_length, 0), _sample_block(sequence_length, 1)
-        written, expected = (encode_block(to_batch(rows, self._schema)) for rows in (blank, other))
-        before = len(written) - body - len(_END_OF_STREAM)
-        self._before, self._after = written[:before], written[before + body :]
-        self._copies = before > 0 and self._join(other) == expected
+        self._frame = _frame(sequence_length)
 
     def encode(self, rows: Rows) -> bytes:
         """The bytes of one record, of at most 256 rows."""
-        if self._copies and len(rows) == BLOCK_EXAMPLES:
-            return self._join(rows)
+        if self._frame and len(rows) == BLOCK_EXAMPLES:
+            return self._frame.join(rows)
         return encode_block(to_batch(rows, self._schema))
 
-    def _join(self, rows: Rows) -> bytes:
-        columns = (np.ascontiguousarray(column).data for column in rows.columns().values())
-        return b"".join((self._before, *columns, self._after))
+
+class BlockDecoder:
+    """A decoder of the records of a shard, which takes the columns of full blocks from where they always lie.
+
+    Args:
+        sequence_length: Cells of a row.
+    """
+
+    def __init__(self, sequence_length: int) -> None:
+        self._schema = block_schema(sequence_length)
+        self._frame = _frame(sequence_length)
+        self._length = sequence_length
+
+    def decode(self, record: bytes) -> Rows:
+        """`decode_block` of one record.
+
+        Raises:
+            CorruptDatasetError: As there.
+        """
+        frame, cells = self._frame, BLOCK_EXAMPLES * self._length
+        if (
+            frame is None
+            or len(record) != len(frame.before) + _body(self._length) + len(frame.after)
+            or not (record.startswith(frame.before) and record.endswith(frame.after))
+        ):
+            return decode_block(record, self._schema)
+        start, shape = len(frame.before), (BLOCK_EXAMPLES, self._length)
+        numbers = np.frombuffer(record, np.int32, 4 * BLOCK_EXAMPLES, start + 2 * cells)
+        identifiers, groups, augmentations, examples = numbers.reshape(4, BLOCK_EXAMPLES)
+        return Rows(
+            inputs=np.frombuffer(record, np.uint8, cells, start).reshape(shape),
+            labels=np.frombuffer(record, np.uint8, cells, start + cells).reshape(shape),
+            puzzle_identifiers=identifiers,
+            groups=groups,
+            augmentations=augmentations,
+            examples=examples,
+        )
 
 
 _END_OF_STREAM = bytes.fromhex("ffffffff00000000")

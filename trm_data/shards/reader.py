@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from trm_data.encode.block import block_schema, decode_block
+from trm_data.encode.block import BlockDecoder
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
 from trm_data.shards.threads import check_threads
@@ -60,14 +60,14 @@ def read_rows(
         CorruptDatasetError: Unreadable, or other counts than the manifest's.
         ScarceError: There is no memory for the threads of the reader.
     """
-    schema = block_schema(sequence_length)
+    decoder = BlockDecoder(sequence_length)
     with _opened(path) as reader:
         if reader.num_records() != num_records:
             raise CorruptDatasetError(
                 f"{path}: has {reader.num_records()} records, the manifest says {num_records}"
             )
         large = num_examples * sequence_length > LARGE_CELLS
-        blocks = (decode_block(record, schema) for record in _records(reader, num_records, large=large))
+        blocks = (decoder.decode(record) for record in _records(reader, num_records, large=large))
         if large:
             rows, found = _filled(path, blocks, num_examples, sequence_length, memory or RowsMemory())
         else:
@@ -121,7 +121,7 @@ def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
         if not 0 <= record < reader.num_records():
             raise CorruptDatasetError(f"{path}: has no record {record}")
         content = reader.read([record])[0]
-    return decode_block(content, block_schema(sequence_length))
+    return BlockDecoder(sequence_length).decode(content)
 
 
 @contextmanager

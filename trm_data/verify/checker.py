@@ -16,7 +16,7 @@ from trm_data.card import CARD, card_problem
 from trm_data.catalog.read import SplitCatalog, other_datasets, read_split_catalog
 from trm_data.errors import CorruptDatasetError
 from trm_data.kinds.registry import load_kind
-from trm_data.manifest import Manifest, ShardEntry
+from trm_data.manifest import FileEntry, Manifest, ShardEntry
 from trm_data.records import Rows
 from trm_data.shards.digest import content_digest, group_digests, split_digest
 from trm_data.shards.naming import sidecar_name
@@ -25,7 +25,7 @@ from trm_data.shards.writer import ShardInfo, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
 from trm_data.storage.datasets import DatasetFolder
-from trm_data.verify.prints import row_prints
+from trm_data.verify.prints import row_prints, shared_rows
 from trm_data.verify.rows import ShardRows, check_rows
 
 READ_AHEAD = 2
@@ -84,13 +84,19 @@ class Checker:
         """Every file the manifest names is there, with the bytes it had."""
         files = self._manifest.files
         self._progress.start("check files", len(files), "files")
-        for file in files:
-            try:
-                self._folder.open(file, fresh=True)
-            except CorruptDatasetError as error:
-                self.problems.append(str(error))
-            self.counts["files"] += 1
-            self._progress.advance(1)
+        with ThreadPoolExecutor(READ_AHEAD, thread_name_prefix="hash") as readers:
+            for problem in readers.map(self._file_problem, files):
+                self.problems += problem
+                self.counts["files"] += 1
+                self._progress.advance(1)
+
+    def _file_problem(self, file: FileEntry) -> list[str]:
+        """What is wrong with the bytes of a file; another thread asks."""
+        try:
+            self._folder.open(file, fresh=True)
+        except CorruptDatasetError as error:
+            return [str(error)]
+        return []
 
     def check_content(self) -> None:
         """Rows, digests, puzzles, splits and catalog agree with each other and with the rules."""
@@ -220,7 +226,7 @@ class Checker:
         """No row of one split stands in another, whatever the kind knows of symmetries."""
         prints = {split: np.concatenate(parts) for split, parts in self._prints.items()}
         for split, other in combinations(prints, 2):
-            _, rows, others = np.intersect1d(prints[split], prints[other], return_indices=True)
+            rows, others = shared_rows(prints[split], prints[other])
             if len(rows):
                 first = int(rows.argmin())
                 text = (

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from trm_data.records import Rows
 
+_SEEN_BITS = 24
+_UNSEEN_BITS = np.uint64(64 - _SEEN_BITS)
+
 
 def row_prints(rows: Rows) -> NDArray[np.uint64]:
     """A number for each row, uint64 [N], from its input and label alone; other rows have it by accident only.
@@ -22,6 +25,26 @@ def row_prints(rows: Rows) -> NDArray[np.uint64]:
         np.ascontiguousarray(rows.inputs), np.ascontiguousarray(rows.labels), draws | np.uint64(1), prints
     )
     return prints
+
+
+def shared_rows(
+    prints: NDArray[np.uint64], others: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of one split whose numbers stand in another, and where they do: the first of equal ones, each int64.
+
+    Nearly all rows are told apart by the upper bits of their numbers; only what is left is sorted.
+    """
+    rows = np.flatnonzero(_seen(others)[prints >> _UNSEEN_BITS])
+    places = np.flatnonzero(_seen(prints[rows])[others >> _UNSEEN_BITS])
+    _, first, other = np.intersect1d(prints[rows], others[places], return_indices=True)
+    return rows[first], places[other]
+
+
+def _seen(prints: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which upper bits some numbers have."""
+    seen = np.zeros(1 << _SEEN_BITS, np.bool_)
+    seen[prints >> _UNSEEN_BITS] = True
+    return seen
 
 
 @njit(cache=True, nogil=True)

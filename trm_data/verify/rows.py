@@ -219,15 +219,18 @@ def _repeated_groups(groups: Groups, rows: Rows, start: int, stop: int, first_gr
 def _check_elements(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
     """The catalog's symmetry elements are those of the augmentations, and no two of a group are the same."""
     catalog, first_group = shard.catalog, shard.first_group
-    listed = (catalog.element_groups >= first_group) & (catalog.element_groups < first_group + len(groups))
-    if not listed.any():
+    # they are listed in the order of groups: `catalog.read` has checked it
+    start, stop = np.searchsorted(catalog.element_groups, [first_group, first_group + len(groups)])
+    if start == stop:
         return
-    which = catalog.element_groups[listed] - first_group
-    expected = kind.elements(manifest.spec, groups, which, catalog.element_ks[listed])
-    wrong = np.flatnonzero(listed)[expected != catalog.elements[listed]]
+    which = catalog.element_groups[start:stop] - first_group
+    expected = kind.elements(manifest.spec, groups, which, catalog.element_ks[start:stop])
+    wrong = start + np.flatnonzero(expected != catalog.elements[start:stop])
     yield from named_problems(
         shard.split, "augmentation", wrong, "has another symmetry element in the catalog than its k gives"
     )
-    pairs = np.stack([which, expected], axis=1)
-    if len(np.unique(pairs, axis=0)) != len(pairs):
-        yield f"{shard.split}: a group of the catalog has the same symmetry element twice"
+    ends = np.flatnonzero(np.diff(which)) + 1
+    for elements in np.split(expected, ends):
+        if len(np.unique(elements)) != len(elements):
+            yield f"{shard.split}: a group of the catalog has the same symmetry element twice"
+            return

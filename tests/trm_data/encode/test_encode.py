@@ -1,12 +1,21 @@
 """Grids and blocks come back from what they were encoded to."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from trm_data.encode.block import BlockEncoder, block_schema, decode_block, encode_block, to_batch
+from trm_data.encode.block import (
+    BlockDecoder,
+    BlockEncoder,
+    block_schema,
+    decode_block,
+    encode_block,
+    to_batch,
+)
 from trm_data.encode.grid import decode_grid, encode_grid
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
@@ -83,7 +92,7 @@ def test_a_record_that_is_no_block_is_refused() -> None:
 @pytest.mark.parametrize("cells", [1, 16, 36, 81, 900, 4096])
 def test_full_blocks_are_copied_into_the_bytes_that_arrow_writes(cells: int) -> None:
     encoder, schema = BlockEncoder(cells), block_schema(cells)
-    assert encoder._copies
+    assert encoder._frame
     random = np.random.default_rng(cells)
     tokens = random.integers(0, 256, (2, 300, cells)).astype(np.uint8)
     numbers = random.integers(-(2**31), 2**31, (4, 300)).astype(np.int32)
@@ -91,3 +100,43 @@ def test_full_blocks_are_copied_into_the_bytes_that_arrow_writes(cells: int) -> 
     for start, stop in ((0, 256), (44, 300), (0, 255), (7, 8)):
         part = rows.slice(start, stop)
         assert encoder.encode(part) == encode_block(to_batch(part, schema))
+
+
+@pytest.mark.parametrize("cells", [1, 36, 81, 900])
+def test_records_are_read_as_arrow_reads_them(cells: int) -> None:
+    decoder, schema = BlockDecoder(cells), block_schema(cells)
+    random = np.random.default_rng(cells)
+    tokens = random.integers(0, 256, (2, 300, cells)).astype(np.uint8)
+    rows = Rows(*tokens, *random.integers(-(2**31), 2**31, (4, 300)).astype(np.int32))
+    for start, stop in ((44, 300), (0, 255), (7, 8)):
+        record = encode_block(to_batch(rows.slice(start, stop), schema))
+        read, expected = decoder.decode(record), decode_block(record, schema)
+        for name, column in expected.columns().items():
+            np.testing.assert_array_equal(getattr(read, name), column)
+            assert not getattr(read, name).flags.writeable
+
+
+def test_a_full_record_with_another_frame_is_read_by_arrow() -> None:
+    decoder, schema = BlockDecoder(9), block_schema(9)
+    cells, numbers = np.ones((256, 9), np.uint8), np.arange(256, dtype=np.int32)
+    record = encode_block(to_batch(Rows(cells, cells, numbers, numbers, numbers, numbers), schema))
+    random = np.random.default_rng(0)
+    frame = len(record) - 256 * (2 * 9 + 4 * 4) - 8
+    for place in random.integers(0, frame, 200):
+        changed = bytearray(record)
+        changed[place] ^= 1 << int(random.integers(8))
+        found: list[Rows | str] = []
+        for decode in (decoder.decode, lambda content: decode_block(content, schema)):
+            try:
+                found.append(decode(bytes(changed)))
+            except CorruptDatasetError as error:
+                found.append(str(error))
+        ours, theirs = found
+        if isinstance(ours, Rows) and isinstance(theirs, Rows):
+            for name, column in theirs.columns().items():
+                np.testing.assert_array_equal(getattr(ours, name), column)
+        else:
+            assert ours == theirs
+    for content in (record[:-1], record + b"\0"):
+        with contextlib.suppress(CorruptDatasetError):
+            assert len(decoder.decode(content)) == len(decode_block(content, schema))
