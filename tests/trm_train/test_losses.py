@@ -33,7 +33,9 @@ def test_stablemax_gradient_at_exactly_one_and_zero(dtype: jnp.dtype) -> None:
 
 def make_losses(labels: list[list[int]], q_halt: list[float]):
     logits = jax.nn.one_hot(jnp.asarray([[1, 2, 3]] * len(labels)), 4) * 5.0
-    return slot_losses(logits, jnp.asarray(q_halt), jnp.asarray(labels, jnp.int32), 0)
+    return jax.jit(slot_losses, static_argnums=3)(
+        logits, jnp.asarray(q_halt), jnp.asarray(labels, jnp.int32), 0
+    )
 
 
 def test_losses_average_over_labelled_cells_of_each_row() -> None:

@@ -147,7 +147,8 @@ def test_a_run_whose_process_died_is_started_again_on_the_same_machines(cloud: C
 
 
 def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(cloud: Cloud) -> None:
-    commit = cloud.commit(f'echo start >> "$FAKE_CLOUD/starts"; {STEPS}')
+    many = STEPS.replace("-lt 20", "-lt 100")  # the second launch begins while they go on
+    commit = cloud.commit(f'echo start >> "$FAKE_CLOUD/starts"; {many}')
     words = cloud.words(commit, *TPU)
     first = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", TRAIN, *words],
@@ -161,7 +162,7 @@ def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(clou
     assert done.returncode == 0, done.stderr
     assert "goes on; watched from here" in done.stderr
     assert (len(cloud.calls("starts")), starts(cloud), verbs(cloud)) == (1, 1, ["tpu-vm create"])
-    assert len(cloud.calls("steps")) == 20
+    assert len(cloud.calls("steps")) == 100
 
 
 def test_ctrl_c_leaves_the_run_alone_and_says_how_it_is_watched_again(cloud: Cloud) -> None:

@@ -91,8 +91,9 @@ def steps_of(
     """What the optimizer of a configuration adds to parameters at each step."""
     optimizer = make_optimizer(RunConfig(data=DataConfig(dataset="x"), optim=optim, total_steps=9))
     state, made = optimizer.init(params), []
+    update = jax.jit(optimizer.update)
     for gradient in gradients:
-        changes, state = optimizer.update(gradient, state, params)
+        changes, state = update(gradient, state, params)
         params = optax.apply_updates(params, changes)
         made.append(changes)
     return made
