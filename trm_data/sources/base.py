@@ -118,7 +118,8 @@ def parse_source(
             return SourceRef(cast(SourceKind, kind), path)
         if kind == "hf" and (path or not separator):
             return SourceRef("hf", path)
-    if (guessed := guess_kind(text, columns)) in allowed:
+    guessed = guess_kind(text, columns)
+    if guessed in allowed:
         LOG.warning("%s %s: is read as %s:%s", option, text, guessed, text)
         return SourceRef(cast(SourceKind, guessed), text)
     forms = f"allowed are {', '.join(FORMS[kind] for kind in allowed)}"
@@ -126,6 +127,8 @@ def parse_source(
         forms = f"say what it holds, as csv:{text}; {forms}"
     elif separator and "/" not in kind and (meant := closest(kind, allowed)):
         forms = f"did you mean {meant}:{path}? {forms}"
+    elif guessed == "table":
+        forms = f"arrays and tables are built by: trm-data build table --train {text}; {forms}"
     elif _exists(text):
         forms = f"of no kind that is known by its name; {forms}"
     elif "/" in text or "." in text:

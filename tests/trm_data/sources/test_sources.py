@@ -341,3 +341,12 @@ def test_a_build_of_a_file_says_that_nothing_is_held_out(
     assert "held out" not in caplog.text
     wrong = run_here(main, "build", "sudoku", "--columns", "question=x", "--root", str(tmp_path))
     assert (wrong.returncode, "only a csv source has columns" in wrong.stderr) == (2, True)
+
+
+def test_arrays_and_tables_say_by_which_command_they_are_built(tmp_path: Path) -> None:
+    path = tmp_path / "puzzles.npz"
+    np.savez(path, inputs=np.zeros((1, 81), np.uint8))
+    with pytest.raises(
+        SpecError, match=r"are built by: trm-data build table --train .*puzzles\.npz; allowed are"
+    ):
+        parse_source(str(path), allowed=("generated", "csv", "txt", "hf"), columns="question=inputs")
