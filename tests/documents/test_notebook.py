@@ -32,6 +32,7 @@ def test_the_cells_are_those_of_the_script(tool: ModuleType, written: dict[str, 
     assert all("/" + "tmp" not in json.dumps(cell.get("outputs", [])) for cell in written["cells"])
 
 
+@pytest.mark.slow
 def test_the_cells_run_and_give_what_the_notebook_shows(
     tool: ModuleType, written: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

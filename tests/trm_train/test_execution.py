@@ -50,7 +50,7 @@ def carried_out(**execution: Any) -> RunConfig:
     ("mixer", "no_act_continue", "each"),
     [
         ("mlp_t", True, (2, 8)),
-        ("attention", False, (4,)),
+        pytest.param("attention", False, (4,), marks=pytest.mark.slow),
         pytest.param("mlp_t", False, (2, 4, 8), marks=pytest.mark.slow),
         pytest.param("attention", True, (2, 4, 8), marks=pytest.mark.slow),
     ],

@@ -86,7 +86,7 @@ def test_however_they_are_put_together_they_are_equal_to_the_bit(root: Layout, b
     assert metrics_without_clock(by_three.folder) == metrics_without_clock(by_five.folder)
 
 
-@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_rows_that_devices_hold_are_those_that_are_sent(
     root: Layout, one_by_one: TrainResult, by_five: TrainResult, steps: int
 ) -> None:
@@ -134,7 +134,9 @@ def test_a_stage_of_training_ends_a_dispatch(root: Layout, monkeypatch: pytest.M
     assert seen == [3, 9]
 
 
-@pytest.mark.parametrize(("steps", "device_rows"), [(1, False), (3, True)])
+@pytest.mark.parametrize(
+    ("steps", "device_rows"), [pytest.param(1, False, marks=pytest.mark.slow), (3, True)]
+)
 def test_nothing_is_compiled_after_the_first_of_its_kind(
     root: Layout, monkeypatch: pytest.MonkeyPatch, steps: int, device_rows: bool
 ) -> None:

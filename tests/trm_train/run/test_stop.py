@@ -45,7 +45,11 @@ def start(root: Path, *options: str) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize(
-    ("sent", "code"), [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
+    ("sent", "code"),
+    [
+        pytest.param(signal.SIGINT, Exit.INTERRUPTED, marks=pytest.mark.slow),
+        (signal.SIGTERM, Exit.TERMINATED),
+    ],
 )
 def test_a_run_that_is_asked_to_stop_says_by_what(root: Path, sent: signal.Signals, code: Exit) -> None:
     with start(root, "--total-steps", "1000000", "--seed", str(int(sent))) as process:

@@ -36,7 +36,7 @@ def rows_of(run: Folder) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["step"], row["split"]))
 
 
-@pytest.mark.parametrize("validation", [0, 1, 2])
+@pytest.mark.parametrize("validation", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 def test_it_is_given_up_and_made_up_for(
     small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validation: int
 ) -> None:
