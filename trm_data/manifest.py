@@ -9,7 +9,7 @@ import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from trm_data.closest import no_such
 from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
@@ -20,6 +20,8 @@ from trm_data.storage.datasets import MANIFEST, DatasetFolder, check_entry
 from trm_data.storage.root import Layout
 
 FORMAT_VERSION = 1
+_MOST_CELLS = 2**31 - 1
+"""Arrow's lists of a fixed size have no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +136,9 @@ def manifest_from_json(value: dict[str, Any]) -> Manifest:
         manifest = Manifest(**content)
     except (TypeError, KeyError, ValueError, SpecError) as error:
         raise CorruptDatasetError(f"has fields that this version does not know: {error}") from error
+    length = cast(object, manifest.sequence_length)
+    if type(length) is not int or not 1 <= length <= _MOST_CELLS:
+        raise CorruptDatasetError(f"has the sequence_length {length!r}, allowed is 1 to {_MOST_CELLS:,}")
     for file in manifest.files:
         check_entry(file)
     return manifest

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import small_request
@@ -13,7 +15,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError
 from trm_data.loader.dataset import open_dataset
-from trm_data.manifest import MANIFEST, Manifest, read_manifest
+from trm_data.manifest import MANIFEST, Manifest, _digest, read_manifest
 from trm_data.records import Rows
 from trm_data.shards import reader
 from trm_data.shards.reader import read_rows
@@ -187,15 +189,18 @@ def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:
     return damaged(folder)
 
 
-def _write_manifest_that_fits(folder: Path, layout: Layout, value: dict) -> None:
-    from trm_data.manifest import _digest
-
-    for file in value["catalog"]:
-        path = folder / file["file"]
-        file.update(sha256=file_sha256(path), size_bytes=path.stat().st_size)
+def reseal(folder: Path, value: dict) -> None:
+    """Write a manifest with the digest of its content."""
     value.pop("manifest_digest")
     value["manifest_digest"] = _digest(value)
     (folder / MANIFEST).write_text(json.dumps(value))
+
+
+def _write_manifest_that_fits(folder: Path, layout: Layout, value: dict) -> None:
+    for file in value["catalog"]:
+        path = folder / file["file"]
+        file.update(sha256=file_sha256(path), size_bytes=path.stat().st_size)
+    reseal(folder, value)
     assert isinstance(read_manifest(layout, "small"), Manifest)
 
 
@@ -262,3 +267,77 @@ def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
     shard.update(sha256=info.sha256, size_bytes=info.size_bytes)
     _write_manifest_that_fits(folder, layout, value)
     assert any("test group 4: is equivalent under symmetry to train group 0" in p for p in damaged(folder))
+
+
+@pytest.mark.parametrize("length", [0, -1, 35, 10**8, 2**31, True, 36.0, "36", None])
+def test_another_sequence_length_in_the_manifest(folder: Path, length: object) -> None:
+    value = read_manifest(resolve_root(folder.parents[1]), "small").to_json()
+    value["sequence_length"] = length
+    reseal(folder, value)
+    assert any("sequence_length" in problem or "a record has" in problem for problem in damaged(folder))
+
+
+def rewrite(folder: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> list[str]:
+    """Change a table of the catalog and make every digest fit again."""
+    layout = resolve_root(folder.parents[1])
+    value = read_manifest(layout, "small").to_json()
+    path = folder / "catalog" / f"{table}.parquet"
+    change(pl.read_parquet(path)).write_parquet(path)
+    _write_manifest_that_fits(folder, layout, value)
+    return damaged(folder)
+
+
+def test_symmetry_elements_are_derived_again(folder: Path) -> None:
+    def change(listed: pl.DataFrame) -> pl.DataFrame:
+        return listed.with_columns(
+            pl.when(pl.col("k") > 0).then(pl.col("element") + 1).otherwise(pl.col("element"))
+        )
+
+    problems = rewrite(folder, "augmentations", change)
+    assert any(
+        "has another symmetry element in the catalog than its k gives" in problem for problem in problems
+    )
+
+
+def test_a_group_with_the_same_augmentation_twice(folder: Path) -> None:
+    def change(listed: pl.DataFrame) -> pl.DataFrame:
+        return listed.with_columns(
+            pl.when(pl.col("k") == 2).then(1).otherwise(pl.col("k")).cast(pl.Int32).alias("k")
+        )
+
+    assert any(
+        "has the same symmetry element twice" in each for each in rewrite(folder, "augmentations", change)
+    )
+
+
+def test_augmentations_in_another_order(folder: Path) -> None:
+    problems = rewrite(
+        folder, "augmentations", lambda listed: listed.sort("split", -pl.col("group_index"), "k")
+    )
+    assert any("augmentations are not those of its puzzles" in problem for problem in problems)
+
+
+def test_numbers_of_the_catalog_that_are_none(folder: Path) -> None:
+    def change(puzzles: pl.DataFrame) -> pl.DataFrame:
+        return puzzles.with_columns(pl.lit(None, pl.Int64).alias("num_examples"))
+
+    problems = rewrite(folder, "puzzles", change)
+    assert any("column num_examples has values that are no whole numbers" in problem for problem in problems)
+
+
+def test_a_column_that_cannot_be_read(folder: Path) -> None:
+    """One that no check of rows needs; the file has the digest that the manifest says."""
+    path = folder / "catalog" / "augmentations.parquet"
+    listed = pl.read_parquet(path).with_columns(pl.col("element").cast(pl.String).alias("identifier"))
+    listed.write_parquet(path, compression="uncompressed", statistics=False)
+    content = pq.ParquetFile(path).metadata.row_group(0)
+    column = next(
+        c for c in map(content.column, range(content.num_columns)) if c.path_in_schema == "identifier"
+    )
+    start = column.dictionary_page_offset or column.data_page_offset
+    data = bytearray(path.read_bytes())
+    data[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(bytes(data))
+    layout = resolve_root(folder.parents[1])
+    _write_manifest_that_fits(folder, layout, read_manifest(layout, "small").to_json())
+    assert any("augmentations.parquet: cannot be read" in problem for problem in damaged(folder))

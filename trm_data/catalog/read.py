@@ -144,7 +144,7 @@ def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str
 
 
 def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[str]:
-    """What a catalog table says in its column `dataset` beside the name of its own.
+    """What a catalog table says in its column `dataset` beside the name of its own; all of it is read.
 
     Raises:
         CorruptDatasetError: The file is missing or changed, or has no such column.
@@ -153,11 +153,13 @@ def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[st
     import pyarrow.parquet as pq
 
     try:
+        found: set[object] = set()
         with pq.ParquetFile(folder.open(file)) as table:
-            column = table.read(columns=["dataset"])["dataset"]
-    except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:
+            for number in range(table.num_row_groups):  # all columns: one that cannot be read is found
+                found.update(table.read_row_group(number)["dataset"].unique().to_pylist())
+    except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{folder.where(file.file)}: cannot be read ({error})") from error
-    return sorted(str(found) for found in column.unique().to_pylist() if found != name)
+    return sorted(str(each) for each in found if each != name)
 
 
 def _groups(manifest: Manifest, split: Split, puzzles: pa.Table, listed: pa.Table) -> Groups:
@@ -226,12 +228,12 @@ def _table(
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    for file in manifest.catalog:
-        if file.file == f"catalog/{table}.parquet":
+    for entry in manifest.catalog:
+        if entry.file == f"catalog/{table}.parquet":
             break
     else:
         raise CorruptDatasetError(f"{manifest.name}: the manifest names no catalog/{table}.parquet")
-    path = folder.open(file)
+    path = folder.open(entry)
     try:  # neither this reader nor a scalar that is part of a column imports pandas
         with pq.ParquetFile(path) as file:
             if columns is not None:
@@ -239,7 +241,7 @@ def _table(
             read = file.read(columns=columns)
         here = pc.call_function("equal", [read.column("split"), texts_column([split])[0]])
         return read.filter(here)
-    except (pa.ArrowInvalid, UnicodeDecodeError, OSError, KeyError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
 
 

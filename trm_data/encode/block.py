@@ -126,7 +126,6 @@ class BlockDecoder:
 
     def __init__(self, sequence_length: int) -> None:
         self._schema = block_schema(sequence_length)
-        self._frame = _frame(sequence_length)
         self._length = sequence_length
 
     def decode(self, record: bytes) -> Rows:
@@ -135,7 +134,8 @@ class BlockDecoder:
         Raises:
             CorruptDatasetError: As there.
         """
-        frame, cells = self._frame, BLOCK_EXAMPLES * self._length
+        cells = BLOCK_EXAMPLES * self._length
+        frame = _frame(self._length) if len(record) > _body(self._length) else None
         if (
             frame is None
             or len(record) != len(frame.before) + _body(self._length) + len(frame.after)

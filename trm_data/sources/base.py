@@ -12,6 +12,7 @@ import gzip
 import io
 import logging
 import re
+import shlex
 import shutil
 import tempfile
 import zlib
@@ -127,8 +128,8 @@ def parse_source(
         forms = f"say what it holds, as csv:{text}; {forms}"
     elif separator and "/" not in kind and (meant := closest(kind, allowed)):
         forms = f"did you mean {meant}:{path}? {forms}"
-    elif guessed == "table":
-        forms = f"arrays and tables are built by: trm-data build table --train {text}; {forms}"
+    elif guessed == "table" and option == "--source":
+        forms = f"arrays and tables are built by: trm-data build table --train {shlex.quote(text)}; {forms}"
     elif _exists(text):
         forms = f"of no kind that is known by its name; {forms}"
     elif "/" in text or "." in text:

@@ -30,6 +30,8 @@ from trm_data.verify.rows import ShardRows, check_rows
 
 READ_AHEAD = 2
 """Shards that are read, each by a thread, while one is checked."""
+HASHERS = 2
+"""Threads that hash files."""
 
 
 @dataclass
@@ -84,7 +86,7 @@ class Checker:
         """Every file the manifest names is there, with the bytes it had."""
         files = self._manifest.files
         self._progress.start("check files", len(files), "files")
-        with ThreadPoolExecutor(READ_AHEAD, thread_name_prefix="hash") as readers:
+        with ThreadPoolExecutor(HASHERS, thread_name_prefix="hash") as readers:
             for problem in readers.map(self._file_problem, files):
                 self.problems += problem
                 self.counts["files"] += 1
@@ -216,7 +218,11 @@ class Checker:
         for file in self._manifest.catalog:
             if not file.file.endswith(".parquet"):
                 continue
-            others = other_datasets(self._folder, file, self._manifest.name)
+            try:
+                others = other_datasets(self._folder, file, self._manifest.name)
+            except CorruptDatasetError as error:
+                self.problems.append(str(error))
+                continue
             if others:
                 self.problems.append(
                     f"{self._folder.where(file.file)}: has rows of the dataset {', '.join(map(repr, others))}"

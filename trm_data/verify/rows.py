@@ -229,8 +229,7 @@ def _check_elements(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Gr
     yield from named_problems(
         shard.split, "augmentation", wrong, "has another symmetry element in the catalog than its k gives"
     )
-    ends = np.flatnonzero(np.diff(which)) + 1
-    for elements in np.split(expected, ends):
-        if len(np.unique(elements)) != len(elements):
-            yield f"{shard.split}: a group of the catalog has the same symmetry element twice"
-            return
+    order = np.lexsort((expected, which))
+    which, expected = which[order], expected[order]
+    if ((which[1:] == which[:-1]) & (expected[1:] == expected[:-1])).any():
+        yield f"{shard.split}: a group of the catalog has the same symmetry element twice"

@@ -1,5 +1,6 @@
 """Generated mazes have long paths, the distribution of blind rejection, and depend on their number alone."""
 
+import hashlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
@@ -170,3 +171,18 @@ def test_what_cannot_be_found_is_said() -> None:
     with pytest.raises(ValueError, match="start, count"):
         generate_mazes(1, 0, -1, 2, 7, 7, 3, 0.3, 0.5)
     assert generate_mazes(1, 0, 0, 0, 7, 7, 3, 0.3, 0.5).shape == (0, 49)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "digest"),
+    [
+        (3, 3, "b36be05d186865dc"),
+        (30, 30, "830e56f5dd46cc6f"),
+        (32, 32, "6755ac3cee7ef1a1"),
+        (33, 5, "e3a3a1aafae46093"),
+        (5, 64, "8eb37a011943f8a0"),
+    ],
+)
+def test_mazes_are_those_of_every_version(rows: int, columns: int, digest: str) -> None:
+    mazes = generate_mazes(3, 1, 0, 4, rows, columns, default_min_path(rows, columns), 0.3, 0.5)
+    assert hashlib.sha256(mazes.tobytes()).hexdigest()[:16] == digest
