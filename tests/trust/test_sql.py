@@ -60,7 +60,7 @@ def seen(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("ask", [query_catalog, query_results], ids=["trm-data", "trm-eval"])
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_attack_changes_or_reads_anything(
     layout: Layout, outside: Path, tmp_path: Path, ask: Callable[[Layout, str], Any], every: int
 ) -> None:
