@@ -11,10 +11,10 @@ Neighbours: wrapped by `augment.arc`, which checks the arguments; tested there a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.encode.arc import ARC_CELLS, ARC_EOS, ARC_SIDE, ARC_VOCABULARY, COLOURS, FIRST_COLOUR
+from trm_data.kernel import kernel
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, U0, U1, feistel, mix, next_bounded, open_stream
 
@@ -25,7 +25,7 @@ _U3, _U4, _U7, _U15 = np.uint64(3), np.uint64(4), np.uint64(7), np.uint64(15)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def image_steps(dihedral: int, rows: int, columns: int) -> tuple[int, int, int]:
     """Where the image of an R x C grid on a canvas of 30 columns reads its cells from.
 
@@ -51,13 +51,13 @@ def image_steps(dihedral: int, rows: int, columns: int) -> tuple[int, int, int]:
     return last_row + last_column, -1, -ARC_SIDE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def turns(dihedral: int) -> bool:
     """Whether rows become columns."""
     return dihedral == 1 or dihedral == 3 or dihedral >= 6
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decode_colours(rank: np.uint64, places: NDArray[np.uint64], tokens: NDArray[np.uint8]) -> None:
     """Fill the table from token to token for the colour permutation of this rank.
 
@@ -76,7 +76,7 @@ def _decode_colours(rank: np.uint64, places: NDArray[np.uint64], tokens: NDArray
         left = (left & below) | ((left >> _U4) & ~below)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_grid(
     source: NDArray[np.uint8],
     start: int,
@@ -105,7 +105,7 @@ def _write_grid(
             target[at + np.uint64(j)] = ARC_EOS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _draw_offset(
     stream: NDArray[np.uint64], sizes: NDArray[np.uint8], example: int, turned: bool
 ) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def _draw_offset(
     return row_offset, column_offset
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill(
     tokens_in: NDArray[np.uint8],
     tokens_out: NDArray[np.uint8],
@@ -175,7 +175,7 @@ def fill(
             )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def untranslate(
     rows: NDArray[np.uint8], offsets: NDArray[np.uint8], may_be_empty: bool, out: NDArray[np.uint8]
 ) -> int:
@@ -213,13 +213,13 @@ def untranslate(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _word(number: int) -> np.uint64:
     """A fixed random word."""
     return mix(np.uint64(number + 1) * _GOLDEN)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def colour_words(
     tokens_in: NDArray[np.uint8], tokens_out: NDArray[np.uint8], sizes: NDArray[np.uint8]
 ) -> NDArray[np.uint64]:
@@ -250,7 +250,7 @@ def colour_words(
     return sums
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _insert(table: NDArray[np.uint64], word: np.uint64) -> bool:
     """Add a word to a hash table of 2**b places, 0 for a free one; return whether it was new."""
     word |= U1
@@ -264,7 +264,7 @@ def _insert(table: NDArray[np.uint64], word: np.uint64) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distinct(
     sums: NDArray[np.uint64],
     keys: NDArray[np.uint64],

@@ -8,14 +8,14 @@ Input: keys of puzzles and k. Output: indices of elements. `augment.sudoku` and 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import U1, feistel, feistel_keys
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_elements(
     keys: NDArray[np.uint64],
     groups: NDArray[np.int64],

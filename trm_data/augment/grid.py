@@ -9,12 +9,12 @@ for other grids. A row's symmetry is undone with `Dihedral(element).inverse()`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.augment.base import Made
 from trm_data.augment.dihedral import DIHEDRAL_COUNT, Dihedral, source_cells
 from trm_data.augment.elements import keyed_elements
+from trm_data.kernel import kernel
 
 
 def grid_dihedrals(rows: int, columns: int) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ class GridAugmenter:
         return Made(elements)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(
     base_inputs: NDArray[np.uint8],
     base_labels: NDArray[np.uint8],

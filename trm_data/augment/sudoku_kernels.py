@@ -10,16 +10,16 @@ Neighbours: wrapped by `augment.sudoku.SudokuAugmenter.fill`, which checks the a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.kernels import U0, U1, feistel, mix
 
 _CLUE = 32  # flag in a packed cell, above the largest digit
 _U4, _U15 = np.uint64(4), np.uint64(15)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decode_lines(
     rank: int, inner: NDArray[np.uint8], outer: NDArray[np.uint8], lines: NDArray[np.uint8]
 ) -> None:
@@ -34,14 +34,14 @@ def _decode_lines(
             lines[i * size + j] = outer[order, i] * size + inner[within, j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_lines(table: NDArray[np.uint8], inner: NDArray[np.uint8], outer: NDArray[np.uint8]) -> None:
     """Fill row r of a table with the order of lines of rank r."""
     for rank in range(table.shape[0]):
         _decode_lines(rank, inner, outer, table[rank])
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _decode_digits(
     rank: np.uint64, side: int, places: NDArray[np.uint64], tokens: NDArray[np.uint16]
 ) -> None:
@@ -63,7 +63,7 @@ def _decode_digits(
         left = (left & below) | ((left >> _U4) & ~below)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _write_row(
     cells: NDArray[np.uint8],
     transpose: np.uint64,
@@ -90,7 +90,7 @@ def _write_row(
                 labels[i * side + j] = np.uint8(both >> np.uint16(8))
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _augment_row(
     structure: np.uint64,
     rank: np.uint64,
@@ -123,7 +123,7 @@ def _augment_row(
         _write_row(packed, transpose, lines[0], lines[1], tokens, side, inputs, labels)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack(puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], packed: NDArray[np.uint8]) -> None:
     """Fill packed [G, S] with solution digits and a flag on clues."""
     for g in range(puzzles.shape[0]):
@@ -131,7 +131,7 @@ def pack(puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], packed: NDArr
             packed[g, i] = solutions[g, i] + (_CLUE if puzzles[g, i] != 0 else 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def augment_rows(
     packed: NDArray[np.uint8],
     keys: NDArray[np.uint64],

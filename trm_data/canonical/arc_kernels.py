@@ -9,16 +9,16 @@ Neighbours: wrapped by `canonical.arc`, which says what the form is.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.augment.arc_kernels import image_steps, turns
 from trm_data.encode.arc import COLOURS, FIRST_COLOUR
+from trm_data.kernel import kernel
 
 _HEAD = 4  # rows and columns of the input, rows and columns of the output
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_image(
     source: NDArray[np.uint8],
     dihedral: int,
@@ -58,7 +58,7 @@ def _write_image(
     return named, length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def canonicalize_many(
     tokens_in: NDArray[np.uint8],
     tokens_out: NDArray[np.uint8],

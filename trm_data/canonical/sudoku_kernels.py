@@ -18,9 +18,9 @@ A collision of colours could only cost time: it splits less, the same way for al
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.kernels import U0, U1, mix
 
 _ROW = np.uint64(0x9E3779B97F4A7C15)
@@ -32,7 +32,7 @@ _MARK = np.uint64(0x8EBC6AF09C88C6E3)
 _ROWS, _COLUMNS, _BOXES, _DIGITS = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _distinct(colours: NDArray[np.uint64]) -> int:
     """The number of different words."""
     count = 0
@@ -46,7 +46,7 @@ def _distinct(colours: NDArray[np.uint64]) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _refine(
     colours: NDArray[np.uint64],
     sums: NDArray[np.uint64],
@@ -93,7 +93,7 @@ def _refine(
     return trace | U1 if leaf else trace & ~U1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mark_cycles(
     colours: NDArray[np.uint64],
     solution: NDArray[np.uint8],
@@ -129,7 +129,7 @@ def _mark_cycles(
             colours[i] += mix(lengths + (_MARK if other // size == i // size else U0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose_class(colours: NDArray[np.uint64], side: int) -> tuple[int, np.uint64]:
     """The kind and colour to branch on: of rows or columns, whichever have fewer colours (rows if equal),
     the smallest class with several members. Marking both in turn splits the rest fastest."""
@@ -146,7 +146,7 @@ def _choose_class(colours: NDArray[np.uint64], side: int) -> tuple[int, np.uint6
     return kind, best_colour
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _order_lines(colours: NDArray[np.uint64], size: int, order: NDArray[np.int64]) -> None:
     """Sort lines by the smallest colour in their band of `size`, then by their own."""
     side = colours.shape[0]
@@ -167,7 +167,7 @@ def _order_lines(colours: NDArray[np.uint64], size: int, order: NDArray[np.int64
         order[at] = i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _compare_leaf(
     solution: NDArray[np.uint8],
     puzzle: NDArray[np.uint8],
@@ -193,7 +193,7 @@ def _compare_leaf(
     return 1 if smaller else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _canonicalize(
     grids: NDArray[np.uint8],
     orientations: int,
@@ -258,7 +258,7 @@ def _canonicalize(
     return automorphisms
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def canonicalize_many(
     puzzles: NDArray[np.uint8],
     solutions: NDArray[np.uint8],

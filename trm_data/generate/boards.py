@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import DTypeLike
 
+from trm_data.kernel import kernel
 from trm_data.solve.vectors import Vector, over_lanes, spread, widened, zeros
 
 SMALL, LARGE = 32, 64
@@ -35,7 +36,7 @@ def lanes_for(rows: int, columns: int) -> tuple[int, DTypeLike]:
     return (SMALL, np.uint32) if max(rows, columns) <= SMALL else (LARGE, np.uint64)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def lane_of(row: int, lanes: int) -> int:
     """The lane of a row: in registers of 256 bits, 4 for a small board and 16 for a large one, one after the other."""
     if lanes == SMALL:

@@ -17,10 +17,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.generate.sudoku_kernels import generate_many
+from trm_data.kernel import kernel
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, U0, U1, next_bounded, next_word, open_stream, shuffle
 from trm_data.solve.branching import PLANES
@@ -80,7 +80,7 @@ class Work(NamedTuple):
     sets_found: NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) -> None:
     """Search one solution of the state work.stack[0]."""
     search(
@@ -90,7 +90,7 @@ def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) ->
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_guesses(
     puzzle: NDArray[np.uint8], least: int, most: int, images: Images, work: Work, tables: Tables
 ) -> int:
@@ -111,7 +111,7 @@ def _count_guesses(
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uint64, np.uint64]:
     """The clues that are the only one of a known set; cells as bits of two words."""
     low, high = U0, U0
@@ -122,7 +122,7 @@ def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uin
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_needed(
     puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], cell: int, work: Work, tables: Tables
 ) -> bool:
@@ -145,7 +145,7 @@ def _is_needed(
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _exchange(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work, tables: Tables) -> None:
     """Add random clues to a minimal puzzle, then remove clues in random order, the added ones last.
 
@@ -181,7 +181,7 @@ def _exchange(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work
         needed = _find_needed((low, high), work)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(
     puzzle: NDArray[np.uint8],
     solution: NDArray[np.uint8],
@@ -219,7 +219,7 @@ def _walk(
     return guesses
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def harden_many(
     seed: np.uint64,
     stream_number: np.uint64,

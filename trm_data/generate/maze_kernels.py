@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
@@ -31,6 +30,7 @@ from trm_data.generate.boards import (
     store,
     without_ends,
 )
+from trm_data.kernel import kernel
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import (
     STREAM_WORDS,
@@ -64,7 +64,7 @@ def empty_boards(rows: int, columns: int) -> Words:
     return np.zeros((BOARDS, lanes), word)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
     """Search breadth first from the cells of `front` within the board `left`, for at most so many steps.
 
@@ -80,7 +80,7 @@ def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
     return left, front, level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -> int:
     """Search breadth first from a cell within a board, for at most so many steps.
 
@@ -95,7 +95,7 @@ def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -
     return level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _search_all(
     boards: Words, levels: Words, sizes: NDArray[np.int64], within: Words, row: int, bit: np.uint64
 ) -> int:
@@ -118,7 +118,7 @@ def _search_all(
         store(levels[level], front)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: int, walls: int) -> None:
     """Set FREE to the cells of a uniformly drawn layout with that number of walls.
 
@@ -165,7 +165,7 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
     leave_at(stream, place)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _find_central(words: Words, rows: int, columns: int) -> tuple[int, np.uint64]:
     """A cell of a board that is not empty: in the row nearest the middle, near the middle if it can be."""
     middle, half = np.uint64((rows - 1) // 2), np.uint64(columns // 2)
@@ -179,7 +179,7 @@ def _find_central(words: Words, rows: int, columns: int) -> tuple[int, np.uint64
     return row, word & (U0 - word)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
     """The first cell of a board that is not empty."""
     row, lanes = 0, words.shape[0]
@@ -189,7 +189,7 @@ def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
     return row, word & (U0 - word)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
     """At most so many pairs are long: two cells are at most as far apart as their ways to the centre."""
     if 2 * last < min_path:
@@ -203,7 +203,7 @@ def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int) -> tuple[int, np.uint64]:
     """A cell halfway between a cell and the one farthest from it, in COMPONENT."""
     last = _search(boards, boards[COMPONENT], row, bit, cells)
@@ -215,14 +215,14 @@ def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int)
     return _first(boards[HALFWAY], rows)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _take_component(boards: Words, row: int, bit: np.uint64, cells: int) -> None:
     """Set COMPONENT to the cells of FREE that a cell is connected with."""
     _search(boards, boards[FREE], row, bit, cells)
     store(boards[COMPONENT], load(boards[FREE]) ^ load(boards[OPEN]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weigh_component(
     boards: Words,
     levels: Words,
@@ -278,7 +278,7 @@ def _weigh_component(
     return total, listed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _may_reach(
     boards: Words,
     levels: Words,
@@ -317,7 +317,7 @@ def _may_reach(
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weigh(
     boards: Words,
     levels: Words,
@@ -366,7 +366,7 @@ def _weigh(
     return total, listed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_maze(
     boards: Words,
     sources: NDArray[np.int64],
@@ -405,7 +405,7 @@ def _write_maze(
             far &= far - U1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_largest_share(
     boards: Words,
     seed: np.uint64,
@@ -440,7 +440,7 @@ def find_largest_share(
     return largest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def generate_many(
     boards: Words,
     seed: np.uint64,

@@ -9,9 +9,9 @@ Neighbours: wrapped by `generate.sudoku`; searches with `solve.sudoku_kernels`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, U1, open_stream, shuffle
 from trm_data.solve.branching import PLANES
@@ -22,7 +22,7 @@ _GENERATE = int(Purpose.GENERATE)
 _FILL_GUESSES = 1000
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _start_grid(
     grid: NDArray[np.uint8],
     digits: NDArray[np.int64],
@@ -42,7 +42,7 @@ def _start_grid(
             grid[row * side + box * box_columns + i % box_columns] = digits[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def generate_many(
     seed: np.uint64,
     stream_number: np.uint64,

@@ -1,7 +1,7 @@
 """The first build of a kind on a machine compiles its kernels: this says so, and shows how far it is.
 
-Numba keeps what it compiled beside the sources, in `__pycache__`, or under `$NUMBA_CACHE_DIR`. Where it keeps it
-elsewhere, because the sources are in a folder that cannot be written, nothing is said.
+The compiled kernels are in `kernel_folder()`. Where that folder cannot be written, numba chooses another one, and
+nothing is shown.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import trm_data
 from trm_data.kinds.registry import find_kind
 from trm_data.show.progress import Progress
 from trm_data.specs import Options
+from trm_data.storage.machine import kernel_folder
 
 PACKAGE = Path(trm_data.__file__).parent
 LOOK_S = 0.2
@@ -73,14 +74,11 @@ def compile_kernels(kind: str, missing: list[Path], progress: Progress) -> None:
 
 
 def _is_compiled(source: Path) -> bool:
-    """Whether numba has an index of compiled functions of a module, as new as the module."""
-    own = source.parent / "__pycache__"
-    elsewhere = os.environ.get("NUMBA_CACHE_DIR")
-    if elsewhere:
-        found = Path(elsewhere).glob(f"{source.parent.name}_*/{source.stem}.*.nbi")
-    elif os.access(own if own.is_dir() else own.parent, os.W_OK):
-        found = own.glob(f"{source.stem}.*.nbi")
-    else:
+    """Whether the cache has an index of compiled functions of a module, as new as the module."""
+    folder = kernel_folder()
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(there, os.W_OK):
         return True
     changed = source.stat().st_mtime
+    found = folder.glob(f"{source.parent.name}_*/{source.stem}.*.nbi")
     return any(index.stat().st_mtime >= changed for index in found)

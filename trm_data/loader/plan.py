@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.loader.rows import GroupTable, Picks
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, next_bounded, open_stream, shuffle, shuffled
@@ -84,7 +84,7 @@ class BatchPlan:
         return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(
     order: NDArray[np.int64],
     ends: NDArray[np.int64],

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.errors import CorruptDatasetError
+from trm_data.kernel import kernel
 from trm_data.loader.rows import Batch, GroupTable, Picks
 from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Rows
@@ -50,7 +50,7 @@ class StoredRows:
         return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers}
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(
     all_inputs: NDArray[np.uint8],
     all_labels: NDArray[np.uint8],

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.draws import FEISTEL_ROUNDS, check_word
 
 _READY = np.uint64(12)
@@ -80,7 +81,7 @@ def count_bits(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: int) -> None:
     """Set a uint64[STREAM_WORDS] array to the start of the draw (seed, purpose, a, b)."""
     stream[0] = np.uint64(seed)
@@ -91,7 +92,7 @@ def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: 
     stream[_PLACE] = _READY
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _round(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -101,7 +102,7 @@ def _round(
     return high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_blocks(stream: NDArray[np.uint64]) -> None:
     """Advance the counter by three, filling the stream's words with the ten rounds of Philox4x64 of each.
 
@@ -125,7 +126,7 @@ def _next_blocks(stream: NDArray[np.uint64]) -> None:
     stream[_PLACE] = U0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def place_of(stream: NDArray[np.uint64]) -> np.uint64:
     """The place of a stream, for `word_at` and `bounded_at`; `leave_at` puts it back.
 
@@ -134,13 +135,13 @@ def place_of(stream: NDArray[np.uint64]) -> np.uint64:
     return stream[_PLACE]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def leave_at(stream: NDArray[np.uint64], place: np.uint64) -> None:
     """Let a stream go on at a place."""
     stream[_PLACE] = place
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def word_at(stream: NDArray[np.uint64], place: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the word of a stream at a place, and the place after it."""
     if place == _READY:
@@ -149,7 +150,7 @@ def word_at(stream: NDArray[np.uint64], place: np.uint64) -> tuple[np.uint64, np
     return stream[np.uint64(5) + place], place + U1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def bounded_at(stream: NDArray[np.uint64], place: np.uint64, bound: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return an unbiased integer in [0, bound) from a place on, and the place after it; `bound` is at least 1."""
     word, place = word_at(stream, place)
@@ -162,7 +163,7 @@ def bounded_at(stream: NDArray[np.uint64], place: np.uint64, bound: np.uint64) -
     return high, place
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def next_word(stream: NDArray[np.uint64]) -> np.uint64:
     """Return the next word of a stream."""
     word, place = word_at(stream, place_of(stream))
@@ -170,7 +171,7 @@ def next_word(stream: NDArray[np.uint64]) -> np.uint64:
     return word
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
     """Return the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
     number, place = bounded_at(stream, place_of(stream), bound)
@@ -178,7 +179,7 @@ def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
     return number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shuffle(stream: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
     """Fisher-Yates in place, from the last place to the second."""
     for last in range(order.shape[0] - 1, 0, -1):
@@ -188,7 +189,7 @@ def shuffle(stream: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
         order[other] = kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def feistel(keys: NDArray[np.uint64], index: np.uint64, size: np.uint64) -> np.uint64:
     """`seeds.feistel` on words."""
     width = U1 + U1
@@ -207,7 +208,7 @@ def feistel(keys: NDArray[np.uint64], index: np.uint64, size: np.uint64) -> np.u
             return index
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(value: np.uint64) -> np.uint64:
     """Mix all bits of a word (the finalizer of splitmix64); 0 stays 0."""
     value = (value ^ (value >> _U30)) * _MIX_A
@@ -215,7 +216,7 @@ def mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> _U31)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bounded(
     seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, bound: np.uint64, out: NDArray[np.int64]
 ) -> None:
@@ -225,7 +226,7 @@ def _bounded(
         out[i] = np.int64(next_bounded(stream, bound))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shuffled(
     seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, out: NDArray[np.int64]
 ) -> None:
@@ -236,7 +237,7 @@ def _shuffled(
     shuffle(stream, out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _feistel_many(
     keys: NDArray[np.uint64], indices: NDArray[np.int64], size: np.uint64, out: NDArray[np.int64]
 ) -> None:
@@ -244,7 +245,7 @@ def _feistel_many(
         out[i] = np.int64(feistel(keys, np.uint64(indices[i]), size))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _feistel_keys(
     seed: np.uint64, purpose: np.uint64, names: NDArray[np.int64], out: NDArray[np.uint64]
 ) -> None:
@@ -255,7 +256,7 @@ def _feistel_keys(
             out[i, j] = next_word(stream)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _words(seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, out: NDArray[np.uint64]) -> None:
     stream = np.empty(STREAM_WORDS, np.uint64)
     open_stream(stream, seed, purpose, a, b)

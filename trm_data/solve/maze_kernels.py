@@ -9,15 +9,15 @@ Neighbours: wrapped by `solve.maze`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START
+from trm_data.kernel import kernel
 
 NO_PATH = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_path(
     cells: NDArray[np.uint8],
     rows: int,
@@ -61,7 +61,7 @@ def _find_path(
     return NO_PATH
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_steps(parents: NDArray[np.int64], goal: int) -> int:
     """The number of steps from S to a cell; -1 for no cell."""
     steps, cell = 0, goal
@@ -71,7 +71,7 @@ def _count_steps(parents: NDArray[np.int64], goal: int) -> int:
     return NO_PATH if goal < 0 else steps
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def label_many(
     inputs: NDArray[np.uint8], rows: int, columns: int, labels: NDArray[np.uint8], steps: NDArray[np.int32]
 ) -> None:
@@ -89,7 +89,7 @@ def label_many(
                 cell = parents[cell]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def marked_many(labels: NDArray[np.uint8], rows: int, columns: int, steps: NDArray[np.int32]) -> None:
     """Fill steps [N] with the length of the shortest path over marked cells alone, -1 where there is none."""
     parents = np.empty(rows * columns, np.int64)

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.kernels import U0
 from trm_data.solve.vectors import (
     Vector,
@@ -237,18 +238,18 @@ def _first_lanes(typing_context: Any, numbers: Any) -> Any:
     return types.UniTuple(types.uint64, 3)(LANES), generate
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _any(cells: Any) -> bool:
     return empty_lanes(cells) != _ALL_LANES
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _pairs(cells: Any) -> Any:
     """The pairs of a row and a box that hold candidates."""
     return (cells | cells >> 1 | cells >> 2) & _FIRST_OF_BOXES
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _match_rows(cells: Any) -> Any:
     """Clear the pairs of a row and a box that are in no matching."""
     pairs = _pairs(cells)
@@ -260,13 +261,13 @@ def _match_rows(cells: Any) -> Any:
     return cells & (matched | matched << 1 | matched << 2)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _columns(cells: Any) -> Any:
     """The columns that hold candidates, as cells of the first row of a band."""
     return cells | cells >> 9 | cells >> 18
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _match_columns(cells: Any) -> Any:
     """Clear the pairs of a band and a column that are in no matching: others are left to the two other bands."""
     second, third = _other_bands(_columns(cells))
@@ -278,14 +279,14 @@ def _match_columns(cells: Any) -> Any:
     return cells & (left | left << 9 | left << 18)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _rows_with(cells: Any) -> Any:
     """All cells of the rows that have a cell."""
     last = ((cells & _REST_OF_ROWS) + _REST_OF_ROWS | cells) & _LAST_OF_ROWS
     return last - (last >> 8) | last
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _alone(cells: Any) -> Any:
     """The candidates that are alone in their row.
 
@@ -294,7 +295,7 @@ def _alone(cells: Any) -> Any:
     return cells & ~_rows_with(cells & (cells - _FIRST_OF_ROWS))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_clues_nine(state: NDArray[np.uint64], grid: NDArray[np.uint8]) -> None:
     """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows.
 
@@ -305,7 +306,7 @@ def load_clues_nine(state: NDArray[np.uint64], grid: NDArray[np.uint8]) -> None:
     _store(state, left, clues ^ clues)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def propagate_nine(state: NDArray[np.uint64], result: NDArray[np.uint64], word: int, kept: np.uint64) -> bool:
     """Set `result`, which may be `state`, to the fixed point of a state of which a word keeps some bits.
 
@@ -345,7 +346,7 @@ def propagate_nine(state: NDArray[np.uint64], result: NDArray[np.uint64], word: 
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _row_matchings(cells: Any) -> Any:
     """How many matchings of rows to boxes each digit has in each band."""
     pairs = _pairs(cells)
@@ -356,7 +357,7 @@ def _row_matchings(cells: Any) -> Any:
     )
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _column_matchings(cells: Any) -> Any:
     """How many matchings of bands to columns each digit has in each stack, which takes the place of the band."""
     first = _columns(cells)
@@ -378,7 +379,7 @@ def _column_matchings(cells: Any) -> Any:
     return in_stacks >> _by_band(np.uint64(0), np.uint64(3), np.uint64(6)) & 7
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_fewest_matchings(state: NDArray[np.uint64]) -> tuple[int, int]:
     """The band (0 to 2) or stack (3 to 5) with the fewest matchings in total over digits that have several.
 

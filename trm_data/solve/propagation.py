@@ -21,14 +21,14 @@ Propagation, to a fixed point:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.kernels import U0, U1, lowest_bit
 from trm_data.solve.nine import load_clues_nine, propagate_nine
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _match_rows(
     state: NDArray[np.uint64],
     base: int,
@@ -53,7 +53,7 @@ def _match_rows(
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _match_columns(
     state: NDArray[np.uint64],
     base: int,
@@ -96,7 +96,7 @@ def _match_columns(
     return 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _clear_columns(state: NDArray[np.uint64], base: int, box_rows: int, box_columns: int) -> int:
     """Without a table: clears the columns of solved cells in the other bands; 1 if something changed."""
     n = np.uint64(box_rows * box_columns)
@@ -118,7 +118,7 @@ def _clear_columns(state: NDArray[np.uint64], base: int, box_rows: int, box_colu
     return changed
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_columns: int) -> np.uint64:
     """Take the newly solved cells of a digit from the others; return the set of digits that lost one."""
     side = box_rows * box_columns
@@ -143,7 +143,7 @@ def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_col
     return dirty
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _naked_singles(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> np.uint64:
     """Give cells with one digit left to it: the set of digits that gained, or all ones if impossible."""
     side = box_rows * box_columns
@@ -179,7 +179,7 @@ def _naked_singles(state: NDArray[np.uint64], box_rows: int, box_columns: int) -
     return dirty
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def propagate_any(
     state: NDArray[np.uint64],
     dirty: np.uint64,
@@ -215,7 +215,7 @@ def propagate_any(
             return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def propagate(
     stack: NDArray[np.uint64],
     depth: int,
@@ -246,7 +246,7 @@ def propagate(
     return propagate_any(stack[to], dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_clues(state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int) -> None:
     """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows."""
     if box_rows == 3 and box_columns == 3:
@@ -255,7 +255,7 @@ def load_clues(state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int
         load_clues_any(state, grid, box_rows, box_columns)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_clues_any(
     state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int
 ) -> None:

@@ -10,9 +10,9 @@ Neighbours: `solve.propagation` and `solve.branching` have the two steps; wrappe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.seeds.kernels import U0, U1, lowest_bit
 from trm_data.solve.branching import PLANES, choose_cell, choose_first, choose_pair, find_fewest, is_solved
 from trm_data.solve.propagation import load_clues, propagate
@@ -21,7 +21,7 @@ FOUND, GUESSES, HIT = 0, 1, 2
 FIRST_CELL, RANDOM_CELL, PAIR = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search(
     stack: NDArray[np.uint64],
     dirty: np.uint64,
@@ -101,7 +101,7 @@ def search(
             dirty = stack[depth, words + bands]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def store_solution(
     words: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int
 ) -> None:
@@ -115,7 +115,7 @@ def store_solution(
                 cells &= cells - U1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_many(
     puzzles: NDArray[np.uint8],
     shrink: NDArray[np.uint8],

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+KERNEL_ROOMS = ("augment", "canonical", "encode", "generate", "seeds", "solve")
+"""Packages whose functions and constants kernels of other files use."""
 
 
 def user_cache() -> Path:
@@ -17,6 +23,25 @@ def user_cache() -> Path:
         return Path(chosen).expanduser().absolute()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "trm"
+
+
+def kernel_folder() -> Path:
+    """The folder of compiled kernels: under `NUMBA_CACHE_DIR`, else in the user's cache, named by their sources."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    base = Path(chosen).absolute() if chosen else user_cache() / "kernels"
+    return base / kernel_digest(PACKAGE)
+
+
+@cache
+def kernel_digest(package: Path) -> str:
+    """Hash of all kernel sources of a package: 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        source = path.read_bytes()
+        room = path.relative_to(package).parts[0]
+        if room in KERNEL_ROOMS or b"\n@kernel" in source:
+            digest.update(f"{path.relative_to(package).as_posix()} {len(source)}\n".encode() + source)
+    return digest.hexdigest()[:16]
 
 
 def host_identity() -> str:

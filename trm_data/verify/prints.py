@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from trm_data.kernel import kernel
 from trm_data.records import Rows
 
 _SEEN_BITS = 24
@@ -47,7 +47,7 @@ def _seen(prints: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return seen
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_up(
     inputs: NDArray[np.uint8],
     labels: NDArray[np.uint8],

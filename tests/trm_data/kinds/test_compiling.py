@@ -17,17 +17,13 @@ from trm_data.kinds.registry import built_in
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.show.progress import NoProgress
 from trm_data.specs import Options, OwnOptions
-
-
-@pytest.fixture(autouse=True)
-def no_other_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+from trm_data.storage.machine import kernel_folder
 
 
 def test_the_modules_are_there_and_have_kernels() -> None:
     for parts in built_in().values():
         for name in parts.kernels:
-            assert "@njit" in (PACKAGE / f"{name}.py").read_text("utf-8"), name
+            assert "@kernel" in (PACKAGE / f"{name}.py").read_text("utf-8"), name
     assert [name for name, parts in built_in().items() if parts.kernels] == ["arc", "maze", "sudoku"]
     assert uncompiled("no kind") == []
 
@@ -36,28 +32,24 @@ def write_sources(folder: Path, names: Sequence[str]) -> None:
     for name in names:
         source = folder / f"{name}.py"
         source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text("@njit")
+        source.write_text("@kernel")
         os.utime(source, (100, 100))
 
 
 def test_an_index_as_new_as_the_module_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     write_sources(tmp_path, built_in()["maze"].kernels)
     sources = [tmp_path / f"{name}.py" for name in built_in()["maze"].kernels]
     assert uncompiled("maze", package=tmp_path) == sources
-    index = sources[0].parent / "__pycache__" / f"{sources[0].stem}.count-3.py311.nbi"
-    index.parent.mkdir()
+    index = kernel_folder() / f"{sources[0].parent.name}_0a" / f"{sources[0].stem}.count-3.py311.nbi"
+    index.parent.mkdir(parents=True)
     index.touch()
     assert uncompiled("maze", package=tmp_path) == sources[1:]
     os.utime(index, (99, 99))  # of an older version of the module
     assert uncompiled("maze", package=tmp_path) == sources
-    elsewhere = tmp_path / "cache"
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(elsewhere))
-    (elsewhere / "solve_0a").mkdir(parents=True)
-    (elsewhere / "solve_0a" / index.name).touch()
-    assert uncompiled("maze", package=tmp_path) == sources[1:]
 
 
-def test_where_numba_keeps_them_elsewhere_nothing_is_said(
+def test_where_the_cache_cannot_be_written_nothing_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiling.os, "access", lambda *_: False)

@@ -1,0 +1,77 @@
+"""Compiled kernels are cached under a hash of their sources: after an edit of a shared kernel no old code runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numba import config
+
+from trm_data.kinds.compiling import PACKAGE
+from trm_data.solve import maze_kernels
+from trm_data.storage.machine import kernel_digest, kernel_folder
+
+SHARED = "from trm_data.kernel import kernel\n\n\n@kernel\ndef shared(x):\n    return x + {number}\n"
+CALLER = (
+    "from trm_data.kernel import kernel\nfrom trm_data.solve.shared import shared\n\n\n"
+    "@kernel\ndef caller(x):\n    return shared(x)\n"
+)
+PROGRAM = "from trm_data.generate.caller import caller; print(caller(1))"
+
+
+def write_package(folder: Path, number: int) -> None:
+    """The modules that the decorator needs, and two kernels of which one calls the other."""
+    for name in ("kernel.py", "storage/machine.py"):
+        target = folder / "trm_data" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (target.parent / "__init__.py").touch()
+        target.write_text((PACKAGE / name).read_text("utf-8"), "utf-8")
+    for name, source in (("solve/shared", SHARED.format(number=number)), ("generate/caller", CALLER)):
+        target = folder / "trm_data" / f"{name}.py"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (target.parent / "__init__.py").touch()
+        if not target.exists() or target.read_text() != source:
+            target.write_text(source)
+
+
+def test_after_an_edit_of_a_shared_kernel_its_caller_runs_the_new_code(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    for number, answer in ((10, "11"), (10, "11"), (20, "21")):
+        write_package(tmp_path, number)
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == answer, done.stderr
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_the_digest_changes_with_a_kernel_and_with_a_constant_but_not_with_other_modules(
+    tmp_path: Path,
+) -> None:
+    def digest_with(name: str, source: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+        kernel_digest.cache_clear()
+        return kernel_digest(tmp_path)
+
+    first = digest_with("loader/plan.py", "\n@kernel\ndef one(): ...\n")
+    assert digest_with("loader/plan.py", "\n@kernel\ndef two(): ...\n") != first
+    second = digest_with("solve/tables.py", "SIZE = 9\n")
+    assert digest_with("solve/tables.py", "SIZE = 8\n") != second
+    third = digest_with("verify/flow.py", "one = 1\n")
+    assert digest_with("verify/flow.py", "two = 2\n") == third
+    kernel_digest.cache_clear()
+
+
+def test_kernels_of_the_package_are_cached_there_and_numba_is_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Path(maze_kernels.label_many.stats.cache_path).parent == kernel_folder()
+    assert str(kernel_folder()) != config.CACHE_DIR
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TRM_CACHE", "/nowhere")
+    assert kernel_folder() == Path("/nowhere/kernels") / kernel_digest(PACKAGE)

@@ -1,0 +1,35 @@
+"""Decorator for numba kernels, whose machine code is cached in a folder named by a hash of all kernel sources.
+
+Numba checks only the file that a cached function was defined in. A kernel that calls a function of another file would
+keep the old code of that function. With a hash of the sources in the folder's name, a changed kernel is always
+compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from numba import config, njit
+
+from trm_data.storage.machine import kernel_folder
+
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function at its first call, or load it from the cache; it runs without the GIL.
+
+    Args:
+        function: The function, with `@kernel`; None with `@kernel(...)`.
+        options: Further options of `numba.njit`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        settings = cast(Any, config)
+        before = settings.CACHE_DIR
+        settings.CACHE_DIR = str(kernel_folder())
+        try:
+            return njit(cache=True, nogil=True, **options)(function)
+        finally:
+            settings.CACHE_DIR = before
+
+    return decorate if function is None else decorate(function)
