@@ -8,11 +8,12 @@ export UV_COMPILE_BYTECODE := 1
 # Tests wait much, for processes, servers and time limits, so there is one worker more than there are cores.
 PARALLEL ?= -n $$(($$(nproc 2>/dev/null || echo 2) + 1)) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow reliability pages docs wheel lint format bench clean
+.PHONY: help setup demo test test-integration test-long reliability pages docs wheel lint format bench clean
 help:
 	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
-	@echo "make test       the tests"
-	@echo "make test-slow  the slow tests as well"
+	@echo "make test       the fast tests (5 minutes on 2 cores)"
+	@echo "make test-integration  tests with processes, buckets, training and documents (20 minutes)"
+	@echo "make test-long  the long forms of tests (hours)"
 	@echo "make reliability  the long tests of reliability, and docs/reliability.md from what they counted (hours)"
 	@echo "make lint       formatting, lint, types, import rules, lock file"
 	@echo "make docs       the documentation as a site, in site/; a broken link fails"
@@ -33,10 +34,13 @@ demo: setup
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: setup
-	$(BIN)/pytest -q -m "not slow" $(PARALLEL)
+	$(BIN)/pytest -q -m "not slow and not integration" $(PARALLEL)
 
-test-slow: setup
-	$(BIN)/pytest -q $(PARALLEL)
+test-integration: setup
+	$(BIN)/pytest -q -m "integration and not slow" $(PARALLEL)
+
+test-long: setup
+	$(BIN)/pytest -q -m slow $(PARALLEL)
 
 # The long forms of the tests of reliability (about three hours; interrupted, `make reliability` begins anew), then the page.
 HARNESS := tests/harness tests/determinism/test_killed_build.py tests/trust/test_sql.py

@@ -38,6 +38,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 # What was compiled once is read the next time, by other workers and by commands that tests start too. A bound makes jax
 # hold a lock while it writes.
 os.environ["TRM_CACHE"] = str(PROJECT / ".cache" / os.environ.get("PYTEST_XDIST_WORKER", "main"))
+os.environ["NUMBA_CACHE_DIR"] = str(PROJECT / ".cache" / "kernels")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROJECT / ".cache" / "xla")
 os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2 * 10**9)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
@@ -68,29 +69,127 @@ install_import_hook([f"trm_train.{module}" for module in ARRAY_MODULES], "bearty
 LOOPBACK = ("127.", "::1", "localhost")
 
 
+INTEGRATION = (
+    "compatibility/",
+    "determinism/",
+    "documents/test_benchmarks",
+    "documents/test_blocks",
+    "documents/test_commands",
+    "documents/test_demo",
+    "documents/test_notebook",
+    "documents/test_site",
+    "e2e/",
+    "gcs/",
+    "harness/",
+    "multiprocess/",
+    "trm_data/engine/test_ray",
+    "trm_data/test_interrupt",
+    "trm_eval/bundle/",
+    "trm_eval/report/test_browser",
+    "trm_eval/serve/",
+    "trm_eval/test_adapt",
+    "trm_eval/test_compact",
+    "trm_eval/test_watch",
+    "trm_train/batch/",
+    "trm_train/hosts/",
+    "trm_train/launch/",
+    "trm_train/mesh/test_collectives",
+    "trm_train/mesh/test_sharding",
+    "trm_train/mesh/test_table",
+    "trm_train/run/test_dry_run",
+    "trm_train/run/test_preemption",
+    "trm_train/run/test_restart",
+    "trm_train/run/test_status",
+    "trm_train/run/test_stop",
+    "trm_train/run/test_watchdog",
+    "trm_train/test_extend",
+    "trust/",
+)
+"""Files of the second tier: processes, buckets, hosts, batches, launching, pages, documents and kills.
+
+Of the first tier are all others. A single slow test of such a file has the marker `integration`; a test of minutes has
+the marker `slow` and is of the third tier, wherever it is.
+"""
+
+RACES = (
+    "determinism/",
+    "gcs/test_answers",
+    "gcs/test_batch",
+    "gcs/test_faults",
+    "gcs/test_file_cache",
+    "gcs/test_killed_build",
+    "gcs/test_lost_turn",
+    "gcs/test_requests",
+    "gcs/test_runs",
+    "gcs/test_store",
+    "harness/test_failing_bucket",
+    "harness/test_kills",
+    "multiprocess/",
+    "trm_data/commands/test_start",
+    "trm_data/engine/",
+    "trm_data/test_interrupt",
+    "trm_eval/serve/test_server",
+    "trm_eval/test_watch",
+    "trm_train/batch/",
+    "trm_train/hosts/",
+    "trm_train/launch/",
+    "trm_train/run/test_preemption",
+    "trm_train/run/test_restart",
+    "trm_train/run/test_status",
+    "trm_train/run/test_stop",
+    "trm_train/run/test_watchdog",
+    "trust/test_scarce",
+)
+"""Files whose tests wait, kill or race; `pytest -m race` runs them. Single tests have the marker themselves."""
+
 FIRST = (
     "gcs/test_runs",
-    "trm_train/test_sharding",
     "trm_train/test_step",
     "trm_train/model/",
     "parity/",
-    "e2e/test_train_and_eval",
+    "e2e/",
     "trm_train/",
     "determinism/",
-    "e2e/test_trm_data",
 )
-"""Files that take longest begin first, so that no worker is left alone with one at the end.
-
-The first compiles the kernels of Sudoku; meanwhile the second worker does what needs none, so that each kernel is
-compiled once.
-"""
+"""Files that take longest begin first, so that no worker is left alone with one at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        return next((i for i, name in enumerate(FIRST) if name in item.nodeid), len(FIRST))
+    """Give every test its tier and order the files."""
 
+    def name(item: pytest.Item) -> str:
+        return item.nodeid.removeprefix("tests/")
+
+    def place(item: pytest.Item) -> int:
+        return next((i for i, first in enumerate(FIRST) if name(item).startswith(first)), len(FIRST))
+
+    for item in items:
+        if name(item).startswith(INTEGRATION):
+            item.add_marker("integration")
+        if name(item).startswith(RACES):
+            item.add_marker("race")
     items.sort(key=place)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before several workers start, compile the kernels, each once and on all cores."""
+    if getattr(session.config.option, "numprocesses", None) and not session.config.option.collectonly:
+        warm_kernels()
+
+
+def warm_kernels() -> None:
+    """Compile the kernels of all kinds, each kind in a process of its own."""
+    from trm_data.kinds.compiling import PROGRAM, uncompiled
+    from trm_data.kinds.registry import built_in
+
+    hard = SudokuOptions(difficulty="extreme")
+    running = []
+    for kind, parts in built_in().items():
+        if missing := uncompiled(kind, hard if kind == "sudoku" else None):
+            words = [sys.executable, "-c", PROGRAM, parts.warm, *(source.stem for source in missing)]
+            running.append(subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.DEVNULL))
+    for process in running:
+        process.wait()
 
 
 def run_here(main: Callable[[list[str]], None], *arguments: str) -> subprocess.CompletedProcess[str]:

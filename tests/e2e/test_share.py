@@ -15,14 +15,14 @@ import pytest
 
 from tests.conftest import run_here
 from tests.e2e.model_hub import ModelHub, serving
-from tests.trm_eval.conftest import Evaluated, evaluated
+from tests.trm_eval.conftest import Evaluated, trained
 from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.tables.query import query_results
 
 constants = pytest.importorskip("huggingface_hub.constants", reason="needs the extra hf")
 
-__all__ = ["evaluated"]
+__all__ = ["trained"]
 
 ANSWERS = "SELECT row, prediction, exact, q_halt_logit FROM predictions ORDER BY row"
 
@@ -67,9 +67,9 @@ def call(command: str, home: Path, endpoint: str) -> subprocess.CompletedProcess
 
 
 def test_a_run_goes_by_the_hub_and_answers_the_same(
-    evaluated: Evaluated, hub: ModelHub, tmp_path: Path
+    trained: Evaluated, hub: ModelHub, tmp_path: Path
 ) -> None:
-    export = f"trm-eval export tiny --push me/tiny --private --json --root {evaluated.layout.place}"
+    export = f"trm-eval export tiny --push me/tiny --private --json --root {trained.layout.place}"
     pushed = call(export, tmp_path, hub.endpoint)
     assert pushed.returncode == 0, pushed.stderr
     facts = json.loads(pushed.stdout)
@@ -88,7 +88,7 @@ def test_a_run_goes_by_the_hub_and_answers_the_same(
         done = call(command, tmp_path, hub.endpoint)
         assert done.returncode == 0, done.stderr
     layout = resolve_root(tmp_path / "trm")
-    assert query_results(layout, ANSWERS).rows == query_results(evaluated.layout, ANSWERS).rows
+    assert query_results(layout, ANSWERS).rows == query_results(trained.layout, ANSWERS).rows
     assert len(query_results(layout, ANSWERS).rows) == 12
 
     again = call(f"trm-eval import hf:me/tiny@{facts['commit']} --root trm", tmp_path, hub.endpoint)
@@ -97,11 +97,9 @@ def test_a_run_goes_by_the_hub_and_answers_the_same(
 
 
 def test_only_files_that_a_package_can_have_are_fetched(
-    evaluated: Evaluated, here: ModelHub, tmp_path: Path
+    trained: Evaluated, here: ModelHub, tmp_path: Path
 ) -> None:
-    done = call(
-        f"trm-eval export tiny --push me/tiny --root {evaluated.layout.place}", tmp_path, here.endpoint
-    )
+    done = call(f"trm-eval export tiny --push me/tiny --root {trained.layout.place}", tmp_path, here.endpoint)
     assert (done.returncode, "Warning" in done.stderr) == (0, False), done.stderr
     here.commit("me/tiny", {"setup.py": b"raise SystemExit('was run')", ".gitattributes": b""})
     done = run_here(main, "import", "hf:me/tiny", "--root", str(tmp_path / "trm"))
@@ -136,7 +134,7 @@ def test_what_the_hub_does_not_have_is_said_in_one_line(
 
 
 def test_a_hub_that_is_away_is_said_with_a_way_out(
-    evaluated: Evaluated, here: ModelHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    trained: Evaluated, here: ModelHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     refused = run_here(main, "import", "hf:me/tiny", "--root", str(tmp_path))
@@ -144,7 +142,7 @@ def test_a_hub_that_is_away_is_said_with_a_way_out(
     assert "copy the package and import its folder" in refused.stderr
     packed = tmp_path / "packed"
     refused = run_here(
-        main, "export", "tiny", "--push", "me/tiny", "--out", str(packed), "--root", evaluated.layout.place
+        main, "export", "tiny", "--push", "me/tiny", "--out", str(packed), "--root", trained.layout.place
     )
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "push again" in refused.stderr

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.harness.figures import record
-from tests.trm_eval.conftest import Evaluated, evaluated
+from tests.trm_eval.conftest import Evaluated, trained
 from tests.trm_train.test_loop import TINY
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import CorruptFileError, DataError
@@ -32,7 +32,7 @@ from trm_train.run.record import read_record
 from trm_train.run.status import read_status
 from trm_train.state import init_state
 
-__all__ = ["evaluated"]
+__all__ = ["trained"]
 
 HARMS = ("flip", "change", "cut", "delete", "swap")
 QUERIES = (
@@ -251,16 +251,16 @@ SHARES = {"dataset": 0.4, "index": 0.05, "tables": 0.3, "checkpoints": 0.2, "rec
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # tensorstore's, of reads given up
 @pytest.mark.parametrize("cases", [30, pytest.param(CASES, marks=pytest.mark.slow)])
-def test_damage_is_named_or_harmless(evaluated: Evaluated, tmp_path: Path, cases: int) -> None:
-    shutil.copytree(evaluated.layout.place, tmp_path / "root")
+def test_damage_is_named_or_harmless(trained: Evaluated, tmp_path: Path, cases: int) -> None:
+    shutil.copytree(trained.layout.place, tmp_path / "root")
     layout = resolve_root(tmp_path / "root")
     query_catalog(layout, "SELECT 1")
     subjects = {
         "dataset": dataset_subject(layout),
         "index": index_subject(layout),
         "tables": table_subject(layout),
-        "checkpoints": checkpoint_subject(layout, evaluated),
-        "record": record_subject(layout, evaluated),
+        "checkpoints": checkpoint_subject(layout, trained),
+        "record": record_subject(layout, trained),
     }
     draws, counts = random.Random(cases), Counter[str]()
     for name, subject in subjects.items():

@@ -15,7 +15,7 @@ import pytest
 from tests.gcs.conftest import URL, bucket, impatient, machine, server
 from tests.gcs.server import GcsServer
 from tests.harness.figures import record
-from tests.trm_eval.conftest import Evaluated, evaluated
+from tests.trm_eval.conftest import Evaluated, trained
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.engine.local import LocalEngine
@@ -30,7 +30,7 @@ from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.run.sync import sync_runs
 
-__all__ = ["bucket", "evaluated", "impatient", "machine", "server"]
+__all__ = ["bucket", "impatient", "machine", "server", "trained"]
 
 CHANCES = {
     "unavailable": 0.03,
@@ -51,7 +51,7 @@ QUERY = "SELECT * FROM predictions ORDER BY row"
 def test_a_bucket_that_fails(
     server: GcsServer,
     machine: Callable[[str], Layout],
-    evaluated: Evaluated,
+    trained: Evaluated,
     request_small: Any,
     small_layout: Layout,
     tmp_path: Path,
@@ -70,7 +70,7 @@ def test_a_bucket_that_fails(
     monkeypatch.setattr(server, "fails_now", fails_now)
     expected = read_manifest(small_layout, "small").content_digest
     rows = open_dataset("small", small_layout).read(np.arange(16))
-    predictions = query_results(evaluated.layout, QUERY).rows
+    predictions = query_results(trained.layout, QUERY).rows
     engine, end, rounds, gave_up, built_anew = LocalEngine(1), time.monotonic() + seconds, 0, 0, 0
 
     def once() -> None:
@@ -85,9 +85,9 @@ def test_a_bucket_that_fails(
         assert all(np.array_equal(found[name], rows[name]) for name in rows)
         assert query_catalog(other, "SELECT count(*) FROM puzzles").rows == [(44,)]
         assert verify_dataset(other, "small").problems == []
-        sync_datasets(evaluated.layout, layout, ["small"])
-        sync_runs(evaluated.layout, layout)
-        sync_results(evaluated.layout, layout)
+        sync_datasets(trained.layout, layout, ["small"])
+        sync_runs(trained.layout, layout)
+        sync_results(trained.layout, layout)
         assert query_results(other, QUERY).rows == predictions
         remove(layout, "small")
         assert [name for name in server.names("bucket") if "/datasets/" in name] == []

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.harness.figures import record
-from tests.trm_eval.conftest import Evaluated, evaluated
+from tests.trm_eval.conftest import Evaluated, trained
 from trm_data.card import card_problem
 from trm_data.encode.block import BlockDecoder
 from trm_data.errors import DataError
@@ -47,7 +47,7 @@ from trm_train.metrics.table import of_today
 from trm_train.run.record import find_record
 from trm_train.run.status import read_status
 
-__all__ = ["evaluated"]
+__all__ = ["trained"]
 
 TOKENS = (
     b"",
@@ -292,8 +292,8 @@ METRICS_EXPECTED = (*EXPECTED, pa.ArrowException, UnicodeDecodeError, KeyError, 
 
 @pytest.mark.filterwarnings("ignore")  # of numpy and zipfile, about what is in a damaged file
 @pytest.mark.parametrize("inputs", [4_000, pytest.param(INPUTS, marks=pytest.mark.slow)])
-def test_damaged_inputs_are_read_or_refused(evaluated: Evaluated, tmp_path: Path, inputs: int) -> None:
-    known = readers(evaluated, tmp_path)
+def test_damaged_inputs_are_read_or_refused(trained: Evaluated, tmp_path: Path, inputs: int) -> None:
+    known = readers(trained, tmp_path)
     total = sum(reader.share for reader in known.values())
     draws, refused, done, slowest = random.Random(inputs), 0, 0, 0.0
     for name, reader in known.items():
@@ -318,13 +318,13 @@ def test_damaged_inputs_are_read_or_refused(evaluated: Evaluated, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_inputs_that_coverage_guides(evaluated: Evaluated, tmp_path: Path) -> None:
+def test_inputs_that_coverage_guides(trained: Evaluated, tmp_path: Path) -> None:
     pytest.importorskip("atheris", reason="needs atheris: pip install atheris")
     guided = Path(__file__).with_name("guided.py")
-    names = [name for name, reader in readers(evaluated, tmp_path / "names").items() if reader.share == 1.0]
+    names = [name for name, reader in readers(trained, tmp_path / "names").items() if reader.share == 1.0]
     for name in names:
         arguments = [
-            evaluated.layout.place,
+            trained.layout.place,
             tmp_path / name.replace(" ", "-"),
             name,
             f"-runs={GUIDED}",

@@ -15,7 +15,7 @@ import pytest
 
 from tests.harness.figures import record
 from tests.trm_data.kinds.test_arc import request
-from tests.trm_eval.conftest import Evaluated, evaluated
+from tests.trm_eval.conftest import Evaluated, trained
 from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import final_state, metrics_without_clock, run
 from trm_data.build.flow import build_dataset
@@ -31,7 +31,7 @@ from trm_train.checkpoint.manager import weights_steps
 from trm_train.run.record import list_runs
 from trm_train.run.sync import sync_runs
 
-__all__ = ["evaluated"]
+__all__ = ["trained"]
 
 TESTS = str(Path(__file__).resolve().parents[1])
 PROGRAM = """
@@ -171,11 +171,11 @@ ROWS = (
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.slow)])
-def test_evaluation(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
+def test_evaluation(trained: Evaluated, tmp_path: Path, kills: int) -> None:
     def root(number: int | str) -> Path:
         folder = tmp_path / f"root{number}"
         if not folder.exists():
-            shutil.copytree(evaluated.layout.place, folder)
+            shutil.copytree(trained.layout.place, folder)
             shutil.rmtree(folder / "results")
         return folder
 
@@ -247,8 +247,8 @@ def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
-def test_compact(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
-    source = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "source"))
+def test_compact(trained: Evaluated, tmp_path: Path, kills: int) -> None:
+    source = resolve_root(shutil.copytree(trained.layout.place, tmp_path / "source"))
     for step in ("4", "8"):
         for limit in (0, 3, 5, 7):
             evaluate_run(source, list_runs(source)[0], EvalRequest(checkpoint=step, limit=limit))
@@ -297,8 +297,8 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_sync(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
-    source = Path(evaluated.layout.place)
+def test_sync(trained: Evaluated, tmp_path: Path, kills: int) -> None:
+    source = Path(trained.layout.place)
     expected = files(source)
     seconds = undisturbed_s(SYNC, lambda number: [source, tmp_path / f"whole{number}"])
     assert files(tmp_path / "whole1") == expected
@@ -314,9 +314,9 @@ def test_sync(evaluated: Evaluated, tmp_path: Path, kills: int) -> None:
             assert weights_steps(folder) == [4, 8, 12]
         for name in layout.dataset_names():
             assert verify_dataset(layout, name).problems == []
-        sync_datasets(evaluated.layout, layout)
-        sync_runs(evaluated.layout, layout)
-        sync_results(evaluated.layout, layout)
+        sync_datasets(trained.layout, layout)
+        sync_runs(trained.layout, layout)
+        sync_results(trained.layout, layout)
         assert files(target) == expected
     assert killed >= -(-kills // 3)
     record("sync kills", {"kills": number, "killed_at_work": killed, "half_copied": half})

@@ -78,6 +78,7 @@ def test_every_step_and_quantity_is_compared() -> None:
     assert {"step1/params", "step5/params", "ema"} <= compared
 
 
+@pytest.mark.integration
 def test_goes_red_with_gradient_through_every_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recursion, "without_gradient", lambda module: module)
     monkeypatch.setattr(recursion.lax, "stop_gradient", lambda x: x)
@@ -92,6 +93,7 @@ def test_goes_red_with_another_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "step1/out/logits" in failures(MLP_T)
 
 
+@pytest.mark.integration
 def test_goes_red_with_another_halting_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "HALT_LOSS_WEIGHT", 1.0)
     red = failures(MLP_T)

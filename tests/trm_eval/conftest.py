@@ -1,20 +1,23 @@
-"""One small run, trained once and evaluated on its test split, for all tests of evaluation that change nothing."""
+"""One small run, trained and evaluated on its test split, for all tests of evaluation that change nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.harness.roots import root_with
+from tests.recorded import recorded_root
 from tests.trm_train.test_loop import run
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.evaluate.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
-from trm_train.run.record import RunRecord
+from trm_train.run.record import RunRecord, list_runs, read_record
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,22 @@ class Evaluated:
 
 
 @pytest.fixture(scope="session")
-def evaluated(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
-    """Tests must not change it."""
-    layout = root_with("small", tmp_path_factory.mktemp("evaluated"), small_layout)
-    trained = run(layout)
-    result = evaluate_run(layout, trained.folder, EvalRequest())
-    return Evaluated(layout, trained.folder, trained.record, result, open_dataset("small", layout, "test"))
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    """A recorded root, whose run has the weights of its last step alone. Tests must not change it."""
+    layout = recorded_root(tmp_path_factory.mktemp("evaluated"), "evaluated")
+    (folder,) = list_runs(layout)
+    record = read_record(folder)
+    (evals,) = Path(layout.place).glob("results/evals/*/*/*.parquet")
+    (row,) = pq.ParquetFile(evals).read().to_pylist()
+    row = {name: value for name, value in row.items() if value is not None}
+    result = EvalResult(run=record.run, experiment=record.experiment, row=row)
+    return Evaluated(layout, folder, record, result, open_dataset("small", layout, "test"))
+
+
+@pytest.fixture(scope="session")
+def trained(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    """The same, trained and evaluated here: with all checkpoints. Tests must not change it."""
+    layout = root_with("small", tmp_path_factory.mktemp("trained"), small_layout)
+    done = run(layout)
+    result = evaluate_run(layout, done.folder, EvalRequest())
+    return Evaluated(layout, done.folder, done.record, result, open_dataset("small", layout, "test"))

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import run_here
-from tests.trm_eval.conftest import Evaluated
-from tests.trm_train.test_loop import TINY, run
+from tests.recorded import recorded_root
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval import identity
 from trm_eval.cli import main
@@ -22,19 +21,15 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluate.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
-from trm_train.run.record import list_runs
+from trm_train.run.record import list_runs, read_record
 
 
 @pytest.fixture(scope="module")
-def two(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str, str]:
-    """A root with two runs, wider and narrower, both tested; some answers are made right."""
-    place = tmp_path_factory.mktemp("two") / "root"
-    shutil.copytree(evaluated.layout.place, place, symlinks=True)
-    layout = resolve_root(place)
-    wider = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, hidden_size=32))
-    trained = run(layout, wider)
-    evaluate_run(layout, trained.folder, EvalRequest())
-    return layout, evaluated.record.run, trained.record.run
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str, str]:
+    """A root with two runs, wider and narrower, both tested."""
+    layout = recorded_root(tmp_path_factory.mktemp("two") / "root", "evaluated", "compared")
+    names = {read_record(run).config.model.hidden_size: run.name for run in list_runs(layout)}
+    return layout, names[16], names[32]
 
 
 def exact_of(layout: Layout, name: str) -> np.ndarray:

@@ -59,7 +59,9 @@ def test_depths_are_one_pass_and_every_depth_is_a_row(layout: Layout) -> None:
     assert halted[-1] == 12 - never
 
 
-def test_all_checkpoints_of_several_runs(layout: Layout) -> None:
+@pytest.mark.integration
+def test_all_checkpoints_of_several_runs(trained: Evaluated, tmp_path: Path) -> None:
+    layout = resolve_root(shutil.copytree(trained.layout.place, tmp_path / "root", symlinks=True))
     done = run_here(
         main, "run", "tin*", "--checkpoint", "all", "--split", "validation", "--root", layout.place, "--json"
     )
@@ -109,6 +111,7 @@ def test_no_run_and_no_rows() -> None:
 OTHER_SAMPLES = ["--samples", "2", "--noise", "0.5", "--select", "first_halt", "--sample-seed", "4"]
 
 
+@pytest.mark.integration
 def test_every_way_to_answer_is_an_evaluation_of_its_own(layout: Layout) -> None:
     """None replaces another, each says how it was answered, and the study takes none but the published one."""
     ways = [

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import run_here
+from tests.recorded import recorded_root
 from tests.trm_data.kinds.test_arc import request, task, write
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
@@ -33,7 +35,7 @@ from trm_eval.score.arc import PASS_AT
 from trm_eval.submission import make_submission
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
-from trm_train.run.record import RunRecord, list_runs
+from trm_train.run.record import RunRecord, list_runs, read_record
 
 AUG = 5
 CONFIG = dataclasses.replace(
@@ -67,6 +69,22 @@ def arc_folder(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def voted(tmp_path_factory: pytest.TempPathFactory) -> Voted:
+    layout = recorded_root(tmp_path_factory.mktemp("voted"), "voted")
+    (folder,) = list_runs(layout)
+    rows = [
+        pq.ParquetFile(path).read().to_pylist()[0] for path in Path(layout.place).glob("results/evals/*/*/*")
+    ]
+    record = read_record(folder)
+    results = [
+        EvalResult(run=record.run, experiment=record.experiment, row=row)
+        for row in sorted(rows, key=lambda row: row["step"])
+    ]
+    return Voted(layout, record, results, open_dataset("arc", layout, "test"))
+
+
+@pytest.fixture(scope="module")
+def trained_votes(tmp_path_factory: pytest.TempPathFactory) -> Voted:
+    """The same, trained and evaluated here: with its checkpoints."""
     folder = tmp_path_factory.mktemp("voted")
     layout = resolve_root(folder / "root")
     build_dataset(request(arc_folder(folder / "arc"), aug=AUG, val_size=1), layout)
@@ -175,9 +193,10 @@ def test_pass_at_k_is_that_of_the_candidates(voted: Voted) -> None:
     assert len(named) == len(PASS_AT) * len(voted.results)
 
 
-def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.integration
+def test_right_answers_pass(trained_votes: Voted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an untrained network never shows: every row predicts its label, but those of one test input nothing."""
-    layout = copy_of(voted, tmp_path)
+    layout = copy_of(trained_votes, tmp_path)
 
     def answered(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
         labels = dataset.read(rows)["labels"].astype(np.uint8)
@@ -209,7 +228,7 @@ def test_right_answers_pass(voted: Voted, tmp_path: Path, monkeypatch: pytest.Mo
         0
     ][0]
     assert shares.rows == [(1.0 if first == "task12" else 0.75,)]
-    made = make_submission(layout, voted.record.run, weights="raw")
+    made = make_submission(layout, trained_votes.record.run, weights="raw")
     for name, tests in made.tasks.items():
         for index, attempt in enumerate(tests):
             pair = task(100 * int(name.removeprefix("task")), solved=name != "task12")["test"][index]
@@ -225,12 +244,13 @@ def copy_of(voted: Voted, folder: Path) -> Layout:
     return resolve_root(folder / "root")
 
 
+@pytest.mark.integration
 def test_a_writer_that_dies_leaves_no_stale_and_no_double_row(
-    voted: Voted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained_votes: Voted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = copy_of(voted, tmp_path)
+    layout = copy_of(trained_votes, tmp_path)
     request = EvalRequest(checkpoint="2", weights="raw")
-    evaluation = voted.results[1].row["evaluation"]
+    evaluation = trained_votes.results[1].row["evaluation"]
     before, files = rows_of(layout, evaluation), files_of(layout)
     (folder,) = list_runs(layout)
 
@@ -275,9 +295,10 @@ def test_damaged_and_missing_votes_are_named(voted: Voted, tmp_path: Path) -> No
     assert query_results(arrived, "@pass_at_k").rows == query_results(voted.layout, "@pass_at_k").rows
 
 
-def test_what_is_not_voted_on(voted: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
+@pytest.mark.integration
+def test_what_is_not_voted_on(trained_votes: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
     assert "vote_parts" not in evaluated.row
-    layout = copy_of(voted, tmp_path)
+    layout = copy_of(trained_votes, tmp_path)
     (folder,) = list_runs(layout)
     for options in ({"limit": 5}, {"split": "train", "limit": 0}):
         row = evaluate_run(layout, folder, EvalRequest(checkpoint="2", weights="raw", **options)).row
@@ -358,7 +379,8 @@ def test_a_submission_has_two_attempts_at_every_test_input(voted: Voted, tmp_pat
     assert both["tasks"] == json.loads(out.read_text())
 
 
-def test_submissions_that_cannot_be(voted: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
+@pytest.mark.integration
+def test_submissions_that_cannot_be(trained_votes: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
     def refused(layout: Layout, *words: str) -> str:
         done = run_here(
             main, "submission", "tiny", "--root", layout.place, "--out", str(tmp_path / "x"), *words
@@ -368,13 +390,17 @@ def test_submissions_that_cannot_be(voted: Voted, evaluated: Evaluated, tmp_path
         return done.stderr
 
     assert "the puzzles of small are not those of ARC" in refused(evaluated.layout)
-    assert "has no evaluation of held-out rows with ema weights: trm-eval run tiny" in refused(voted.layout)
-    unknown = refused(voted.layout, "--weights", "raw", "--checkpoint", "7")
+    assert "has no evaluation of held-out rows with ema weights: trm-eval run tiny" in refused(
+        trained_votes.layout
+    )
+    unknown = refused(trained_votes.layout, "--weights", "raw", "--checkpoint", "7")
     assert "step 7 was not evaluated on all rows of test with raw weights (steps 1, 2 were)" in unknown
     for text in ("1", "1,", "1,1", "a,b", "-1,2"):
-        assert "--ensemble: at least two different steps" in refused(voted.layout, f"--ensemble={text}")
-    assert "exclude each other" in refused(voted.layout, "--ensemble", "1,2", "--checkpoint", "1")
-    layout = copy_of(voted, tmp_path)
+        assert "--ensemble: at least two different steps" in refused(
+            trained_votes.layout, f"--ensemble={text}"
+        )
+    assert "exclude each other" in refused(trained_votes.layout, "--ensemble", "1,2", "--checkpoint", "1")
+    layout = copy_of(trained_votes, tmp_path)
     (folder,) = list_runs(layout)
     evaluate_run(layout, folder, EvalRequest(limit=5))
     assert "on its first 5 rows only" in refused(layout)

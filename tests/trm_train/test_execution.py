@@ -86,6 +86,7 @@ def test_recomputed_states_give_the_same_gradient() -> None:
     assert relative(kept.grads, again.grads) < 1e-6
 
 
+@pytest.mark.integration
 def test_deep_recursion_fits_where_states_are_computed_again() -> None:
     """L 24 with it within 1.3 times of L 6 without, temporaries of the compiled step."""
     spec = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
@@ -147,6 +148,7 @@ def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch:
     assert np.array_equal(last.carry.steps, np.ones(BATCH))
 
 
+@pytest.mark.integration
 def test_the_scale_grows_after_many_good_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_scale, "GROWTH_STEPS", 2)
     _, last, _ = train(HALF, 5, prepare)
@@ -170,6 +172,7 @@ def staged() -> tuple[CompiledStep, TrainState]:
     return compiled, init_state(STAGED, SPEC, BATCH, make_mesh())[1]
 
 
+@pytest.mark.integration
 def test_a_curriculum_has_a_program_for_each_stage(staged: tuple[CompiledStep, TrainState]) -> None:
     compiled, _ = staged
     assert [end for end, _ in compiled.stages] == [2, 4, 12]
@@ -178,6 +181,7 @@ def test_a_curriculum_has_a_program_for_each_stage(staged: tuple[CompiledStep, T
     assert taken == [0, 0, 1, 1, *[2] * 9]
 
 
+@pytest.mark.integration
 def test_a_stage_is_the_step_of_its_cycles(staged: tuple[CompiledStep, TrainState]) -> None:
     compiled, state = staged
     for stage, (h_cycles, l_cycles) in zip(range(3), [(1, 1), (2, 1), (2, 2)], strict=True):

@@ -415,6 +415,7 @@ def test_what_is_planned_is_what_is_built(tmp_path: Path) -> None:
     assert planned.groups == manifest.splits["train"].num_groups
 
 
+@pytest.mark.integration
 def test_a_missing_dataset_is_built_first_and_its_run_extended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

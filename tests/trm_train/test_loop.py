@@ -97,6 +97,7 @@ def test_a_run_leaves_what_it_should(undisturbed: TrainResult) -> None:
     assert train_rows[-1]["rows_loaded"] == 8 + sum(row["count"] for row in train_rows[:-1])
 
 
+@pytest.mark.integration
 def test_a_run_is_thrown_away_once_for_a_word(small_layout: Layout, tmp_path: Path) -> None:
     root = root_with("small", tmp_path, small_layout)
     short = dataclasses.replace(TINY, total_steps=4)
@@ -197,12 +198,14 @@ def test_a_stop_signal_ends_with_a_checkpoint(layout: Layout, tmp_path: Path) ->
     assert (status.state, status.step, status.total_steps) == ("stopped", result.step, 100_000)
 
 
+@pytest.mark.integration
 def test_starting_anew_forgets_the_run(layout: Layout, undisturbed: TrainResult) -> None:
     again = run(layout, resume=False)
     assert again.started_at == 0
     assert final_state(again) == final_state(undisturbed)
 
 
+@pytest.mark.integration
 def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResult) -> None:
     program = TRAIN.format(tests=str(Path(__file__).parent))
     program = program.replace(
@@ -224,6 +227,7 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
     assert events.get("/jax/compilation_cache/cache_misses", 0) == 0
 
 
+@pytest.mark.integration
 def test_a_rebuilt_dataset_with_other_rows_is_refused(layout: Layout, tmp_path: Path, request_small) -> None:
     elsewhere = resolve_root(tmp_path)
     build_dataset(request_small(), elsewhere)
@@ -235,6 +239,7 @@ def test_a_rebuilt_dataset_with_other_rows_is_refused(layout: Layout, tmp_path: 
     assert run(elsewhere, resume=False).finished
 
 
+@pytest.mark.integration
 def test_a_batch_that_does_not_fit_the_devices(layout: Layout) -> None:
     program = TRAIN.format(tests=str(Path(__file__).parent)).replace("run(Layout", "run(layout=Layout")
     environment = {

@@ -57,6 +57,7 @@ def test_other_puzzles_are_had_from_where_their_dataset_says(tmp_path: Path) -> 
         assert with_puzzles_at_hand(item.make(), {}, resolve_root(tmp_path)) == (item.make(), None)
 
 
+@pytest.mark.integration
 def test_a_run_says_what_it_learns_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["run", "data_arc1_60", "--dry-run", "--root", str(tmp_path), *SMALL])

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeVar
 
@@ -259,12 +260,18 @@ def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:
 
 def _named_by(sql: str, views: str) -> set[str]:
     """The words of a query, and of every view that it names, and so on: all tables that it can mean are among them."""
-    bodies = {name: _words(body) for name, body in VIEW.findall(COMMENT.sub("", views))}
+    bodies = _words_of_views(views)
     named, new = set[str](), _words(sql)
     while new:
         named |= new
         new = set[str]().union(*(bodies.get(name, ()) for name in new)) - named
     return named
+
+
+@cache
+def _words_of_views(views: str) -> dict[str, set[str]]:
+    """The words of each view's body."""
+    return {name: _words(body) for name, body in VIEW.findall(COMMENT.sub("", views))}
 
 
 def _words(sql: str) -> set[str]:
@@ -283,7 +290,7 @@ def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
     ).fetchall()
-    reads = {table: _named_by(table, views) for table, _ in columns}
+    reads = {table: _named_by(table, views) for table in {table for table, _ in columns}}
     for table, column in columns:
         alone = COLUMN_OF_PAIR.sub("", column)
         taken_over = (texts.get((of, alone)) for of in reversed(COMMENTED) if of in reads[table])

@@ -102,6 +102,7 @@ def _importable(folder: Path, *names: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.integration
 def test_a_build_imports_no_pandas(tmp_path: Path, workers: int) -> None:
     environment = _importable(tmp_path, "pandas")
     command = f"build sudoku --size 20 --aug 3 --val-size 5 --test-size 5 --root {tmp_path / 'root'}"
@@ -119,6 +120,7 @@ def test_pandas_would_be_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sudoku", "maze", "arc"])
+@pytest.mark.integration
 def test_workers_get_ready_without_blas_and_c(kind: str) -> None:
     def loaded(module: str) -> list[Any]:
         names = "('scipy.linalg', 'cffi')"

@@ -18,6 +18,7 @@ def block():
     return generate_counted(5, 2, 0, 32)
 
 
+@pytest.mark.integration
 def test_puzzles_are_unique_and_minimal(block):
     puzzles, solutions, _ = block
     solved = solve(puzzles, 3, 3)

@@ -57,7 +57,8 @@ def test_where_the_cache_cannot_be_written_nothing_is_said(
     assert uncompiled("maze", package=tmp_path) == []
 
 
-def test_a_search_for_hard_puzzles_needs_one_more(tmp_path: Path) -> None:
+def test_a_search_for_hard_puzzles_needs_one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     options = SudokuOptions(difficulty="extreme")
     write_sources(tmp_path, [*built_in()["sudoku"].kernels, *built_in()["sudoku"].more_kernels(options)])
     names = [source.stem for source in uncompiled("sudoku", options, tmp_path)]

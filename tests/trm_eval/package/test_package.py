@@ -90,10 +90,11 @@ def test_the_run_that_is_read_back_has_its_past(evaluated: Evaluated, package: P
     assert query_results(root, query).rows == query_results(evaluated.layout, query).rows
 
 
+@pytest.mark.integration
 def test_an_earlier_checkpoint_is_packed_with_the_metrics_up_to_it(
-    evaluated: Evaluated, root: Layout, tmp_path: Path
+    trained: Evaluated, root: Layout, tmp_path: Path
 ) -> None:
-    packed = pack_run(evaluated.layout, evaluated.folder, tmp_path / "early", checkpoint="8")
+    packed = pack_run(trained.layout, trained.folder, tmp_path / "early", checkpoint="8")
     assert (packed.step, packed.evaluations) == (8, 1)
     assert "were not tested before they were packed" in (tmp_path / "early" / CARD).read_text()
     unpack_run(tmp_path / "early", root)
@@ -368,12 +369,14 @@ def test_metrics_that_are_none_are_refused(package: Path, root: Layout) -> None:
     assert not root.runs.names()
 
 
+@pytest.mark.integration
 def test_nothing_is_written_over_a_run_that_is_there(
-    evaluated: Evaluated, package: Path, root: Layout, tmp_path: Path
+    trained: Evaluated, root: Layout, tmp_path: Path
 ) -> None:
+    package = pack_run(trained.layout, trained.folder, tmp_path / "tiny").folder
     assert unpack_run(package, root).unchanged is False
     assert unpack_run(package, root).unchanged is True
-    early = pack_run(evaluated.layout, evaluated.folder, tmp_path / "early", checkpoint="4").folder
+    early = pack_run(trained.layout, trained.folder, tmp_path / "early", checkpoint="4").folder
     before = {name: root.runs.read(name) for name in root.runs.names()}
     with pytest.raises(
         PackageError, match=r"is this run without weights of step 4; nothing is written over it"

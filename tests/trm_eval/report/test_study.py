@@ -14,6 +14,7 @@ import pytest
 
 import trm_eval
 from tests.harness.roots import root_with
+from tests.recorded import recorded_root
 from tests.trm_train.test_loop import TINY
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
@@ -74,27 +75,36 @@ def registered() -> object:
     """The experiments of this file, for as long as its tests run."""
     registry.load_experiments()
     before = dict(registry._EXPERIMENTS)
-    for item in EXPERIMENTS:
-        registry.add_experiment(item)
+    register()
     yield
     registry._EXPERIMENTS.clear()
     registry._EXPERIMENTS.update(before)
 
 
-@pytest.fixture(scope="module")
-def layout(registered: object, small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = root_with("small", tmp_path_factory.mktemp("study"), small_layout)
-    for name in ("baseline_of_test", "wide"):
-        item = find_run_of(name, SETTING)
-        with RunConsole(item.make(), quiet=True) as console:
-            done = train(item, item.make(), layout, console, tracking="none")
+OTHER = dataclasses.replace(TINY, total_steps=6, optim=dataclasses.replace(TINY.optim, lr=1e-2))
+"""A run of other options, under an experiment of the study."""
+
+
+def register() -> None:
+    """Add the experiments of this file to the registry."""
+    registry.load_experiments()
+    for item in EXPERIMENTS:
+        registry.add_experiment(item)
+
+
+def train_study(layout: Layout) -> None:
+    """Train and evaluate both widths, and the run of other options; `tests/recorded.py` records the root."""
+    register()
+    wanted = [(name, find_run_of(name, SETTING).make()) for name in ("baseline_of_test", "wide")]
+    for name, config in [*wanted, ("wide", OTHER)]:
+        with RunConsole(config, quiet=True) as console:
+            done = train(find_run_of(name, SETTING), config, layout, console, tracking="none")
         evaluate_run(layout, done.folder, EvalRequest())
-    other = dataclasses.replace(TINY, total_steps=6, optim=dataclasses.replace(TINY.optim, lr=1e-2))
-    item = find_run_of("wide", SETTING)
-    with RunConsole(other, quiet=True) as console:
-        done = train(item, other, layout, console, tracking="none")
-    evaluate_run(layout, done.folder, EvalRequest())
-    return layout
+
+
+@pytest.fixture(scope="module")
+def layout(registered: object, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    return recorded_root(tmp_path_factory.mktemp("study"), "study")
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +262,7 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
     names = {path.name for path in (tmp_path / "r").iterdir()}
     for figure in ("pareto-parameters", "pareto-training-flops", "measured-halting"):
         assert {f"{figure}.svg", f"{figure}.png", f"{figure}.csv"} <= names
-    assert {"puzzles-steps.svg", "datasets.csv", "runs.csv", "measured-config.csv"} <= names
+    assert {"datasets.csv", "runs.csv", "measured-config.csv"} <= names
     page = (tmp_path / "r" / "report.md").read_text()
     assert "- Verdict: cannot be told: the one claim cannot be told from these runs. " in page
     assert "each experiment has one seed: no interval over seeds can be given." in page
@@ -270,13 +280,25 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.integration
+def test_a_report_of_runs_with_weights_draws_puzzles_step_by_step(
+    small_layout: Layout, tmp_path: Path
+) -> None:
+    layout = root_with("small", tmp_path / "root", small_layout)
+    train_study(layout)
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(tmp_path / "r")])
+    assert "puzzles-steps.svg" in {path.name for path in (tmp_path / "r").rglob("*.svg")}
+
+
+@pytest.mark.integration
 def test_a_report_without_png_names_none(layout: Layout, tmp_path: Path) -> None:
     command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--no-png", "--out"]
     for out in ("mini.md", "r"):
         with pytest.raises(SystemExit, match="0"):
             main([*command, str(tmp_path / out)])
     assert not [path.name for path in tmp_path.rglob("*.png")]
-    assert {"measured.svg", "puzzles-steps.svg"} <= {path.name for path in (tmp_path / "mini").iterdir()}
+    assert "measured.svg" in {path.name for path in (tmp_path / "mini").iterdir()}
     text, page = (tmp_path / "mini.md").read_text(), (tmp_path / "r" / "index.html").read_text()
     assert ".png" not in text + page
     assert "measured.svg" in text
@@ -292,6 +314,7 @@ def test_a_report_of_results_that_came_home_without_their_runs(layout: Layout, t
     assert write_report(study_page(groups, SETTING, "x", "y"), tmp_path / "report")
 
 
+@pytest.mark.integration
 def test_what_is_missing_is_said_and_compared_with_nothing(
     layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

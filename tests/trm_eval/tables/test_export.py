@@ -87,6 +87,7 @@ def test_a_file_that_is_there_stays_without_force(evaluated: Evaluated, tmp_path
     assert [left.name for left in tmp_path.iterdir()] == ["mine.duckdb"]
 
 
+@pytest.mark.integration
 def test_what_fails_leaves_nothing(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_what_fails_leaves_nothing(
     ]
 
 
+@pytest.mark.integration
 def test_the_command_and_an_empty_root(evaluated: Evaluated, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.duckdb"
     said = run_here(main, "duckdb", str(path), "--root", evaluated.layout.place)

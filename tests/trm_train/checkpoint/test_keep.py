@@ -36,6 +36,7 @@ def test_what_stays(keep: Keep, kept: list[int]) -> None:
     assert sorted(keep.kept(STEPS)) == kept
 
 
+@pytest.mark.integration
 def test_a_run_keeps_the_newest_weights_and_the_best_over_two_starts(
     small_layout: Layout, tmp_path: Path
 ) -> None:

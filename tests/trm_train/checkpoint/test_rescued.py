@@ -50,6 +50,7 @@ def folder(finished: TrainResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return root.runs.within("run")
 
 
+@pytest.mark.integration
 def test_it_is_read_back_to_the_bit(folder: Folder, state: TrainState) -> None:
     assert find_rescued(folder, ALONE) is None
     rescue_state(folder, ALONE, state, META, "then")

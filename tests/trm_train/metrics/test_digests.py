@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from tests.conftest import run_here
 from tests.harness.roots import root_with
@@ -19,6 +20,7 @@ from trm_train.metrics.table import read_metrics
 from trm_train.run.record import list_runs
 
 
+@pytest.mark.integration
 def test_every_step_says_which_rows_it_was_given(small_layout: Layout, tmp_path: Path) -> None:
     layout = root_with("small", tmp_path, small_layout)
     options = [

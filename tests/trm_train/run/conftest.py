@@ -1,5 +1,5 @@
-"""The evaluated run of the tests of evaluation serves here too."""
+"""The runs of the tests of evaluation serve here too."""
 
-from tests.trm_eval.conftest import evaluated
+from tests.trm_eval.conftest import evaluated, trained
 
-__all__ = ["evaluated"]
+__all__ = ["evaluated", "trained"]

@@ -23,12 +23,12 @@ from trm_train.run.record import find_run, list_runs
 
 
 @pytest.fixture
-def copied(evaluated: Evaluated, tmp_path: Path) -> tuple[Layout, Folder]:
+def copied(trained: Evaluated, tmp_path: Path) -> tuple[Layout, Folder]:
     """A root with an evaluated run of its own."""
     for part in ("runs", "results", "datasets"):
-        shutil.copytree(Path(evaluated.layout.place) / part, tmp_path / part)
+        shutil.copytree(Path(trained.layout.place) / part, tmp_path / part)
     layout = resolve_root(tmp_path)
-    return layout, find_run(layout, evaluated.record.run)
+    return layout, find_run(layout, trained.record.run)
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -38,6 +38,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return int(ended.value.code or 0), captured.out, captured.err
 
 
+@pytest.mark.integration
 def test_the_newest_and_the_best_stay(copied: tuple[Layout, Folder]) -> None:
     _, run = copied
     steps = weights_steps(run)
@@ -62,6 +63,7 @@ def test_the_newest_and_the_best_stay(copied: tuple[Layout, Folder]) -> None:
     assert prune_run(run, Policy(best=False)).removed == []
 
 
+@pytest.mark.integration
 def test_what_a_run_goes_on_from_goes_only_when_asked(copied: tuple[Layout, Folder]) -> None:
     _, run = copied
     assert not plan_pruning(run, Policy()).resume_removed
@@ -85,6 +87,7 @@ def test_a_policy_that_keeps_nothing_is_refused() -> None:
         Policy(last=0).check()
 
 
+@pytest.mark.integration
 def test_the_command_asks_and_says_what_it_does(
     copied: tuple[Layout, Folder], capsys: pytest.CaptureFixture[str]
 ) -> None:

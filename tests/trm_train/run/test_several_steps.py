@@ -80,6 +80,7 @@ def test_steps_put_together_are_the_same_steps(one_by_one: TrainResult, by_five:
         assert [row[name] for row in together] == pytest.approx([row[name] for row in alone], rel=1e-4), name
 
 
+@pytest.mark.integration
 def test_however_they_are_put_together_they_are_equal_to_the_bit(root: Layout, by_five: TrainResult) -> None:
     by_three = run(root, carried_out(steps_per_dispatch=3))
     assert final_state(by_three) == final_state(by_five)
@@ -87,6 +88,7 @@ def test_however_they_are_put_together_they_are_equal_to_the_bit(root: Layout, b
 
 
 @pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])
+@pytest.mark.integration
 def test_rows_that_devices_hold_are_those_that_are_sent(
     root: Layout, one_by_one: TrainResult, by_five: TrainResult, steps: int
 ) -> None:
@@ -96,6 +98,7 @@ def test_rows_that_devices_hold_are_those_that_are_sent(
     assert final_state(held) == final_state(sent)
 
 
+@pytest.mark.integration
 def test_a_killed_run_goes_on_to_the_bit(
     root: Layout, by_five: TrainResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +122,7 @@ def test_a_killed_run_goes_on_to_the_bit(
     assert metrics_without_clock(result.folder) == metrics_without_clock(by_five.folder)
 
 
+@pytest.mark.integration
 def test_a_stage_of_training_ends_a_dispatch(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     model = dataclasses.replace(TINY.model, curriculum=Curriculum(0.5, ((1, 1), (2, 1))))
     config = carried_out(dataclasses.replace(TINY, model=model), steps_per_dispatch=100, checkpoint_every=12)
@@ -137,6 +141,7 @@ def test_a_stage_of_training_ends_a_dispatch(root: Layout, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("steps", "device_rows"), [pytest.param(1, False, marks=pytest.mark.slow), (3, True)]
 )
+@pytest.mark.integration
 def test_nothing_is_compiled_after_the_first_of_its_kind(
     root: Layout, monkeypatch: pytest.MonkeyPatch, steps: int, device_rows: bool
 ) -> None:
