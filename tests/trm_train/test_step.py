@@ -211,3 +211,12 @@ def test_published_names_and_back(trained: tuple) -> None:
     prefixed = {f"_orig_mod.model.{name}": value for name, value in tensors.items()}
     again = weights_from_published(MODEL, SPEC, prefixed)
     assert not changed(again, (state.params, state.fixed, state.puzzle_table))
+
+
+def test_slots_without_labels_halt_too() -> None:
+    _, state, step = prepare_once(CONFIG)
+    for t in range(3):  # at the third step all halt
+        batch = make_batch(t)
+        batch["labels"][:3] = 0
+        state, metrics = step(state, batch)
+    assert (metrics["halted_slots"].item(), metrics["count"].item()) == (BATCH, BATCH - 3)

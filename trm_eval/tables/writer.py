@@ -51,14 +51,16 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
         ResultError: The rows do not fit the schema, or the file could not be written.
     """
     folder, schema = table_folder(layout, table, experiment, run), TABLES[table]
+    where = f"{folder.where(file)}.parquet"
     try:
-        rows = (
-            content if isinstance(content, pa.Table) else pa.Table.from_pylist(list(content), schema=schema)
-        )
+        if not isinstance(content, pa.Table):
+            content = list(content)
+            if unknown := sorted({name for row in content for name in row} - set(schema.names)):
+                raise ResultError(f"{where}: {table} has no column {', '.join(unknown)}")
+        rows = content if isinstance(content, pa.Table) else pa.Table.from_pylist(content, schema=schema)
         fitting = rows.select(schema.names).cast(schema)
         return write_digested(folder, file, lambda path: pq.write_table(fitting, path, compression="zstd"))
     except (OSError, KeyError, UnicodeDecodeError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        where = f"{folder.where(file)}.parquet"
         if isinstance(error, OSError):
             raise ResultError(not_written(where, error, "evaluate again")) from error
         raise ResultError(f"{where}: could not be written ({error})") from error

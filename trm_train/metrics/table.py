@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from trm_data.errors import CorruptFileError
 from trm_data.storage.digested import checked_files, digest_of, one_of_each, stem_of, write_digested
 from trm_data.storage.store import Check, Folder, no_check
+from trm_train.errors import TrainError
 
 FOLDER = "metrics"
 ATTEMPTS = 3
@@ -37,7 +38,7 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ),
     ("rows_loaded", pa.int64(), "rows taken by slots that had halted, since the start (examples)"),
     ("global_batch_size", pa.int32(), "slots that the loss sums are over (examples)"),
-    ("count", pa.int64(), "slots that halted at this step, or rows evaluated (examples)"),
+    ("count", pa.int64(), "slots with labels that halted at this step, or rows evaluated (examples)"),
     ("accuracy_sum", pa.float64(), "sum over count of the share of cells that are right (examples)"),
     ("exact_count", pa.int64(), "of count, those with every cell right (examples)"),
     ("q_halt_right_count", pa.int64(), "of count, those whose halting logit fits their rightness (examples)"),
@@ -72,6 +73,11 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
         pa.int64(),
         "most that a device has held since the process began; NULL where it does not say, as on CPU (B)",
     ),
+    (
+        "halted_slots",
+        pa.int64(),
+        "slots that halted at this step, with labels or without; NULL of validation and of older rows (examples)",
+    ),
 ]
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in _COLUMNS])
 
@@ -99,6 +105,7 @@ ADDED = (
     "peak_flops_per_s",
     "device_memory_bytes",
     "rows_digest",
+    "halted_slots",
 )
 """Columns that parts may lack, those of runs of before; they are NULL there."""
 
@@ -148,12 +155,22 @@ class MetricTable:
             self.scores = {
                 row["step"]: row["exact_count"] / row["count"] if row["count"] else None for row in validated
             }
-            self.rows_loaded = max((row["rows_loaded"] + row["count"] for row in rows), default=0)
+            self.rows_loaded = max((row["rows_loaded"] + _halted(row) for row in rows), default=0)
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row; its keys are columns, or metrics by the names of their rates."""
-        self._rows.append({SUM_OF.get(name, name): value for name, value in row.items()})
+        """Add a row; its keys are columns, or metrics by the names of their rates.
+
+        Raises:
+            TrainError: A metric has no column.
+        """
+        named = {SUM_OF.get(name, name): value for name, value in row.items()}
+        if unknown := sorted(named.keys() - set(SCHEMA.names)):
+            raise TrainError(
+                f"train_metrics: no column for the metric {', '.join(map(repr, unknown))}. "
+                "Add it to the schema in trm_train/metrics/table.py."
+            )
+        self._rows.append(named)
 
     def take_part(self, step: int) -> Part | None:
         """The rows since the last part, all of them of steps up to `step`, to be written; None without any."""
@@ -181,6 +198,11 @@ class MetricTable:
         _write_part(self._run, part)
         if part in self._taken:
             self._taken.remove(part)
+
+
+def _halted(row: Mapping[str, Any]) -> int:
+    """Slots that take a row at the next step; older rows know only those with labels."""
+    return row["count"] if row["halted_slots"] is None else row["halted_slots"]
 
 
 def _write_part(run: Folder, part: Part) -> None:

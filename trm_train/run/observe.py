@@ -166,7 +166,7 @@ class Observer:
             self._heart.step(step, paced)
         self._memory = held_bytes()
         self._table.add(row | values | paced | {"device_memory_bytes": self._memory})
-        self._table.rows_loaded += int(values["count"])
+        self._table.rows_loaded += int(values["halted_slots"])
         loss = values["lm_loss"] / slots
         self._step, self._loss = step, loss
         self._losses.append(loss)

@@ -114,7 +114,8 @@ class _Step:
         q_halt = outputs.q_logits[:, 0]
         metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
         new_state, norms = self.update(state, new_carry, grads, row_grads)
-        metrics |= norms | {"rows_digest": batch_fingerprint(batch)}
+        halted = jnp.sum(new_carry.halted, dtype=jnp.int32)
+        metrics |= norms | {"halted_slots": halted, "rows_digest": batch_fingerprint(batch)}
         if isinstance(new_state.opt_state, Scaled):
             metrics |= {"loss_scale": new_state.opt_state.scale, "skipped": new_state.opt_state.skipped}
         if not self.with_detail:

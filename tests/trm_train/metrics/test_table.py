@@ -9,6 +9,7 @@ from trm_data.errors import CorruptFileError
 from trm_data.storage.digested import stem_of
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
+from trm_train.errors import TrainError
 from trm_train.metrics.table import SCHEMA, SUM_OF, MetricTable, part_names, read_metrics
 
 
@@ -96,3 +97,17 @@ def test_names_of_columns_that_are_no_text_are_named(folder: Folder) -> None:
         CorruptFileError, match=r"000000001-000000002\.parquet: cannot be read .*put back a whole copy"
     ):
         read_metrics(folder)
+
+
+def test_a_metric_without_a_column_is_refused(folder: Folder) -> None:
+    with pytest.raises(TrainError, match=r"train_metrics: .*'halo_loss'"):
+        MetricTable(folder).add({**row(1), "halo_loss": 1.0})
+
+
+def test_rows_loaded_goes_on_with_every_slot_that_halted_labelled_or_not(folder: Folder) -> None:
+    table = MetricTable(folder)
+    table.add({**row(1), "halted_slots": 5})  # 2 of them have labels
+    part = table.take_part(1)
+    assert part is not None
+    table.write_part(part)
+    assert MetricTable(folder, start_step=1).rows_loaded == 8 + 5

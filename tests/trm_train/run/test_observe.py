@@ -26,6 +26,7 @@ from trm_train.run.status import STATUS_FILE, read_status
 
 METRICS = {
     "count": np.int64(2),
+    "halted_slots": np.int64(2),
     "accuracy": np.float64(1.5),
     "exact_accuracy": np.int64(1),
     "q_halt_accuracy": np.int64(1),
@@ -198,3 +199,14 @@ def test_what_is_no_status_is_none(folder: Folder, content: bytes) -> None:
     assert read_status(folder) is None
     folder.write(STATUS_FILE, content)
     assert read_status(folder) is None
+
+
+def test_slots_without_labels_load_rows_and_are_not_counted(observer: Observer, folder: Folder) -> None:
+    """5 of 8 slots halt at each step, 2 of them with labels."""
+    observer.begin()
+    for step in (1, 2, 3):
+        observer.step(step, {**METRICS, "halted_slots": np.int64(5)})
+    observer.flush("running")
+    observer.close()
+    rows = read_metrics(folder).to_pylist()
+    assert [(row["rows_loaded"], row["count"]) for row in rows] == [(8, 2), (13, 2), (18, 2)]
