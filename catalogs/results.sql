@@ -43,7 +43,9 @@ named AS (
         data_wait_s,
         model_flops,
         peak_flops_per_s,
-        device_memory_bytes
+        device_memory_bytes,
+        rows_digest,
+        halted_slots
     FROM rows_of
 )
 SELECT
@@ -53,9 +55,9 @@ SELECT
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
     steps_sum / nullif(count, 0) AS mean_steps,
     lm_loss_sum / nullif(global_batch_size, 0) AS lm_loss,
-    -- greatest() takes NULL for nothing, and would make 0 of what older files do not say.
+    -- greatest() ignores NULL: it would make 0 of older files, and of steps at which nothing halted.
     CASE
-        WHEN steps_squared_sum IS NOT NULL
+        WHEN steps_squared_sum / nullif(count, 0) IS NOT NULL
             THEN sqrt(greatest(steps_squared_sum / nullif(count, 0) - mean_steps ** 2, 0))
     END AS steps_std,
     q_halt_loss_sum / nullif(global_batch_size, 0) AS q_halt_loss,
@@ -378,12 +380,16 @@ FROM counts;
 -- Every prediction of all_evals, a row an example. Only what a finished evaluation names: parts of a writer that died, or
 -- of an older division, do not show.
 CREATE VIEW all_predictions AS
-SELECT * FROM predictions_whole
-UNION ALL BY NAME
-SELECT p.*
-FROM predictions_files AS p
-SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
-    ON p.evaluation = named.evaluation AND p.part = named.part;
+SELECT a.*, e.dataset, e.split
+FROM (
+    SELECT * FROM predictions_whole
+    UNION ALL BY NAME
+    SELECT p.*
+    FROM predictions_files AS p
+    SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
+        ON p.evaluation = named.evaluation AND p.part = named.part
+) AS a
+JOIN all_evals AS e ON e.evaluation = a.evaluation;
 
 -- Every prediction of evals, a row an example.
 CREATE VIEW predictions AS
@@ -391,12 +397,16 @@ SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.ev
 
 -- The candidates of every test input of ARC, best first; of every evaluation, older ones of the same request too.
 CREATE VIEW all_votes AS
-SELECT * FROM votes_whole
-UNION ALL BY NAME
-SELECT v.*
-FROM votes_files AS v
-SEMI JOIN (SELECT evaluation, unnest(vote_parts) AS part FROM all_evals) AS named
-    ON v.evaluation = named.evaluation AND v.part = named.part;
+SELECT a.*, e.dataset, e.split
+FROM (
+    SELECT * FROM votes_whole
+    UNION ALL BY NAME
+    SELECT v.*
+    FROM votes_files AS v
+    SEMI JOIN (SELECT evaluation, unnest(vote_parts) AS part FROM all_evals) AS named
+        ON v.evaluation = named.evaluation AND v.part = named.part
+) AS a
+JOIN all_evals AS e ON e.evaluation = a.evaluation;
 
 -- Candidates of the newest evaluation of each request, best first.
 CREATE VIEW votes AS
@@ -405,12 +415,16 @@ SELECT v.* FROM all_votes AS v SEMI JOIN evals AS e ON v.evaluation = e.evaluati
 -- What the network answers after every cycle of every supervision step, of the rows for which that was asked
 -- (trm-eval run --traces N).
 CREATE VIEW all_traces AS
-SELECT * FROM traces_whole
-UNION ALL BY NAME
-SELECT t.*
-FROM traces_files AS t
-SEMI JOIN (SELECT evaluation, unnest(trace_parts) AS part FROM all_evals) AS named
-    ON t.evaluation = named.evaluation AND t.part = named.part;
+SELECT a.*, e.dataset, e.split
+FROM (
+    SELECT * FROM traces_whole
+    UNION ALL BY NAME
+    SELECT t.*
+    FROM traces_files AS t
+    SEMI JOIN (SELECT evaluation, unnest(trace_parts) AS part FROM all_evals) AS named
+        ON t.evaluation = named.evaluation AND t.part = named.part
+) AS a
+JOIN all_evals AS e ON e.evaluation = a.evaluation;
 
 -- What the network answers after every cycle, of the newest evaluation of each request.
 CREATE VIEW traces AS
@@ -478,8 +492,6 @@ SELECT
     p.*,
     e.step,
     e.weights,
-    e.dataset,
-    e.split,
     e.split_digest,
     e.row_limit,
     e.supervision_steps,

@@ -21,6 +21,8 @@ from trm_train.run.status import written_steps
 def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
     """Every prediction of a run: a row per example and evaluation, of the newest evaluation of each request.
 
+    The columns are those of the SQL table `predictions`: experiment, run, dataset and split say what a row is of.
+
     Args:
         run: A run's name or folder, or an experiment that has one run.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
@@ -64,16 +66,21 @@ def _named(layout: Layout, run: str, table: str) -> list[pl.LazyFrame]:
     parts, digests = NAMED_BY_EVALS[table]
     found = query_results(
         layout,
-        f"SELECT experiment, evaluation, {parts}, {digests} FROM evals "
+        f"SELECT experiment, dataset, split, evaluation, {parts}, {digests} FROM evals "
         f"WHERE run = ? AND {parts} IS NOT NULL ORDER BY created_at",
         [run],
     ).rows
     return [
-        _parts(layout, table, experiment, run, part_names_of(*named)).filter(
-            pl.col("evaluation") == evaluation
-        )
-        for experiment, evaluation, *named in found
+        _parts(layout, table, experiment, run, part_names_of(*named))
+        .filter(pl.col("evaluation") == evaluation)
+        .select(*_named_as(experiment=experiment, run=run, dataset=dataset, split=split), pl.all())
+        for experiment, dataset, split, evaluation, *named in found
     ]
+
+
+def _named_as(**names: str) -> list[pl.Expr]:
+    """A column of one value for each name."""
+    return [pl.lit(value, pl.String).alias(column) for column, value in names.items()]
 
 
 def _parts(layout: Layout, table: str, experiment: str, run: str, names: list[str]) -> pl.LazyFrame:
@@ -87,7 +94,9 @@ def _parts(layout: Layout, table: str, experiment: str, run: str, names: list[st
 
 
 def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
-    """The metric table of a run as it is, evaluated or not: a row per step and split, sums and counts.
+    """The metric table of a run as it is, evaluated or not: a row per step and split, sums and counts beside the rates.
+
+    The columns are those of the SQL table `train_metrics`.
 
     Args:
         run: A run's name or folder, or an experiment that has one run.
@@ -98,13 +107,38 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
         CorruptFileError: A metric part has other bytes than were written, or is gone.
     """
     folder = find_run(resolve_root(root), run)
-    read_record(folder)
+    record = read_record(folder)
     paths = part_files(folder, written_steps(folder))
     if not paths:
         empty = pl.from_arrow(SCHEMA.empty_table())
         assert isinstance(empty, pl.DataFrame)
-        return empty.lazy()
-    return pl.concat([_of_today(pl.scan_parquet(str(path))) for path in paths])
+        rows = empty.lazy()
+    else:
+        rows = pl.concat([_of_today(pl.scan_parquet(str(path))) for path in paths])
+    return rows.select(*_named_as(experiment=record.experiment, run=record.run), pl.all(), *_rates())
+
+
+def _rates() -> list[pl.Expr]:
+    """The rates of the SQL table `train_metrics` (`catalogs/results.sql`), from the sums and counts."""
+
+    def per(sum_column: str, count: pl.Expr) -> pl.Expr:
+        return pl.col(sum_column) / pl.when(count != 0).then(count)
+
+    count, slots, step_s = (pl.col(name) for name in ("count", "global_batch_size", "step_s"))
+    variance = per("steps_squared_sum", count) - per("steps_sum", count) ** 2
+    rates = {
+        "accuracy": per("accuracy_sum", count),
+        "exact_accuracy": per("exact_count", count),
+        "q_halt_accuracy": per("q_halt_right_count", count),
+        "mean_steps": per("steps_sum", count),
+        "steps_std": variance.clip(lower_bound=0).sqrt(),
+        "lm_loss": per("lm_loss_sum", slots),
+        "q_halt_loss": per("q_halt_loss_sum", slots),
+        "examples_per_s": per("global_batch_size", step_s),
+        "data_wait": per("data_wait_s", step_s),
+        "mfu": per("model_flops", step_s * pl.col("peak_flops_per_s")),
+    }
+    return [rate.alias(name) for name, rate in rates.items()]
 
 
 def _of_today(part: pl.LazyFrame) -> pl.LazyFrame:

@@ -7,17 +7,21 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import trm_data
 import trm_eval
+from tests.conftest import small_request
 from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY, run
+from trm_data.build.flow import build_dataset
 from trm_data.errors import QueryError
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.evaluate.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
+from trm_eval.tables.views import list_views
 from trm_train.errors import ConfigError
 from trm_train.run.start import TrainResult
 
@@ -137,3 +141,45 @@ def test_sums_and_counts_are_integers(layout: Layout, trained: TrainResult) -> N
     frame = trm_eval.sql(query, layout)
     assert frame.rows() == [(78, 9, 10**19 + 78)]
     assert frame.dtypes == [pl.Int64, pl.Int64, pl.Decimal(38, 0)]
+
+
+def test_a_frame_of_metrics_has_the_columns_and_values_of_the_sql_table(
+    layout: Layout, trained: TrainResult
+) -> None:
+    """Sums stay, and the rates are beside them."""
+    frame = trm_eval.read_train_metrics("tiny", layout).sort("step", "split").collect()
+    table = trm_eval.sql("SELECT * FROM train_metrics ORDER BY step, split", layout)
+    assert set(frame.columns) == set(table.columns)
+    assert {"experiment", "run", "exact_count", "exact_accuracy", "lm_loss", "mfu"} <= set(frame.columns)
+    assert set(frame["run"]) == {trained.record.run}
+    assert_frame_equal(
+        frame, table, check_column_order=False, check_dtypes=False, rel_tol=1e-12, check_row_order=True
+    )
+
+
+def test_answers_of_several_datasets_can_be_told_apart(small_layout: Layout, tmp_path: Path) -> None:
+    """Two datasets with puzzles of the same numbers: a join by dataset, split and number has each answer once."""
+    layout = root_with("small", tmp_path, small_layout)
+    build_dataset(small_request(name="other", seed=4), layout)
+    trained = run(layout)
+    evaluate_run(layout, trained.folder, EvalRequest(traces=2))
+    evaluate_run(layout, trained.folder, EvalRequest(dataset="other"))
+    frame = trm_eval.read_predictions("tiny", layout).collect()
+    assert frame.columns[:4] == ["experiment", "run", "dataset", "split"]
+    assert frame.group_by("run", "dataset", "split").len().sort("dataset").rows() == [
+        (trained.record.run, "other", "test", 12),
+        (trained.record.run, "small", "test", 12),
+    ]
+    assert set(frame.columns) == set(trm_eval.sql("SELECT * FROM predictions", layout).columns)
+    traces = trm_eval.read_traces("tiny", layout).collect()
+    assert set(traces["dataset"]) == {"small"}
+    assert set(traces.columns) == set(trm_eval.sql("SELECT * FROM traces", layout).columns)
+    joined = "SELECT count(*) FROM predictions JOIN puzzles USING (dataset, split, group_index)"
+    assert query_results(layout, joined).rows == [(24,)]
+
+
+def test_no_view_has_a_column_twice(layout: Layout, trained: TrainResult) -> None:
+    evaluate_run(layout, trained.folder, EvalRequest())
+    for view in list_views():
+        columns = query_results(layout, f"SELECT * FROM {view} LIMIT 0").columns
+        assert len(set(columns)) == len(columns), view
