@@ -22,10 +22,10 @@ from trm_train.config.run import (
     config_to_json,
     identity_hash,
 )
+from trm_train.cost import cost_of
 from trm_train.errors import ConfigError
 from trm_train.experiments import registry
 from trm_train.experiments.claim import Better, Reaches, nearly_best
-from trm_train.experiments.cost import cost_of
 from trm_train.experiments.dataset import is_named, plan_dataset
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import (

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import PROJECT
 from trm_train.config.run import InputSpec
-from trm_train.experiments.cost import checkpoint_bytes, parameters_of
+from trm_train.cost import checkpoint_bytes, parameters_of
 from trm_train.experiments.pages import pages
 from trm_train.experiments.registry import find_experiment
 from trm_train.state import abstract_weights

@@ -18,7 +18,7 @@ def model_card(
     record: RunRecord,
     *,
     step: int,
-    parameters: int,
+    parameters: int | None,
     evals: Sequence[Mapping[str, Any]],
     datasets: Sequence[Mapping[str, Any]],
     place: str = HERE,
@@ -29,7 +29,7 @@ def model_card(
     Args:
         record: The run.
         step: Training step of the weights.
-        parameters: Trained parameters of the network, the puzzle embedding aside.
+        parameters: Trained parameters of the network, the puzzle embedding aside; None where unknown.
         evals: Rows of the view `evals` of these weights.
         datasets: What `dataset.json` says.
         place: What `trm-eval import` takes: `hf:OWNER/NAME`, or the package's own folder.
@@ -42,7 +42,7 @@ def model_card(
         f"# {record.run}",
         "",
         f"A network of the architecture `{record.config.model.architecture}` (Tiny Recursive Model), trained by "
-        f"trm-lab on {' and '.join(f'`{name}`' for name in record.config.data.names)}: {parameters:,} parameters, "
+        f"trm-lab on {' and '.join(f'`{name}`' for name in record.config.data.names)}: {_size(parameters)}"
         f"{step:,} of {record.total_steps:,} steps, experiment `{record.experiment}`, seed {record.config.seed}.",
         "",
         "## Results",
@@ -84,6 +84,10 @@ def model_card(
         "",
     ]
     return "\n".join(lines)
+
+
+def _size(parameters: int | None) -> str:
+    return "" if parameters is None else f"{parameters:,} parameters, "
 
 
 def _front_matter(

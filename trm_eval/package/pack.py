@@ -38,7 +38,6 @@ from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import EVALS, NAMED_BY_EVALS, PARTITION_COLUMNS, TABLES
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import weights_tree
-from trm_train.experiments.cost import parameters_of
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.metrics.table import read_metrics
 from trm_train.run.record import RunRecord, read_record
@@ -113,7 +112,7 @@ def pack_run(
         card = model_card(
             record,
             step=step,
-            parameters=parameters_of(record.config.model, record.input_spec),
+            parameters=record.parameters,
             evals=evals,
             datasets=datasets,
             place=place,

@@ -13,8 +13,6 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import config_to_json
-from trm_train.errors import ConfigError
-from trm_train.experiments.cost import cost_of, parameters_of
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
 from trm_train.run.record import RunRecord, read_records
 from trm_train.run.status import read_status, written_steps
@@ -35,21 +33,9 @@ def run_row(record: RunRecord) -> dict[str, Any]:
         "global_batch_size": record.config.data.global_batch_size,
         "created_at": datetime.fromisoformat(record.created_at),
         "versions": json.dumps(record.versions, sort_keys=True),
-        **_counted(record),
-    }
-
-
-def _counted(record: RunRecord) -> dict[str, Any]:
-    """Size and operations, counted from the shapes; nothing of a network that nothing is known of."""
-    try:
-        cost = cost_of(record.config, record.input_spec)
-        parameters = parameters_of(record.config.model, record.input_spec)
-    except ConfigError:
-        return {}
-    return {
-        "parameters": parameters,
-        "training_flops": cost.training_flops,
-        "evaluation_flops": cost.evaluation_flops,
+        "parameters": record.parameters,
+        "training_flops": record.training_flops,
+        "evaluation_flops": record.evaluation_flops,
     }
 
 

@@ -46,17 +46,17 @@ RUNS = _schema(
         (
             "parameters",
             pa.int64(),
-            "trained parameters of the network, the puzzle embedding aside; NULL where the run is older (parameters)",
+            "trained parameters of the network, the puzzle embedding aside; NULL where unknown (parameters)",
         ),
         (
             "training_flops",
             pa.float64(),
-            "operations of all steps of its experiment, counted from the shapes; NULL where the run is older (FLOP)",
+            "operations of all steps of its experiment, as its network counts them; NULL where unknown (FLOP)",
         ),
         (
             "evaluation_flops",
             pa.float64(),
-            "operations of one example tested, all supervision steps; NULL where the run is older (FLOP)",
+            "operations of one example tested, all supervision steps; NULL where unknown (FLOP)",
         ),
     ]
 )

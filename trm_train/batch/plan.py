@@ -12,8 +12,8 @@ from trm_data.named import first_name
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig, check_config, identity_hash
+from trm_train.cost import Cost, cost_of
 from trm_train.errors import ConfigError
-from trm_train.experiments.cost import Cost, cost_of
 from trm_train.experiments.dataset import is_named, plan_dataset
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.sources import with_puzzles_at_hand
@@ -30,7 +30,7 @@ class PlannedRun:
         config: What it is.
         run: Its name.
         folder: Where it lies.
-        cost: What it costs; None where the dataset is neither built nor a named one.
+        cost: What it costs; None where the dataset is not a named one, or the network does not count its operations.
         testing_flops: Of its validations and its test; None where nothing is known of their rows.
         note: What a person should know of it.
     """

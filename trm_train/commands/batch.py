@@ -223,7 +223,7 @@ def override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
 def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, wide: bool) -> None:
     from trm_data.show.render import print_table
     from trm_train.batch.flow import is_trained
-    from trm_train.experiments.cost import MACHINES
+    from trm_train.cost import MACHINES
 
     facts: list[dict[str, Any]] = []
     for job in jobs:

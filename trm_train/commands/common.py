@@ -70,7 +70,7 @@ def duration(seconds: float | None) -> str:
 
 def say_hours(hours: Mapping[str, float]) -> str:
     """Computed times (h) by machine, for people; a CPU's is the least, since small networks reach less of it."""
-    from trm_train.experiments.cost import CPU
+    from trm_train.cost import CPU
 
     parts: list[str] = []
     for name, value in hours.items():

@@ -142,14 +142,16 @@ def commands_of(item: Experiment, wanted: Setting | None) -> dict[str, str]:
 
 
 def _cost(item: Experiment) -> dict[str, Any]:
-    """Counted operations and hours by machine; empty where the dataset is no named one."""
-    from trm_train.experiments.cost import MACHINES, cost_of
+    """Counted operations and hours by machine; empty where the dataset or the operations are unknown."""
+    from trm_train.cost import MACHINES, cost_of
     from trm_train.experiments.dataset import plan_dataset
 
     planned = plan_dataset(item.dataset())
     if planned is None:
         return {}
     cost = cost_of(item.make(), planned.input_spec)
+    if cost is None:
+        return {}
     return {**asdict(cost), "hours": {machine.name: cost.hours(machine) for machine in MACHINES}}
 
 

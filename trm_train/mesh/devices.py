@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from trm_train.experiments.cost import PEAK_FLOPS
+from trm_train.cost import PEAK_FLOPS
 
 
 def peak_flops_per_s(mesh: Mesh, device_tflops: float = 0.0) -> float | None:

@@ -60,3 +60,8 @@ class Attention(nnx.Module):
         weights = jax.nn.softmax(scores * head_width**-0.5, axis=-1).astype(x.dtype)
         mixed = jnp.einsum("bhlm,bmhk->blhk", weights, value)
         return self.out(mixed.reshape(batch, length, width))
+
+    def flops(self, length: int) -> float:
+        """Operations of one example with this many positions."""
+        width = self.qkv.kernel.shape[0]
+        return self.qkv.flops(length) + self.out.flops(length) + 4.0 * length**2 * width

@@ -46,6 +46,17 @@ class Outputs(NamedTuple):
     """Float32; entry 0 is halt, entry 1 is continue (used with the continue loss only)."""
 
 
+class Flops(NamedTuple):
+    """Operations of one example in one supervision step: matrix products, counted from the shapes (FLOP)."""
+
+    think: float
+    """Of `think`."""
+    gradient: float
+    """Of the part of `think` that gradient flows through."""
+    answers: float
+    """Of `logits` and `q_logits`."""
+
+
 class Network(nnx.Module):
     """One supervision step as `think`, and answers read from the states after it.
 
@@ -91,6 +102,10 @@ class Network(nnx.Module):
     def halt_margin(self, q_logits: Float[Array, "B 2"]) -> Float[Array, " B"]:
         """Above 0 where a slot is sure of its answer."""
         return q_logits[:, 0] - q_logits[:, 1] if self.halts_against_continue else q_logits[:, 0]
+
+    def flops(self) -> Flops | None:
+        """Operations of one example in one supervision step; None: unknown, and then runs have none."""
+        return None
 
     def __call__(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None

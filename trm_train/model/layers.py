@@ -94,6 +94,11 @@ class Linear(nnx.Module):
         """In the dtype of x."""
         return linear(x, self.kernel[...].astype(x.dtype), self.axis)
 
+    def flops(self, rows: int) -> float:
+        """Operations of this many rows."""
+        fan_in, fan_out = self.kernel.shape
+        return 2.0 * rows * fan_in * fan_out
+
 
 @functools.partial(jax.checkpoint, static_argnums=1)
 def gated(gate_up: Float[Array, ...], axis: int) -> Float[Array, ...]:
@@ -107,13 +112,17 @@ class SwiGLU(nnx.Module):
 
     def __init__(self, width: int, expansion: float, *, axis: int = -1, rngs: nnx.Rngs):
         inner = inner_width(width, expansion)
-        self.axis = axis
+        self.axis, self.width = axis, width
         self.gate_up = Linear(width, 2 * inner, axis=axis, rngs=rngs)
         self.down = Linear(inner, width, axis=axis, rngs=rngs)
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
         """Any other axes pass through."""
         return self.down(gated(self.gate_up(x), self.axis))
+
+    def flops(self, rows: int) -> float:
+        """Operations of this many rows."""
+        return self.gate_up.flops(rows) + self.down.flops(rows)
 
 
 class HaltHead(nnx.Module):

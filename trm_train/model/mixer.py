@@ -3,7 +3,8 @@
 A level computes in the layout that suits its mixer: [B, L, D] for attention, [L, B, D] for `mlp_t`, where
 both products of a block are then single matrix products over contiguous memory and nothing is transposed
 between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays
-packed for a whole supervision step. Another mixer is one more block in `BLOCKS`.
+packed for a whole supervision step. Another mixer is one more block in `BLOCKS`; without a method `flops` its runs have
+no FLOPs.
 Source: the TRM paper and its published code.
 """
 
@@ -34,6 +35,10 @@ class AttentionBlock(nnx.Module):
         x = rms_norm(x + self.attention(x))
         return rms_norm(x + self.mlp(x))
 
+    def flops(self, length: int) -> float:
+        """Operations of one example with this many positions."""
+        return self.attention.flops(length) + self.mlp.flops(length)
+
 
 class TokenMlpBlock(nnx.Module):
     """The same with a SwiGLU over the positions in place of attention; its norm is over positions too."""
@@ -48,6 +53,10 @@ class TokenMlpBlock(nnx.Module):
         """The state after a SwiGLU over its positions and one in each; positions come first."""
         x_LxBxD = rms_norm(x_LxBxD + self.token_mlp(x_LxBxD), axis=0)
         return rms_norm(x_LxBxD + self.mlp(x_LxBxD))
+
+    def flops(self, length: int) -> float:
+        """Operations of one example with this many positions; the token SwiGLU acts on every column of the width."""
+        return self.token_mlp.flops(self.mlp.width) + self.mlp.flops(length)
 
 
 BLOCKS: dict[Mixer, type[AttentionBlock] | type[TokenMlpBlock]] = {
@@ -76,6 +85,16 @@ class Level(nnx.Module):
         for i in range(self.num_layers):
             x = getattr(self, f"block_{i}")(x)
         return x
+
+    def flops(self, length: int) -> float | None:
+        """Operations of one example with this many positions; None where a block does not say its own."""
+        total = 0.0
+        for i in range(self.num_layers):
+            of_block = getattr(getattr(self, f"block_{i}"), "flops", None)
+            if of_block is None:
+                return None
+            total += of_block(length)
+        return total
 
     def pack(self, x: Float[Array, "B L D"]) -> Float[Array, ...]:
         """From [B, L, D] to the layout the blocks compute in."""

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from trm_train.config.model import ModelConfig
 from trm_train.config.run import InputSpec
-from trm_train.model.base import FixedLatent, Network, PuzzleTable, States, table_rows
+from trm_train.model.base import FixedLatent, Flops, Network, PuzzleTable, States, table_rows
 from trm_train.model.embedding import InputEmbedding
 from trm_train.model.layers import HaltHead, Linear, truncated_normal
 from trm_train.model.mixer import Level
@@ -81,3 +81,15 @@ class TRM(Network):
     def q_logits(self, states: States) -> Float[Array, "B 2"]:
         """From z_H at the first position, float32."""
         return self.q_head(states["z_h"][:, 0])
+
+    def flops(self) -> Flops | None:
+        """A level for every update of a state; gradient flows through the last cycle. The halting head is small."""
+        level = self.level.flops(self.length)
+        if level is None:
+            return None
+        cycle = (self.l_cycles + 1) * level
+        return Flops(
+            think=self.h_cycles * cycle,
+            gradient=cycle,
+            answers=self.lm_head.flops(self.length - self.puzzle_positions),
+        )

@@ -12,8 +12,8 @@ from jax.sharding import Mesh
 from trm_data.errors import DatasetNotFoundError
 from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec, RunConfig, config_to_json
+from trm_train.cost import DEVICE_BYTES
 from trm_train.errors import ConfigError
-from trm_train.experiments.cost import DEVICE_BYTES
 from trm_train.experiments.dataset import plan_dataset
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.collectives import Exchange

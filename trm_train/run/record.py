@@ -6,6 +6,7 @@ A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same com
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -30,12 +31,14 @@ from trm_train.config.run import (
     identity_hash,
     planned_steps,
 )
+from trm_train.cost import cost_of, count_old_run, parameters_of
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 
-FORMAT_VERSION = 3
-"""Since 2 a record has a digest of itself, since 3 it says scale and data."""
+FORMAT_VERSION = 4
+"""Since 2 a record has a digest of itself, since 3 it says scale and data, since 4 what was counted and a label."""
+LABEL_CHARACTERS = 200
 CONFIG_FILE = "config.json"
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 """Of an experiment, and of its group."""
@@ -62,6 +65,14 @@ class RunRecord:
     """Scale of the experiment that the run is of (`experiments/setting.py`); empty in records of before 3."""
     data: str = ""
     """Whose puzzles that experiment learns; empty in records of before 3."""
+    parameters: int | None = None
+    """Trained parameters, the puzzle embedding aside, as counted when the run began; None where unknown."""
+    training_flops: float | None = None
+    """Operations of all steps of `config`, counted likewise (FLOP)."""
+    evaluation_flops: float | None = None
+    """Operations of one example tested, all supervision steps, counted likewise (FLOP)."""
+    label: str = ""
+    """What the user calls the run."""
     extended_to: int | None = None
     """Steps in all, where a user let it go on beyond `config.total_steps`."""
 
@@ -97,21 +108,43 @@ def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Fol
 
 def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -> RunRecord:
     """The record of a run that starts now."""
-    setting = experiment.setting()
+    setting, spec = experiment.setting(), input_spec(manifest)
+    cost = cost_of(config, spec)
     return RunRecord(
         experiment=experiment.name,
         group=experiment.group,
         run=run_name(experiment.name, config),
         identity=identity_hash(config),
         config=config,
-        input_spec=input_spec(manifest),
+        input_spec=spec,
         content_digest=manifest.content_digest,
         identifiers_digest=manifest.identifiers_digest,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions={name: version(name) for name in ("trm-lab", "jax", "flax", "numpy")},
         scale=setting.scale,
         data=setting.data,
+        parameters=parameters_of(config.model, spec),
+        training_flops=None if cost is None else cost.training_flops,
+        evaluation_flops=None if cost is None else cost.evaluation_flops,
     )
+
+
+def check_label(label: str) -> str:
+    """The label itself.
+
+    Raises:
+        ConfigError: It is long, or has characters that cannot be shown in one line.
+    """
+    if not _is_label(label):
+        raise ConfigError(
+            f"--label: expected up to {LABEL_CHARACTERS} printable characters in one line "
+            f"(got {len(label)}: {label[:40]!r}). Give a shorter or plainer label."
+        )
+    return label
+
+
+def _is_label(label: str) -> bool:
+    return len(label) <= LABEL_CHARACTERS and label.isprintable()
 
 
 def input_spec(manifest: Manifest) -> InputSpec:
@@ -160,16 +193,19 @@ def find_record(folder: Folder) -> RunRecord | None:
             raise ConfigError(
                 f"{where}: is not what was written (its digest differs): it was edited or damaged; put back what it was"
             )
-        if value.pop("format_version") > FORMAT_VERSION:
+        written_as = value.pop("format_version")
+        if written_as > FORMAT_VERSION:
             raise ConfigError(f"{where}: was written by a newer version of trm-train; upgrade it")
         value.pop("digest", None)
         value["config"] = config_from_json(value["config"])
         value["input_spec"] = InputSpec(**value["input_spec"])
+        if written_as < 4:
+            value |= asdict(count_old_run(value["config"], value["input_spec"]))
         extended_to = value.pop("extended_to", None)
         record = RunRecord(**value)
         _check_record(record, folder, where)
         return extend_record(record, extended_to)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
         raise ConfigError(f"{where}: is no record of a run ({error})") from error
 
 
@@ -198,6 +234,16 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
     for what, known in (("scale", SCALES), ("data", PUZZLES)):
         if getattr(record, what) not in ("", *known):
             raise ValueError(f"{what} {getattr(record, what)!r}")
+    for what, kind, below in (
+        ("parameters", int, 2**63),
+        ("training_flops", float, math.inf),
+        ("evaluation_flops", float, math.inf),
+    ):
+        number = getattr(record, what)
+        if number is not None and not (type(number) is kind and 0 <= number < below):
+            raise ValueError(f"{what} {number!r}")
+    if not _is_label(record.label):
+        raise ValueError(f"label {record.label[:40]!r}")
     expected = f"runs/{record.group}/{record.experiment}/{record.run}"
     if folder.path.startswith("runs/") and folder.path != expected:
         raise ConfigError(f"{where}: is of the run {record.run}, whose place is {expected}; move it there")

@@ -53,7 +53,17 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
                 f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
                 "start anew with --resume never"
             )
-    return replace(record, created_at=before.created_at, extended_to=before.extended_to)
+    counted = {
+        name: getattr(record, name) if getattr(before, name) is None else getattr(before, name)
+        for name in ("parameters", "training_flops", "evaluation_flops")
+    }
+    return replace(
+        record,
+        created_at=before.created_at,
+        extended_to=before.extended_to,
+        label=record.label or before.label,
+        **counted,
+    )
 
 
 def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: RunRecord) -> Restored | None:

@@ -21,8 +21,8 @@ from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import Checkpoints, Restored
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.errors import BEING_TRAINED, ConfigError, HostError
-from trm_train.experiments.cost import flops_by_stage
+from trm_train.cost import flops_by_stage
+from trm_train.errors import BEING_TRAINED, HostError
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
 from trm_train.mesh.devices import peak_flops_per_s
@@ -290,10 +290,9 @@ def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
 
 
 def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | None]:
-    """Floating-point operations of a step, counted from 1; None of a network that cannot be counted."""
-    try:
-        stages = flops_by_stage(config, spec)
-    except ConfigError:
+    """Floating-point operations of a step, counted from 1; None of a network that does not count its own."""
+    stages = flops_by_stage(config, spec)
+    if stages is None:
         return lambda _: None
     return lambda step: next((flops for end, flops in stages if step <= end), stages[-1][1])
 

@@ -36,8 +36,8 @@ from trm_eval.tables.named import named_queries
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table
 from trm_train.config.run import RunConfig
+from trm_train.cost import parameters_of
 from trm_train.experiments import registry
-from trm_train.experiments.cost import parameters_of
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment
 from trm_train.experiments.setting import Setting

@@ -30,6 +30,7 @@ from trm_train.run.record import (
     run_folder,
     write_record,
 )
+from trm_train.run.resume import continue_record
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +147,13 @@ OUTSIDE = "../../../OUTSIDE"
         ({"group": "other"}, "whose place is runs/other/tiny/tiny-"),
         ({"content_digest": 7}, "is no record of a run"),
         ({"created_at": "yesterday"}, "is no record of a run"),
+        ({"parameters": "many"}, "is no record of a run"),
+        ({"parameters": 10**30}, "is no record of a run"),
+        ({"parameters": 1.5}, "is no record of a run"),
+        ({"training_flops": -1.0}, "is no record of a run"),
+        ({"training_flops": True}, "is no record of a run"),
+        ({"label": "a\nb"}, "is no record of a run"),
+        ({"label": 7}, "is no record of a run"),
     ],
 )
 def test_a_record_must_agree_with_itself_and_its_place(
@@ -193,3 +201,22 @@ def test_of_several_runs_one_must_be_named(folder: Folder, layout: Layout, recor
 def test_a_folder_elsewhere_is_a_run_too(folder: Folder, layout: Layout, tmp_path_factory: Any) -> None:
     other = resolve_root(tmp_path_factory.mktemp("other"))
     assert read_record(find_run(other, folder.place)) == read_record(folder)
+
+
+@pytest.mark.parametrize("written_as", [1, 2, 3])
+def test_older_records_are_read_with_the_counts_of_their_network(
+    folder: Folder, record: RunRecord, written_as: int
+) -> None:
+    value = json.loads(folder.read(CONFIG_FILE) or b"") | {"format_version": written_as}
+    for name in ("digest", "parameters", "training_flops", "evaluation_flops", "label"):
+        del value[name]
+    folder.write(CONFIG_FILE, json.dumps(value if written_as == 1 else with_digest(value)).encode())
+    assert read_record(folder) == record
+    assert record.parameters is not None
+
+
+def test_a_run_that_goes_on_keeps_its_counts_and_its_label(folder: Folder, record: RunRecord) -> None:
+    write_record(folder, dataclasses.replace(record, training_flops=7.0, label="first try"))
+    again = continue_record(folder, record)
+    assert (again.training_flops, again.label) == (7.0, "first try")
+    assert continue_record(folder, dataclasses.replace(record, label="second")).label == "second"

@@ -1,0 +1,288 @@
+"""What a run costs: parameters and floating-point operations as its network counts them, and hours on known machines.
+
+Parameters are those of the network's shapes. Operations are those of `Network.flops`: the matrix products, two
+operations a multiplication and addition; what else a step does is small beside them. A training step of one example:
+
+    forward    `think` and the answers
+    backward   twice the part of `think` that gradient flows through, and twice the answers
+    again      that part once more, where states are computed again
+    further    `think` once more, for the continue loss
+
+They agree with the 42.7 GFLOP of the published Sudoku recipe. jax is imported where a network is counted, so that
+commands which only name machines start fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from trm_train.config.model import ModelConfig, NetworkConfig, inner_width
+from trm_train.config.run import InputSpec, RunConfig
+
+if TYPE_CHECKING:
+    from trm_train.model.base import Flops
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine and what it reaches.
+
+    Attributes:
+        name: For people.
+        peak_flops: Operations per second in matrix products, at most: of its data sheet, or measured.
+        utilisation: Share of that a training step reaches.
+        measured: Whether both were measured; else the share is assumed.
+        source: Where the figures come from.
+    """
+
+    name: str
+    peak_flops: float
+    utilisation: float
+    measured: bool
+    source: str
+
+    def hours(self, flops: float) -> float:
+        """Time that so many operations take it (h)."""
+        return flops / (self.peak_flops * self.utilisation) / 3600
+
+
+PEAK_FLOPS = {
+    "TPU v4": 275e12,
+    "TPU v5 lite": 197e12,
+    "TPU v5p": 459e12,
+    "TPU v5": 459e12,
+    "TPU v6 lite": 918e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+}
+"""Operations per second in dense matrix products in bfloat16, of one device, by what its kind contains (the first).
+
+Source: Google's and NVIDIA's data sheets.
+"""
+DEVICE_BYTES = {
+    "TPU v4": 32 * 2**30,
+    "TPU v5 lite": 16 * 2**30,
+    "TPU v5p": 95 * 2**30,
+    "TPU v5": 95 * 2**30,
+    "TPU v6 lite": 32 * 2**30,
+    "H200": 141 * 10**9,
+    "H100 PCIe": 80 * 10**9,
+    "H100": 80 * 10**9,
+    "A100": 40 * 10**9,
+}
+"""Memory of one device, by kind; of the A100 the smaller one. Source: the same."""
+
+CPU = "2 CPU cores"
+MACHINES = (
+    Machine(
+        "v4-64",
+        32 * PEAK_FLOPS["TPU v4"],
+        0.4,
+        False,
+        "32 chips of 275 TFLOP/s in bfloat16 (Google's figures)",
+    ),
+    Machine(
+        "H200", PEAK_FLOPS["H200"], 0.4, False, "989 TFLOP/s in bfloat16 without sparsity (NVIDIA's figures)"
+    ),
+    Machine(
+        CPU,
+        1.69e11,
+        0.84,
+        True,
+        "169 GFLOP/s in float32, a step of width 512 reaches 84% of it (docs/benchmarks.md); small networks reach less",
+    ),
+)
+"""What hours are given for."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Floating-point operations of a run.
+
+    Attributes:
+        example_flops: Of one example and training step.
+        evaluation_flops: Of one example evaluated, all supervision steps.
+        training_flops: Of all steps.
+    """
+
+    example_flops: float
+    evaluation_flops: float
+    training_flops: float
+
+    def hours(self, machine: Machine) -> float:
+        """Training time on a machine (h)."""
+        return machine.hours(self.training_flops)
+
+    def testing_flops(
+        self, config: RunConfig, validation_rows: int | None, test_rows: int | None
+    ) -> float | None:
+        """Operations of all validations and one whole test; None where the rows of a split are not known."""
+        if validation_rows is None or test_rows is None:
+            return None
+        execution = config.execution
+        rows = min(execution.validation_examples or validation_rows, validation_rows)
+        validations = config.total_steps // execution.validate_every if execution.validate_every else 0
+        return self.evaluation_flops * (test_rows + validations * rows)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is counted of a network.
+
+    Attributes:
+        parameters: Trained ones, the puzzle embedding aside.
+        flops: Of one example and supervision step; None where the network does not say.
+        continue_loss: Whether training thinks once more for the continue loss.
+        state_bytes: Size of one slot's states (bytes).
+    """
+
+    parameters: int
+    flops: Flops | None
+    continue_loss: bool
+    state_bytes: int
+
+
+@lru_cache(1024)
+def count_network(model: NetworkConfig, spec: InputSpec) -> Counted:
+    """Count a network from its shapes; nothing is drawn or allocated, and no device is asked for.
+
+    Raises:
+        ConfigError: The network cannot be as configured.
+    """
+    import jax
+    from flax import nnx
+
+    from trm_train.model.base import Network, split
+    from trm_train.model.networks import make_network
+
+    made: list[Network] = []
+    said: list[Flops | None] = []
+
+    def shapes() -> tuple[object, object]:
+        network = make_network(model, spec, rngs=nnx.Rngs(params=0, latents=0))
+        made.append(network)
+        said.append(network.flops())
+        return split(network)[1], network.initial_states(1)
+
+    params, states = map(jax.tree.leaves, jax.eval_shape(shapes))
+    return Counted(
+        parameters=sum(leaf.size for leaf in params),
+        flops=said[0],
+        continue_loss=made[0].continue_loss,
+        state_bytes=sum(leaf.size * leaf.dtype.itemsize for leaf in states),
+    )
+
+
+def cost_of(config: RunConfig, spec: InputSpec) -> Cost | None:
+    """What a run costs; None where its network does not count its operations.
+
+    Args:
+        config: Of the run.
+        spec: Of its dataset.
+
+    Raises:
+        ConfigError: The network cannot be as configured.
+    """
+    again = config.execution.rematerialise
+    stages = _training_flops(config, spec, again=again)
+    flops = count_network(config.model, spec).flops
+    if stages is None or flops is None:
+        return None
+    examples, begun, training = config.data.global_batch_size, 0, 0.0
+    for end, of_example in stages:
+        training += (end - begun) * examples * of_example
+        begun = end
+    return Cost(
+        example_flops=_example_flops(config.model, spec, again=again) or 0.0,
+        evaluation_flops=config.model.halt_max_steps * (flops.think + flops.answers),
+        training_flops=training,
+    )
+
+
+def flops_by_stage(config: RunConfig, spec: InputSpec) -> list[tuple[int, float]] | None:
+    """The last step of each stage of training, and the operations of a step of it for a global batch.
+
+    What is computed again to save memory does not count: it is no part of the model. None where the network does not
+    count its operations.
+    """
+    stages = _training_flops(config, spec, again=False)
+    return None if stages is None else [(end, config.data.global_batch_size * one) for end, one in stages]
+
+
+def parameters_of(model: NetworkConfig, spec: InputSpec) -> int:
+    """Trained parameters of a network, the puzzle embedding aside."""
+    return count_network(model, spec).parameters
+
+
+def checkpoint_bytes(config: RunConfig, spec: InputSpec) -> tuple[int, int]:
+    """Size of what evaluation needs of a checkpoint, and of what a resumed run needs.
+
+    Returns:
+        Raw and averaged parameters; with the optimizer's two moments and the carry.
+    """
+    network = count_network(config.model, spec)
+    parameters = 4 * network.parameters
+    return 2 * parameters, 4 * parameters + config.data.global_batch_size * network.state_bytes
+
+
+def _training_flops(config: RunConfig, spec: InputSpec, *, again: bool) -> list[tuple[int, float]] | None:
+    """The last step of each stage of training, and the operations of one example and step in it."""
+    found: list[tuple[int, float]] = []
+    for end, stage in config.model.stages(config.total_steps):
+        of_example = _example_flops(stage, spec, again=again)
+        if of_example is None:
+            return None
+        found.append((end, of_example))
+    return found
+
+
+def _example_flops(model: NetworkConfig, spec: InputSpec, *, again: bool) -> float | None:
+    """Operations of one example and training step."""
+    network = count_network(model, spec)
+    flops = network.flops
+    if flops is None:
+        return None
+    further = flops.think if network.continue_loss else 0.0
+    return flops.think + flops.answers + (3 if again else 2) * flops.gradient + 2 * flops.answers + further
+
+
+@dataclass(frozen=True)
+class OldCounts:
+    """What runs recorded before format 4 are said to have; None where nothing was known of their network."""
+
+    parameters: int | None = None
+    training_flops: float | None = None
+    evaluation_flops: float | None = None
+
+
+def count_old_run(config: RunConfig, spec: InputSpec) -> OldCounts:
+    """Counts of a run whose record has none, by the formulas of the two networks that there were, without jax."""
+    model = config.model
+    if not isinstance(model, ModelConfig) or model.mixer not in ("mlp_t", "attention"):
+        return OldCounts()
+    width, length = model.hidden_size, model.puzzle_positions + spec.sequence_length
+    inner, inner_length = inner_width(width, model.expansion), inner_width(length, model.expansion)
+    attention = model.mixer == "attention"
+    block = 3 * width * inner + (4 * width**2 if attention else 3 * length * inner_length)
+    positions = length * width if model.pos_encodings == "learned" else 0
+    heads = width * spec.vocabulary_size + 2 * width + 2
+    mixing = 8 * length * width**2 + 4 * length**2 * width if attention else 6 * width * length * inner_length
+    level = float(model.num_layers * (6 * length * width * inner + mixing))
+    head = 2.0 * spec.sequence_length * width * spec.vocabulary_size
+    training, begun = 0.0, 0
+    for end, stage in model.stages(config.total_steps):
+        assert isinstance(stage, ModelConfig)
+        cycle = (stage.l_cycles + 1) * level
+        think = stage.h_cycles * (stage.l_cycles + 1) * level
+        again = 3 if config.execution.rematerialise else 2
+        further = 0.0 if stage.no_act_continue else think
+        example = think + head + again * cycle + 2 * head + further
+        training += (end - begun) * config.data.global_batch_size * example
+        begun = end
+    forward = model.h_cycles * (model.l_cycles + 1) * level + head
+    parameters = model.num_layers * block + spec.vocabulary_size * width + positions + heads
+    return OldCounts(parameters, training, model.halt_max_steps * forward)
