@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trm_data.sources.base import SourceRef
 from trm_data.specs import Augment, DatasetSpec, OnBadRow, Options, SourceSpec
@@ -33,8 +33,12 @@ class BuildRequest:
         return self._name(unusual)
 
     def names(self) -> tuple[str, ...]:
-        """The dataset's name, and the one that it had when names did not say seed and choice."""
-        return tuple(dict.fromkeys((self.dataset_name(), self._name([]))))
+        """The dataset's name, and those that it had when names did not say seed and choice, or whose repository."""
+        found = [self.dataset_name(), self._name([])]
+        if self.source.repository:
+            published = replace(self, source=replace(self.source, path=""))
+            found += [published.dataset_name(), published._name([])]
+        return tuple(dict.fromkeys(found))
 
     def _name(self, unusual: list[str]) -> str:
         if self.name is not None:

@@ -70,7 +70,12 @@ class Origin(Protocol):
 
     @property
     def stem(self) -> str:
-        """Name of the file or folder without its endings."""
+        """Name of the file or folder without its endings; of a repository its owner and name."""
+        ...
+
+    @property
+    def repository(self) -> str:
+        """On the Hugging Face hub; empty where the source names none."""
         ...
 
 
@@ -82,8 +87,10 @@ class Options:
     default is left out of the specification's digest.
     """
 
+    hub_repository: ClassVar[str] = ""
+    """The published set on the Hugging Face hub."""
     hub_word: ClassVar[str] = "hard"
-    """What a dataset's name says of the published set on the Hugging Face hub."""
+    """What a dataset's name says of that set."""
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -104,7 +111,8 @@ class Options:
         if source.kind == "generated":
             return [*words, "generated"]
         if source.kind == "hf":
-            return [*words, self.hub_word]
+            published = source.repository in ("", self.hub_repository)
+            return [*words, self.hub_word if published else source.stem]
         return [*words, source.stem.removeprefix(f"{kind}-").removeprefix(f"{words[-1]}-")]
 
     def choice_words(self) -> list[str]:

@@ -14,6 +14,7 @@ from trm_data.build.estimate import estimate_build
 from trm_data.build.flow import build_dataset
 from trm_data.describe.facts import describe_dataset
 from trm_data.errors import BuildError, DatasetNotFoundError, SpecError
+from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.registry import make_fields
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.manifest import read_manifest
@@ -237,3 +238,32 @@ def test_a_recorded_digest_is_what_a_build_gives(tmp_path: Path) -> None:
     digest = named_dataset("sudoku-4x4-generated-10-aug-100").digest
     assert digest
     assert digest[:12] in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("reference", "stem"),
+    [
+        ("", "sudoku-extreme"),
+        ("sapientinc/sudoku-extreme", "sudoku-extreme"),
+        (f"sapientinc/sudoku-extreme@{'a' * 40}", "sudoku-extreme"),
+        ("somebody/else", "sudoku-somebody-else"),
+        ("somebody/else@main", "sudoku-somebody-else"),
+        ("somebody/sudoku-extreme", "sudoku-somebody-sudoku-extreme"),
+        ("some.body/my_set.v2", "sudoku-some-body-my-set-v2"),
+    ],
+)
+def test_a_dataset_of_another_repository_is_named_after_it(reference: str, stem: str) -> None:
+    asked = BuildRequest(
+        kind="sudoku", source=SourceRef("hf", reference), size=1000, aug=10, options=SudokuOptions()
+    )
+    assert asked.dataset_name() == f"{stem}-1000-aug-10"
+    assert asked.names()[-1] == "sudoku-extreme-1000-aug-10"  # as it was called before
+
+
+def test_mazes_of_another_repository_are_named_after_it() -> None:
+    fields = {"kind": "maze", "size": 10, "options": MazeOptions()}
+    names = [
+        BuildRequest(source=SourceRef("hf", path), **fields).dataset_name()
+        for path in ("sapientinc/maze-30x30-hard-1k", "somebody/else")
+    ]
+    assert names == ["maze-30x30-hard-10-aug-0", "maze-30x30-somebody-else-10-aug-0"]

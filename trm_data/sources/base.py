@@ -63,8 +63,8 @@ class SourceRef:
     def may_be(self, there: SourceSpec) -> bool:
         """Whether it may be what a dataset was built from, as far as its name says."""
         if self.kind == "hf":
-            repository, _, revision = self.path.partition("@")
-            named = there.name.startswith(f"{repository or SUDOKU_EXTREME}/")
+            revision = self.path.partition("@")[2]
+            named = there.name.startswith(f"{self.repository or SUDOKU_EXTREME}/")
             return (
                 there.kind == "csv"
                 and named
@@ -81,8 +81,14 @@ class SourceRef:
 
     @property
     def stem(self) -> str:
-        """The name without its endings, in characters that a dataset's name may have."""
-        return re.sub(r"[^A-Za-z0-9]+", "-", self.name.split(".")[0]).strip("-") or self.kind
+        """The name without its endings, of a repository with its owner, in characters of a dataset's name."""
+        name = self.repository or self.name.split(".")[0]
+        return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or self.kind
+
+    @property
+    def repository(self) -> str:
+        """On the Hugging Face hub; empty for the published one, and for other kinds of source."""
+        return self.path.partition("@")[0] if self.kind == "hf" else ""
 
 
 FORMS: dict[str, str] = {

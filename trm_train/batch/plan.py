@@ -125,19 +125,19 @@ def _planned(
 
 
 def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
-    """The datasets of a batch that are not built.
+    """The datasets of a batch that are not built, as each run would look for its own.
 
     Raises:
         ConfigError: One of them is no named dataset, so that nobody knows how to build it.
     """
     missing: list[str] = []
-    for name in dict.fromkeys(run.dataset for run in runs):
+    for asked, name in dict.fromkeys((run.config.data.only_dataset(), run.dataset) for run in runs):
         try:
-            read_manifest(layout, name)
+            read_manifest(layout, asked)
         except DatasetNotFoundError:
             missing.append(name)
             if not is_named(name):
                 raise ConfigError(
                     f"dataset {name} is not built and is none of the named ones (trm-data build named); build it first"
                 ) from None
-    return missing
+    return list(dict.fromkeys(missing))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -157,17 +157,14 @@ def _cost(item: Experiment) -> dict[str, Any]:
 
 def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]:
     """What is known of each experiment under a root, by its name."""
-    from trm_data.errors import DatasetNotFoundError
-    from trm_data.manifest import read_manifest
+    from trm_data.named import first_name
+    from trm_train.experiments.sources import with_puzzles_at_hand
     from trm_train.run.overview import overview
 
-    ready: dict[str, bool] = {}
-    for dataset in {item.dataset() for item in items}:
-        try:
-            read_manifest(layout, dataset)
-            ready[dataset] = True
-        except DatasetNotFoundError:
-            ready[dataset] = False
+    learnt = {
+        item.name: with_puzzles_at_hand(item.make(), {}, layout)[0].data.only_dataset() for item in items
+    }
+    data = {dataset: _data_state(dataset, layout) for dataset in set(learnt.values())}
     runs = overview(layout)
     facts: dict[str, dict[str, Any]] = {}
     for item in items:
@@ -185,8 +182,9 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
             "varies": item.varies,
             "scale": setting.scale,
             "data": setting.data,
-            "dataset": item.dataset(),
-            "dataset_ready": ready[item.dataset()],
+            "dataset": first_name(learnt[item.name]),
+            "dataset_ready": data[learnt[item.name]] == "there",
+            "dataset_state": data[learnt[item.name]],
             "alias_of": item.alias_of(),
             "runs": len(own),
             "runs_done": sum(one.condition == "done" for one in own),
@@ -194,6 +192,20 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
             "best_validation": max((value for value in best if value is not None), default=None),
         }
     return facts
+
+
+def _data_state(dataset: str, layout: Layout) -> Literal["there", "missing", "damaged"]:
+    """Whether a run finds its dataset, under the name that it has in the run's configuration."""
+    from trm_data.errors import CorruptDatasetError, DatasetNotFoundError
+    from trm_data.manifest import read_manifest
+
+    try:
+        read_manifest(layout, dataset)
+    except DatasetNotFoundError:
+        return "missing"
+    except CorruptDatasetError:
+        return "damaged"
+    return "there"
 
 
 def _runs_of(item: Experiment, runs: list[RunOverview]) -> list[RunOverview]:
@@ -212,7 +224,7 @@ def _runs_of(item: Experiment, runs: list[RunOverview]) -> list[RunOverview]:
 
 def _line(item: Experiment, facts: dict[str, Any]) -> str:
     alias = f"the run of {facts['alias_of']}" if facts["alias_of"] else ""
-    data = "" if facts["dataset_ready"] else "data missing"
+    data = "" if facts["dataset_ready"] else f"data {facts['dataset_state']}"
     runs = f"{facts['runs_done']} of {facts['runs']} runs done" if facts["runs"] else ""
     other = facts["runs_of_other_options"]
     altered = f"{counted(other, 'run')} with other options" if other else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from trm_data.kinds.parts import KindParts
 from trm_data.specs import DatasetSpec, Options
@@ -21,6 +22,8 @@ class MazeOptions(Options):
     wall_low: float = 0.3
     """Least share of cells that are walls, for generated mazes."""
     wall_high: float = 0.5
+
+    hub_repository: ClassVar[str] = "sapientinc/maze-30x30-hard-1k"
 
     def shape_words(self) -> list[str]:
         """The grid."""

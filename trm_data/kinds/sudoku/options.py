@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from trm_data.errors import SpecError
 from trm_data.kinds.parts import KindParts
-from trm_data.specs import DatasetSpec, Options, Origin
+from trm_data.specs import SUDOKU_EXTREME, DatasetSpec, Options, Origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ class SudokuOptions(Options):
         """Cells in a row of the grid, n = box rows * box columns."""
         return self.box_rows * self.box_columns
 
+    hub_repository: ClassVar[str] = SUDOKU_EXTREME
     hub_word: ClassVar[str] = "extreme"
 
     def shape_words(self) -> list[str]:
