@@ -15,7 +15,7 @@ from tests.conftest import small_request
 from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.build.flow import build_dataset
-from trm_data.errors import QueryError
+from trm_data.errors import LabError, QueryError
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.evaluate.flow import evaluate_run
@@ -183,3 +183,10 @@ def test_no_view_has_a_column_twice(layout: Layout, trained: TrainResult) -> Non
     for view in list_views():
         columns = query_results(layout, f"SELECT * FROM {view} LIMIT 0").columns
         assert len(set(columns)) == len(columns), view
+
+
+@pytest.mark.parametrize("ask", [trm_eval.sql, trm_data.sql])
+def test_a_root_that_is_not_there_is_named(tmp_path: Path, ask) -> None:
+    with pytest.raises(LabError, match=f"{tmp_path}/nothing"):
+        ask("SELECT 1 AS one", tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,13 +11,26 @@ import pytest
 from trm_train.cli import main
 from trm_train.config.effect import without_effect
 from trm_train.experiments.registry import find_experiment, load_experiments
+from trm_train.run.record import run_name
 
 
 @pytest.mark.parametrize(
     ("options", "names"),
     [
         (["--model.num-heads", "2"], ["--model.num-heads"]),
-        (["--model.num-heads", "2", "--model.mixer", "attention"], []),
+        (["--model.num-heads", "2", "--model.mixer", "attention", "--model.pos-encodings", "rope"], []),
+        (["--model.pos-encodings", "rope"], ["--model.pos-encodings"]),
+        (["--model.pos-encodings", "learned"], []),
+        (["--model.mixer", "attention"], ["--model.mixer"]),
+        (["--model.mixer", "attention", "--model.pos-encodings", "learned"], []),
+        (
+            ["--optim.puzzle-emb-lr", "0", "--optim.puzzle-emb-weight-decay", "1"],
+            ["--optim.puzzle-emb-weight-decay"],
+        ),
+        (["--optim.freeze-weights", "--model.puzzle-emb-ndim", "0"], ["--optim.freeze-weights"]),
+        (["--execution.keep-weights-every", "10"], ["--execution.keep-weights-every"]),
+        (["--execution.no-keep-best-weights"], ["--execution.keep-best-weights"]),
+        (["--execution.keep-weights-every", "10", "--execution.keep-weights", "2"], []),
         (["--optim.puzzle-emb-lr", "1", "--model.puzzle-emb-ndim", "0"], ["--optim.puzzle-emb-lr"]),
         (["--optim.lr", "1", "--optim.freeze-weights"], ["--optim.lr"]),
         (["--optim.puzzle-emb-lr", "1", "--optim.freeze-weights"], []),
@@ -47,3 +61,10 @@ def test_what_an_experiment_itself_says_is_not_warned_of() -> None:
     assert json.dumps(
         without_effect(find_experiment("exp01a").make(), find_experiment("baseline").make())
     ).count("num-heads")
+
+
+def test_options_without_effect_leave_the_name_of_the_run() -> None:
+    """It was the name of such runs before they were warned of."""
+    config = find_experiment("quickstart").make()
+    rope = dataclasses.replace(config, model=dataclasses.replace(config.model, pos_encodings="rope"))
+    assert run_name("quickstart", rope) != run_name("quickstart", config)

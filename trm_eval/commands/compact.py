@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, say_what_is_left_out
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import root_to_read
 
 if TYPE_CHECKING:
     from trm_eval.compact import Compacted
@@ -49,7 +49,7 @@ class Compact:
 
         with terminal_progress(quiet=self.json) as progress:
             done, problems = compact_results(
-                resolve_root(self.root),
+                root_to_read(self.root),
                 self.runs,
                 superseded=self.superseded,
                 alone=self.alone,

@@ -21,7 +21,7 @@ from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, 
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.errors import QueryError
-from trm_data.storage.root import Layout, Root, resolve_root
+from trm_data.storage.root import Layout, Root, root_to_read
 from trm_eval.tables.experiments import experiment_table
 from trm_eval.tables.files import open_tables, skipping_damaged
 from trm_eval.tables.live import live_runs
@@ -131,10 +131,11 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
     Raises:
         QueryError: The SQL is no query or cannot be run, there is none of that name, or something is damaged.
         CorruptFileError: A file of results or metrics has other bytes than were written.
+        SpecError: There is no such root.
     """
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise QueryError(f"a query is text, or the name of one as '@name'; got {type(query).__name__}")
-    text, layout = query_text(query), resolve_root(root)
+    text, layout = query_text(query), root_to_read(root)
     with skipping_damaged(skip_damaged):
         found, problems = _read(layout, text, lambda connection: frame_locked(connection, text))
     if problems and not skip_damaged:
