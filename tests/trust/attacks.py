@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
+
+WRITING = "WITH x AS (COPY (SELECT 1) TO ''PLACE'' (USE_TMP_FILE false)) FROM x"
+_SERIALIZED = duckdb.execute(f"SELECT json_serialize_sql('{WRITING}')").fetchall()[0][0]
+SERIALIZED = _SERIALIZED.replace("{", "{{").replace("}", "}}").replace("PLACE", "{}")
+"""A statement that writes, as DuckDB's own JSON of it."""
+
 WRITES = (
     "COPY (SELECT 1) TO '{}'",
     "COPY (SELECT 1) TO '{}' (USE_TMP_FILE false)",
@@ -27,6 +34,20 @@ WRITES = (
     "LOAD '{}'",
     "INSTALL '{}'",
     "PREPARE p AS COPY (SELECT 1) TO '{}'",
+    "WITH x AS (COPY (SELECT 42 AS x) TO '{}' (FORMAT parquet, USE_TMP_FILE false)) SELECT * FROM x",
+    "WITH x AS (COPY (SELECT 42 AS x) TO (format('{}', 1))) FROM x LIMIT 0",
+    "EXPLAIN (ANALYZE /*) select 1 from predictions --*/) COPY (SELECT 1) TO '{}' (USE_TMP_FILE false)",
+    "EXPLAIN (ANALYZE false) COPY (SELECT 1) TO '{}' (USE_TMP_FILE false)",
+    "EXPLAIN (ANALYZE) WITH x AS (COPY (SELECT 1) TO '{}' (USE_TMP_FILE false)) FROM x",
+    "WITH x AS (COPY (SELECT 1 AS a) TO '{}' (USE_TMP_FILE false)) PIVOT x ON a USING count(*)",
+    "EXPLAIN WITH x AS (COPY (SELECT 1 AS a) TO '{}' (USE_TMP_FILE false)) PIVOT x ON a USING count(*)",
+    "SELECT * FROM query('WITH x AS (COPY (SELECT 1) TO ''{}'' (USE_TMP_FILE false)) FROM x')",
+    f"SELECT * FROM json_execute_serialized_sql('{SERIALIZED}')",
+    f"SELECT * FROM json_execute_serialized_sql('{SERIALIZED}') WHERE now() < '2000-01-01'::TIMESTAMPTZ",
+    "SELECT * FROM query(CASE WHEN current_query() LIKE 'EXPLAIN%' THEN 'SELECT 1' ELSE "
+    f"'SELECT * FROM json_execute_serialized_sql(''{SERIALIZED}'')' END)",
+    "SELECT * FROM query(CASE WHEN random() < 0.5 THEN 'SELECT 1' ELSE "
+    f"'SELECT * FROM json_execute_serialized_sql(''{SERIALIZED}'')' END)",
 )
 """Statements that would write to a path, or have one written to."""
 
@@ -131,6 +152,14 @@ STATEMENTS = (
     "SELECT * FROM layout",
     "SELECT * FROM connection",
     "SELECT * FROM python_map_function",
+    "SELECT * FROM checkpoint()",
+    "SELECT * FROM force_checkpoint('catalog')",
+    "SELECT * FROM truncate_duckdb_logs()",
+    "SELECT * FROM query('SELECT 1')",
+    "SELECT (SELECT a FROM main.\"QUERY\"('SELECT 1 AS a'))",
+    "DESCRIBE FROM system.main.query('SELECT 1')",
+    "EXPLAIN FROM query('SELECT 1')",
+    "WITH x AS (ATTACH ':memory:' AS other) FROM x",
     "SELECT 'a' || chr(0); DROP TABLE x",
     "SELECT \udcff",
     "\udcff",
@@ -157,3 +186,8 @@ def attacks(root: Path, outside: Path) -> Iterator[str]:
         for target in (root / "catalog.duckdb", outside / "secret.csv", Path("/etc/passwd")):
             yield statement.format(target)
     yield from STATEMENTS
+
+
+def writes(path: Path) -> list[str]:
+    """The statements that would write to this path."""
+    return [statement.format(path) for statement in WRITES]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,20 @@ import trm_eval
 from tests.conftest import run_here
 from tests.harness.figures import record
 from tests.harness.roots import root_with
-from tests.trust.attacks import attacks
+from tests.trm_eval.conftest import Evaluated
+from tests.trust.attacks import attacks, writes
+from trm_data.catalog.plan import READING, operators_of
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main as trm_data_main
 from trm_data.errors import QueryError
-from trm_data.storage.root import Layout
+from trm_data.storage.atomic import file_sha256
+from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main as trm_eval_main
-from trm_eval.tables.query import query_results
+from trm_eval.report.ask import ask
+from trm_eval.serve.queries import answer
+from trm_eval.tables.named import load_query, named_queries
+from trm_eval.tables.query import open_results, query_results
+from trm_eval.tables.views import list_views
 
 BIN = Path(sys.executable).parent
 
@@ -84,6 +93,71 @@ def test_no_attack_changes_or_reads_anything(
     )
 
 
+def by_dashboard(layout: Layout, sql: str) -> Any:
+    return answer(layout, sql).table.to_pylist()
+
+
+def by_reports(layout: Layout, sql: str) -> Any:
+    return ask(layout, "what", sql, [], []).rows
+
+
+@pytest.mark.parametrize(
+    ("asks", "some"),
+    [
+        (lambda layout, sql: query_results(layout, sql).rows, ""),
+        (lambda layout, sql: trm_eval.sql(sql, layout).rows(), "42"),
+        (by_dashboard, "42"),
+        (by_reports, "42"),
+    ],
+    ids=["trm-eval", "Python", "dashboard", "reports"],
+)
+def test_no_query_overwrites_the_predictions_that_it_may_read(
+    evaluated: Evaluated, tmp_path: Path, asks: Callable[[Layout, str], Any], some: str
+) -> None:
+    """DuckDB may read these files by name, and what it may read it may write."""
+    shutil.copytree(evaluated.layout.place, tmp_path / "root")
+    layout = resolve_root(tmp_path / "root")
+    (path,) = Path(layout.place).glob("results/predictions/**/*.parquet")
+    digest, believed = file_sha256(path), []
+    for query in (f"{each} -- predictions" for each in writes(path) if some in each):
+        for _ in range(3 if "random()" in query else 1):
+            with suppress(QueryError):
+                believed.append((query, asks(layout, query)))
+            assert file_sha256(path) == digest, query
+    assert believed == []
+    with pytest.raises(QueryError, match="COPY_TO_FILE"):
+        asks(layout, f"WITH x AS (COPY (SELECT 1) TO '{path}' (USE_TMP_FILE false)) FROM x, predictions")
+    assert asks(layout, f"SELECT count(*) FROM read_parquet('{path}'), predictions")
+
+
+@pytest.mark.parametrize("ask", [query_catalog, query_results], ids=["trm-data", "trm-eval"])
+def test_what_a_query_may_not_do_is_named(untouched: Layout, ask: Callable[[Layout, str], Any]) -> None:
+    for query, named in (
+        ("WITH x AS (COPY (SELECT 1) TO 'a.csv') FROM x", "a.csv"),
+        ("EXPLAIN ANALYZE WITH x AS (COPY (SELECT 1) TO 'a.csv') FROM x", "a.csv"),
+        ("FROM checkpoint()", "CHECKPOINT"),
+        ("FROM query('SELECT 1')", "query()"),
+        ("PIVOT splits ON split USING count(*)", "IN ("),
+        ("SELECT * FROM splits, (PIVOT splits ON split USING count(*))", "IN ("),
+        ("EXPLAIN PIVOT splits ON split USING count(*)", "IN ("),
+        ("EXPLAIN COPY (SELECT 1) TO 'a.csv'", "COPY"),
+    ):
+        with pytest.raises(QueryError) as refused:
+            ask(untouched, query)
+        assert named in str(refused.value), query
+
+
+def test_every_operator_of_the_shipped_queries_and_views_reads(evaluated: Evaluated) -> None:
+    queries = [load_query(name) for name in named_queries()]
+    queries += [f"SELECT * FROM {view}" for view in list_views()]
+    with open_results(evaluated.layout, " ".join(queries), everything=True) as (connection, _):
+        found = set[str]()
+        for query in queries:
+            (explained,) = connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
+            found |= operators_of(explained[1])
+    assert {"READ_PARQUET", "PYTHON_ARROW_SCAN", "HASH_JOIN", "WINDOW"} <= found <= READING
+
+
 @pytest.mark.parametrize("program", ["trm-data", "trm-eval"])
 @pytest.mark.parametrize(
     "statement",
@@ -133,7 +207,18 @@ def test_from_python_too(layout: Layout, outside: Path, ask: Callable[..., Any])
         "SUMMARIZE splits",
         "EXPLAIN SELECT * FROM puzzles",
         "EXPLAIN ANALYZE SELECT * FROM puzzles",
-        "PIVOT (SELECT split, num_groups FROM splits) ON split USING sum(num_groups)",
+        "EXPLAIN (FORMAT json) SELECT * FROM puzzles",
+        "EXPLAIN (ANALYZE, FORMAT json) SELECT 'ä' FROM puzzles",
+        "-- ä\n EXPLAIN /* ( */ ANALYZE -- )\n SELECT 'ä' FROM puzzles",
+        "PIVOT (SELECT split, num_groups FROM splits) ON split IN ('train', 'test') USING sum(num_groups)",
+        "SELECT split, (SELECT count(*) FROM puzzles AS p WHERE p.split = s.split) FROM splits AS s",
+        "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r WHERE a < 3) FROM r",
+        "SELECT DISTINCT ON (split) * FROM puzzles USING SAMPLE 10",
+        "FROM puzzles, range(3) QUALIFY row_number() OVER (PARTITION BY split) = 1",
+        "FROM puzzles AS p JOIN splits AS s ON p.group_index < s.num_groups ORDER BY ALL LIMIT 3",
+        "SELECT * FROM information_schema.columns",
+        "SHOW ALL TABLES",
+        "SHOW DATABASES",
         "SELECT * FROM duckdb_columns() WHERE comment IS NOT NULL",
         "SELECT 'it''s', chr(255), 'ÿ'",
         "SELECT 1;",

@@ -1,14 +1,13 @@
 """Runs a user's SQL over the catalog, and can do nothing else.
 
-Only what DuckDB's own parser calls a query is run. The connection has no access to files or the network but for the
-index, which it reads under a name that no query can know: DuckDB lets SQL write to the files of an attached database.
-It spills nothing to disk, and its settings are locked.
+A statement is run only if every operator of DuckDB's plan of it reads (`plan.py`). The connection has no access to
+files or the network but for the index, which it reads under a name that no query can know: DuckDB lets SQL write to the
+files of an attached database. It spills nothing to disk, and its settings are locked.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -157,7 +156,7 @@ def run_locked(
     import duckdb
 
     try:
-        statement = _statement(connection, sql)
+        statement = _statement(connection, sql, parameters)
         if as_table:
             found = connection.sql(statement, params=list(parameters))
             table = found.to_arrow_table() if most_rows is None else _first_rows(found, most_rows)
@@ -214,8 +213,12 @@ def _with_integers(table: pa.Table) -> pa.Table:
     return table
 
 
-def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+def _statement(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+) -> duckdb.Statement:
     """The one query of a text, on a connection that from now on reaches nothing but its tables."""
+    from trm_data.catalog.plan import reading_statement
+
     connection.execute("SET temp_directory = ''")
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
@@ -224,28 +227,4 @@ def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
         sql.encode()
     except UnicodeEncodeError as error:
         raise QueryError(f"the query is no UTF-8 text: {sql!r}") from error
-    statements = connection.extract_statements(sql)
-    if len(statements) != 1:
-        raise QueryError(f"expected one SQL statement, got {len(statements)}")
-    kind = _kind(connection, statements[0])
-    if kind not in QUERIES:
-        raise QueryError(
-            f"{kind} statements are not run: only queries are (SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN)"
-        )
-    return statements[0]
-
-
-QUERIES = ("SELECT", "PIVOT")
-"""What DuckDB's parser calls statements that only read."""
-
-_EXPLAIN = re.compile(r"\s*explain(\s+analyze|\s*\([^()]*\))?\s", re.IGNORECASE)
-_PIVOT = re.compile(r"\s*pivot\s", re.IGNORECASE)
-
-
-def _kind(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str:
-    """What a statement is; of EXPLAIN, which may run it, what it explains."""
-    name = statement.type.name
-    if name == "EXPLAIN" and (match := _EXPLAIN.match(statement.query)):
-        explained = connection.extract_statements(statement.query[match.end() :])
-        return _kind(connection, explained[0]) if len(explained) == 1 else name
-    return "PIVOT" if name == "MULTI" and _PIVOT.match(statement.query) else name
+    return reading_statement(connection, sql, parameters)

@@ -162,7 +162,8 @@ def _read(
                 return read(connection), problems
         except QueryError as error:
             gone = isinstance(error.__cause__, duckdb.IOException)
-            if not left or (everything and not gone):
+            refused = error.__cause__ is None
+            if not left or refused or (everything and not gone):
                 raise
             everything = everything or not gone
 
