@@ -207,6 +207,16 @@ def run_here(main: Callable[[list[str]], None], *arguments: str) -> subprocess.C
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
+def error_of(main: Callable[[list[str]], None], *arguments: str) -> tuple[int, str]:
+    """The exit code of a command that must fail, run in this process, and its error line on stderr."""
+    done = run_here(main, *arguments)
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode != 0, done.stdout
+    assert lines, "no error line"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, lines[-1]
+
+
 def as_users_run_it() -> dict[str, str]:
     """The environment of a process that computes to the bit what it computes for users."""
     return {**os.environ, "XLA_FLAGS": os.environ["XLA_FLAGS"].replace(OPTIMIZATION, "").strip()}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOWS = {
-    "slow": "takes more than seconds: `make test-slow` runs it",
+    "slow": "takes more than seconds: `make test-long` runs it",
     "dry-run": "with --dry-run appended",
     "dry-run-first": "with --dry-run appended; as written where slow tests run",
     "short": "training, cut to a few steps",

@@ -1,6 +1,6 @@
 """Whatever is in a file, only our own errors come out of its reader.
 
-Valid files are cut, overwritten, repeated and mixed at random; `make test-slow` does it 120,000 times in all.
+Valid files are cut, overwritten, repeated and mixed at random; `make test-long` does it 120,000 times in all.
 """
 
 import gzip

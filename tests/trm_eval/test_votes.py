@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import run_here
+from tests.conftest import error_of, run_here
 from tests.recorded import recorded_root
 from tests.trm_data.kinds.test_arc import request, task, write
 from tests.trm_eval.conftest import Evaluated
@@ -382,12 +382,11 @@ def test_a_submission_has_two_attempts_at_every_test_input(voted: Voted, tmp_pat
 @pytest.mark.integration
 def test_submissions_that_cannot_be(trained_votes: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
     def refused(layout: Layout, *words: str) -> str:
-        done = run_here(
-            main, "submission", "tiny", "--root", layout.place, "--out", str(tmp_path / "x"), *words
-        )
-        assert done.returncode == 2
+        out = ("--root", layout.place, "--out", str(tmp_path / "x"))
+        code, line = error_of(main, "submission", "tiny", *out, *words)
+        assert code == 2
         assert not (tmp_path / "x").exists()
-        return done.stderr
+        return line
 
     assert "the puzzles of small are not those of ARC" in refused(evaluated.layout)
     assert "has no evaluation of held-out rows with ema weights: trm-eval run tiny" in refused(
