@@ -233,6 +233,8 @@ SELECT
     r.identity,
     r.seed,
     r.dataset,
+    r.differs,
+    r.label,
     r.state,
     r.step,
     r.total_steps,

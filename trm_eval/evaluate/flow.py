@@ -23,7 +23,7 @@ from trm_eval.votes import write_votes
 from trm_train.hosts.lost import naming_the_lost
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import RunRecord, read_record
+from trm_train.run.record import RunRecord, differences_of, read_record
 
 WAY_ON = "nothing half-written counts, the same commands evaluate it again"
 WRITTEN_S = 86_400.0
@@ -128,6 +128,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
 
 def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
     """Write what a run is and how its training went beside the results."""
-    replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record)])
+    (differs,) = differences_of([record])
+    replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record, differs)])
     metrics = read_metrics(run, partial=True)  # the views over runs say what is missing
     replace_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", metrics)

@@ -23,8 +23,8 @@ GROUP BY r.dataset, r.content_digest
 ORDER BY r.dataset, r.content_digest"""
 
 RUNS_SQL = """\
-SELECT r.run, r.seed, r.dataset, e.evaluation, e.step, e.weights, e.split, e.split_digest, e.count, e.code_version,
-       e.created_at AS evaluated_at, r.created_at AS begun_at, r.versions, r.config
+SELECT r.run, r.seed, r.dataset, r.differs, r.label, e.evaluation, e.step, e.weights, e.split, e.split_digest, e.count,
+       e.code_version, e.created_at AS evaluated_at, r.created_at AS begun_at, r.versions, r.config
 FROM evals AS e JOIN runs AS r ON r.run = e.run
 WHERE list_contains(?, e.evaluation)
 ORDER BY r.run, e.evaluation"""
@@ -95,6 +95,7 @@ def _run_table(rows: list[dict[str, Any]]) -> Table:
         [
             row["run"],
             row["dataset"],
+            row["differs"] or "-",
             row["evaluation"],
             f"{row['step']:,}",
             row["weights"],
@@ -108,6 +109,7 @@ def _run_table(rows: list[dict[str, Any]]) -> Table:
     columns = [
         "run",
         "dataset",
+        "differs",
         "evaluation",
         "step",
         "weights",

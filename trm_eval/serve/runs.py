@@ -49,6 +49,8 @@ shown AS (
         r.scale,
         r.data,
         r.dataset,
+        r.differs,
+        r.label,
         r.seed,
         r.parameters,
         r.train_seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
@@ -14,12 +15,12 @@ from trm_data.storage.store import Folder
 from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import config_to_json
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
-from trm_train.run.record import RunRecord, read_records
+from trm_train.run.record import RunRecord, differences_of, read_records, say_differences
 from trm_train.run.status import read_status, written_steps
 
 
-def run_row(record: RunRecord) -> dict[str, Any]:
-    """A run's row in `runs`."""
+def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A run's row in `runs`; `differs` is from `differences_of`."""
     return {
         "experiment_group": record.group,
         "scale": record.scale,
@@ -27,6 +28,8 @@ def run_row(record: RunRecord) -> dict[str, Any]:
         "identity": record.identity,
         "seed": record.config.seed,
         "dataset": "+".join(record.config.data.names),
+        "differs": say_differences(differs),
+        "label": record.label,
         "content_digest": record.content_digest,
         "config": json.dumps(config_to_json(record.config), sort_keys=True),
         "total_steps": record.total_steps,
@@ -47,8 +50,9 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
     with ThreadPoolExecutor(layout.store.at_a_time) as pool:
         statuses = list(pool.map(lambda run: read_status(run[0]), runs))
     rows: list[dict[str, Any]] = []
-    for (_, record), status in zip(runs, statuses, strict=True):
-        row = {"experiment": record.experiment, "run": record.run, **run_row(record)}
+    differ = differences_of([record for _, record in runs])
+    for (_, record), status, differs in zip(runs, statuses, differ, strict=True):
+        row = {"experiment": record.experiment, "run": record.run, **run_row(record, differs)}
         if status is not None:
             row |= {
                 "state": status.state,

@@ -37,6 +37,12 @@ RUNS = _schema(
         ("identity", pa.string(), "sha256 over the configuration that changes the mathematics, hexadecimal"),
         ("seed", pa.int64(), "seed of the run"),
         ("dataset", pa.string(), "name of the dataset"),
+        (
+            "differs",
+            pa.string(),
+            "what of the run is not as its experiment defines it, as key=value; NULL where that is not known",
+        ),
+        ("label", pa.string(), "what the user calls the run (--label)"),
         ("content_digest", pa.string(), "digest of the dataset's rows, hexadecimal"),
         ("config", pa.string(), "the whole configuration as JSON"),
         ("total_steps", pa.int64(), "optimizer steps planned (steps)"),
@@ -404,7 +410,6 @@ VIEW_COMMENTS = {
     "grid_row": "row of the grid that the cell lies in, from 0",
     "grid_column": "column of the grid that the cell lies in, from 0",
     "input": "token of the puzzle there",
-    "label": "token of the solution there; 0 where none is known",
     "predicted": "token that was predicted there",
     "given": "puzzle and solution have the same token there: a clue (Sudoku), what is no path (maze); of ARC "
     "that the colour stays",
@@ -414,6 +419,7 @@ VIEW_COMMENTS = {
 
 COMMENTS_OF_ONE_VIEW = {
     ("samples", "samples"): "the first so many samples of a row, of which the answer is chosen (samples)",
+    ("predicted_cells", "label"): "token of the solution there; 0 where none is known",
     ("disagreements", "exact_a"): "every labelled cell is right in the answer of run a",
     ("disagreements", "exact_b"): "every labelled cell is right in the answer of run b",
     **{("study", column): text for column, text in comments_of(EXPERIMENTS).items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,11 +13,22 @@ from trm_data.command import Json, Root
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted, percent, say_hours
 from trm_train.config.run import ExecutionConfig, RunConfig, config_to_json, effective_identity, identity_hash
-from trm_train.experiments.registry import Experiment, find_experiment, groups_of, select_experiments
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import (
+    Experiment,
+    find_experiment,
+    groups_of,
+    load_experiments,
+    select_experiments,
+)
 from trm_train.experiments.setting import Setting, parse_setting
+
+OTHERS = 3
+"""Runs with other options that a list tells apart."""
 
 if TYPE_CHECKING:
     from trm_train.run.overview import RunOverview
+    from trm_train.run.record import RunRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,22 +64,27 @@ class List:
 
 @dataclass(frozen=True, kw_only=True)
 class Describe:
-    """Say what an experiment asks, how to judge it, what it costs, its commands and its configuration.
+    """Say what an experiment asks, how to judge it, what it costs, its commands and configuration; or what a run is.
 
     For example:
 
       trm-train describe exp02a_01
+      trm-train describe quickstart-5c9b5d34-s0
       trm-train describe exp02a_01 --scale tiny
     """
 
     experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT")]
-    """Its name: `trm-train list`."""
+    """Its name (`trm-train list`), or that of a run or its folder (`trm-train status`)."""
     scale: ScaleOption = None
     data: DataOption = None
+    root: Root = None
+    """Of a run."""
     json: Json = False
 
     def run(self) -> int:
-        """Print the guide."""
+        """Print the guide, or what a run is."""
+        if (run := _run_called(self.experiment, resolve_root(self.root))) is not None:
+            return _describe_run(run, as_json=self.json)
         wanted = parse_setting(self.scale, self.data)
         everywhere = find_experiment(self.experiment)
         item = everywhere.at(wanted)
@@ -118,6 +135,95 @@ class Describe:
         for key, value in _execution(config).items():
             print(f"  {key} = {value}")
         return 0
+
+
+def _run_called(name: str, layout: Layout) -> RunOverview | None:
+    """The run of that name; None where it is that of an experiment or group, or of nothing."""
+    from trm_train.run.overview import overview_of
+    from trm_train.run.record import find_run
+
+    experiments = load_experiments()
+    if name in experiments or any(name == item.group for item in experiments.values()):
+        return None
+    try:
+        folder = find_run(layout, name)
+    except ConfigError:
+        return None
+    return overview_of(folder)
+
+
+def _describe_run(run: RunOverview, *, as_json: bool) -> int:
+    """Print what a run is.
+
+    Raises:
+        ConfigError: Its record cannot be read.
+    """
+    if run.record is None:
+        raise ConfigError(run.problem)
+    if as_json:
+        print(json.dumps(_run_facts(run, run.record), indent=1))
+        return 0
+    print(f"{run.run}\n")
+    for name, text in _run_lines(run, run.record).items():
+        if text:
+            print(f"{name + ':':<12}{text}")
+    print("\nCommands:")
+    for command in _commands_of_run(run).values():
+        print(f"  {command}")
+    return 0
+
+
+def _commands_of_run(run: RunOverview) -> dict[str, str]:
+    return {"evaluate": f"trm-eval run {run.run}", "show": f"trm-eval show {run.run}"}
+
+
+def _run_facts(run: RunOverview, record: RunRecord) -> dict[str, Any]:
+    status = run.status
+    return {
+        "run": record.run,
+        "label": record.label,
+        "experiment": record.experiment,
+        "group": record.group,
+        "scale": record.scale,
+        "data": record.data,
+        "seed": record.config.seed,
+        "differs": run.differs,
+        "dataset": run.dataset,
+        "content_digest": record.content_digest,
+        "state": run.condition,
+        "step": None if status is None else status.step,
+        "total_steps": record.total_steps,
+        "exact_accuracy": None if status is None else status.exact_accuracy,
+        "parameters": record.parameters,
+        "training_flops": record.training_flops,
+        "evaluation_flops": record.evaluation_flops,
+        "created_at": record.created_at,
+        "versions": record.versions,
+        "folder": run.folder.place,
+        "commands": _commands_of_run(run),
+        "config": config_to_json(record.config),
+    }
+
+
+def _run_lines(run: RunOverview, record: RunRecord) -> dict[str, str]:
+    status = run.status
+    where = " ".join(filter(None, (record.group, record.scale, record.data)))
+    step = "" if status is None else f"{status.step:,} of "
+    best = "" if status is None else f", best validation {percent(status.exact_accuracy)}"
+    differs = "the experiment is not known here" if run.differs is None else run.differs or "nothing"
+    size = "unknown" if record.parameters is None else f"{record.parameters:,}"
+    flops = "unknown" if record.training_flops is None else f"{record.training_flops:.2g}"
+    return {
+        "Label": record.label,
+        "Experiment": f"{record.experiment} ({where})",
+        "Differs": differs,
+        "Dataset": f"{run.dataset} (content digest {record.content_digest[:12]})",
+        "Seed": str(record.config.seed),
+        "State": f"{run.condition}, {step}{record.total_steps:,} steps{best}",
+        "Size": f"{size} parameters, {flops} FLOP of training",
+        "Began": f"{record.created_at}, {', '.join(f'{name} {of}' for name, of in record.versions.items())}",
+        "Folder": run.folder.place,
+    }
 
 
 def _execution(config: RunConfig) -> dict[str, object]:
@@ -189,6 +295,11 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
             "runs": len(own),
             "runs_done": sum(one.condition == "done" for one in own),
             "runs_of_other_options": len(every) - len(own),
+            "other_runs": [
+                {"run": one.run, "differs": one.differs, "dataset": one.dataset}
+                for one in every
+                if one not in own
+            ],
             "best_validation": max((value for value in best if value is not None), default=None),
         }
     return facts
@@ -222,12 +333,19 @@ def _runs_of(item: Experiment, runs: list[RunOverview]) -> list[RunOverview]:
     ]
 
 
+def _how(runs: Sequence[Mapping[str, Any]]) -> str:
+    """In what runs differ from their experiment, in brackets; of many the first."""
+    differ = list(dict.fromkeys(run["differs"] for run in runs if run["differs"]))
+    more = "; ..." if len(differ) > OTHERS else ""
+    return f" ({'; '.join(differ[:OTHERS])}{more})" if differ else ""
+
+
 def _line(item: Experiment, facts: dict[str, Any]) -> str:
     alias = f"the run of {facts['alias_of']}" if facts["alias_of"] else ""
-    data = "" if facts["dataset_ready"] else f"data {facts['dataset_state']}"
+    data = f"data {'' if facts['dataset_ready'] else facts['dataset_state'] + ': '}{facts['dataset']}"
     runs = f"{facts['runs_done']} of {facts['runs']} runs done" if facts["runs"] else ""
     other = facts["runs_of_other_options"]
-    altered = f"{counted(other, 'run')} with other options" if other else ""
+    altered = f"{counted(other, 'run')} with other options{_how(facts['other_runs'])}" if other else ""
     best = (
         f"best validation {percent(facts['best_validation'])}" if facts["best_validation"] is not None else ""
     )

@@ -80,6 +80,8 @@ class RunOptions:
     """Build the dataset first if it is not there: trm-data build NAME."""
     extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
     """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
+    label: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
+    """A name of your own for the run, which status, SQL and the dashboard show; part of no identity."""
     resume: Literal["auto", "never"] = "auto"
     """never throws away the run's checkpoints and metrics and starts anew."""
     anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
@@ -165,6 +167,7 @@ def _train(
             anew_once=options.anew_once if options.resume == "never" else None,
             tracking=options.tracking,
             extend=options.extend,
+            label=options.label,
             hosts=hosts,
             begins=lambda stop: stop.take_over(heard),
         )
@@ -182,11 +185,14 @@ def _check(options: RunOptions) -> None:
     Raises:
         ConfigError: Says what is allowed.
     """
+    from trm_train.run.record import check_label
+
     check_config(options.config)
     if options.extend is not None:
         check_extension(options.config, options.extend)
     if not options.dry_run and (options.devices is not None or options.device is not None):
         raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
+    check_label(options.label)
     if options.restarts < 0:
         raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
     if options.anew_once is not None and options.resume != "never":

@@ -74,12 +74,18 @@ def _facts(one: RunOverview) -> dict[str, Any]:
     facts: dict[str, Any] = {"run": one.run, "state": one.condition, "problem": one.problem}
     if record is not None:
         facts |= {"experiment": record.experiment, "scale": record.scale, "data": record.data}
+        facts |= {"dataset": one.dataset, "differs": one.differs, "label": record.label}
     if status is not None:
         facts |= {name: value for name, value in asdict(status).items() if name not in ("state", "reason")}
         facts["seconds_left"] = one.seconds_left if one.condition == "running" else None
     if one.workers:
         facts["heartbeats"] = [asdict(worker) for worker in one.workers]
     return facts
+
+
+def _what(one: RunOverview) -> tuple[str, str, str]:
+    """What a run is: how it differs from its experiment, its dataset, its label."""
+    return one.differs or "-", one.dataset or "-", "" if one.record is None else one.record.label
 
 
 def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
@@ -90,7 +96,7 @@ def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
     for one in found:
         status = one.status
         if status is None:
-            rows.append((one.run, one.condition, *["-"] * 6))
+            rows.append((one.run, one.condition, *["-"] * 6, *_what(one)))
             continue
         ago = (now - datetime.fromisoformat(status.heartbeat)).total_seconds()
         rows.append(
@@ -103,6 +109,7 @@ def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
                 "-" if status.loss is None else f"{status.loss:.4f}",
                 f"{status.examples_per_s:,.0f}/s",
                 f"{duration(max(ago, 0.0))} ago, {status.host}",
+                *_what(one),
             )
         )
         for worker in one.workers:
@@ -110,8 +117,11 @@ def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
             who = f"{duration(max(ago, 0.0))} ago, {worker.host}"
             waits = f"waits {percent(worker.data_wait)}"
             name = f"  worker {worker.worker} of {worker.workers}"
-            rows.append((name, "", f"{worker.step:,}", "", "", "", waits, who))
+            rows.append((name, "", f"{worker.step:,}", "", "", "", waits, who, "", "", ""))
     columns = ["run", "state", "step", "left", "validation", "loss", "examples", "heard of"]
+    columns += ["differs", "dataset", "label"]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     print_table(columns, rows, wide=wide, way_on=WIDE_SHOWS)
     for one in found:
         if one.problem:

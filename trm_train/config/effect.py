@@ -46,7 +46,9 @@ def _idle(config: RunConfig) -> dict[str, str]:
     if isinstance(model, ModelConfig) and model.mixer == "mlp_t":
         found["model.num_heads"] = "mlp_t has no heads (--model.mixer attention has)"
         if model.pos_encodings == "rope":
-            found["model.pos_encodings"] = "mlp_t has no rotary positions: rope is the same as none (learned is not)"
+            found["model.pos_encodings"] = (
+                "mlp_t has no rotary positions: rope is the same as none (learned is not)"
+            )
     if not model.puzzle_width:
         for name in ("puzzle_emb_lr", "puzzle_emb_weight_decay"):
             found[f"optim.{name}"] = "there are no puzzle positions (--model.puzzle-emb-ndim 0)"

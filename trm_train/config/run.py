@@ -15,6 +15,7 @@ import functools
 import hashlib
 import json
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +82,22 @@ def effective_identity(config: RunConfig) -> dict[str, Any]:
 def identity_hash(config: RunConfig) -> str:
     """sha256 over the effective identity, hexadecimal."""
     return hashlib.sha256(json.dumps(effective_identity(config), sort_keys=True).encode()).hexdigest()
+
+
+def differences(config: RunConfig, base: RunConfig) -> dict[str, Any]:
+    """What of the mathematics of a configuration is not as in another one, by dotted path; the seed is among it."""
+    mine, others = ({**effective_identity(each), "seed": each.seed} for each in (config, base))
+    values = dict(_leaves(config_to_json(config)))
+    missing = object()
+    return {key: values[key] for key in values if mine.get(key, missing) != others.get(key, missing)}
+
+
+def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, dict):
+            yield from _leaves(typing.cast("dict[str, Any]", inner), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", inner
 
 
 def config_to_json(config: RunConfig) -> dict[str, Any]:

@@ -35,6 +35,7 @@ def train(
     anew_once: str | None = None,
     tracking: TrackingMode = "wandb",
     extend: int | None = None,
+    label: str = "",
     hosts: Hosts | None = None,
     begins: Callable[[StopRequest], None] = lambda _: None,
 ) -> TrainResult:
@@ -49,6 +50,7 @@ def train(
         anew_once: It does so once for this word; a later start that says the same word goes on.
         tracking: Where metrics are mirrored.
         extend: Steps in all, beyond those of the configuration.
+        label: What the user calls the run; empty keeps what it is called.
         hosts: All processes that train it, each of which calls this; None where there is one.
         begins: Called before the first step: from here on a signal is a request to stop, after a step and a checkpoint.
 
@@ -73,6 +75,7 @@ def train(
             anew_once=anew_once,
             tracking=tracking,
             extend=extend,
+            label=label,
             hosts=hosts or Hosts(),
         )
         with stop_signals() as stop, preemption_stops(stop):

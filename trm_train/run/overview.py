@@ -15,7 +15,14 @@ from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import load_experiments
 from trm_train.run.heartbeat import Heartbeat, read_heartbeats
-from trm_train.run.record import RunRecord, read_records, setting_of
+from trm_train.run.record import (
+    RunRecord,
+    differences_of,
+    read_record,
+    read_records,
+    say_differences,
+    setting_of,
+)
 from trm_train.run.status import Status, read_status
 
 STALLED_S = 300.0
@@ -36,6 +43,7 @@ class RunOverview:
         condition: What that means now.
         problem: Why it failed, or cannot be read.
         workers: The processes that train it, where it runs and there are several.
+        differs: What of it is not as its experiment defines it; None where that is not known.
     """
 
     run: str
@@ -45,6 +53,12 @@ class RunOverview:
     condition: Condition
     problem: str = ""
     workers: tuple[Heartbeat, ...] = ()
+    differs: str | None = None
+
+    @property
+    def dataset(self) -> str:
+        """What it learns from; empty where that cannot be read."""
+        return "" if self.record is None else "+".join(self.record.config.data.names)
 
     @property
     def seconds_left(self) -> float | None:
@@ -65,12 +79,29 @@ def overview(layout: Layout) -> list[RunOverview]:
         _overview(folder, record, status, now)
         for (folder, record), status in zip(found, statuses, strict=True)
     ]
+    known = [run.record for run in runs if run.record is not None]
+    differ = iter(map(say_differences, differences_of(known)))
+    runs = [run if run.record is None else replace(run, differs=next(differ)) for run in runs]
     return [
         replace(run, workers=tuple(read_heartbeats(run.folder)))
         if run.status is not None and run.status.workers > 1 and run.condition in ("running", "stalled")
         else run
         for run in runs
     ]
+
+
+def overview_of(folder: Folder) -> RunOverview:
+    """One run."""
+    record: RunRecord | ConfigError
+    try:
+        record = read_record(folder)
+    except ConfigError as error:
+        record = error
+    found = _overview(folder, record, read_status(folder), datetime.now(UTC))
+    if found.record is None:
+        return found
+    (differs,) = differences_of([found.record])
+    return replace(found, differs=say_differences(differs))
 
 
 def _overview(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from trm_train.config.run import (
     check_extension,
     config_from_json,
     config_to_json,
+    differences,
     identity_hash,
     planned_steps,
 )
@@ -127,6 +129,28 @@ def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -
         training_flops=None if cost is None else cost.training_flops,
         evaluation_flops=None if cost is None else cost.evaluation_flops,
     )
+
+
+def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
+    """What of each run is not as its experiment defines it now, by dotted path; None where that is unknown."""
+    experiments = load_experiments()
+    defined: dict[tuple[str, Setting], RunConfig] = {}
+    found: list[dict[str, Any] | None] = []
+    for record in records:
+        item, setting = experiments.get(record.experiment), _setting_of(record, experiments)
+        if item is None or setting is None or setting not in item.settings:
+            found.append(None)
+            continue
+        key = record.experiment, setting
+        if key not in defined:
+            defined[key] = item.make(setting)
+        found.append(differences(record.config, defined[key]))
+    return found
+
+
+def say_differences(changes: Mapping[str, Any] | None) -> str | None:
+    """As one line: `data.dataset=mine6, total_steps=400`; empty where there are none."""
+    return None if changes is None else ", ".join(f"{key}={value}" for key, value in changes.items())
 
 
 def check_label(label: str) -> str:
@@ -332,10 +356,14 @@ def _experiment_of(run: Folder) -> str:
 
 def setting_of(record: RunRecord) -> Setting | None:
     """The setting of a run; of one that does not say it the usual one of its experiment; None of unknown ones."""
+    return _setting_of(record, load_experiments())
+
+
+def _setting_of(record: RunRecord, experiments: Mapping[str, Experiment]) -> Setting | None:
     for setting in SETTINGS:
         if (setting.scale, setting.data) == (record.scale, record.data):
             return setting
-    item = load_experiments().get(record.experiment)
+    item = experiments.get(record.experiment)
     return None if item is None else item.setting()
 
 

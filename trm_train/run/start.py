@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ from trm_train.run.heartbeat import HEARTBEATS, Heart
 from trm_train.run.observe import Console, Observer
 from trm_train.run.pace import Pace
 from trm_train.run.prepare import prepare
-from trm_train.run.record import RunRecord, extend_record, write_record
+from trm_train.run.record import RunRecord, check_label, extend_record, write_record
 from trm_train.run.rescue import restore_rescued
 from trm_train.run.resume import (
     ANEW,
@@ -128,11 +128,13 @@ def start_run(
     anew_once: str | None = None,
     tracking: TrackingMode,
     extend: int | None,
+    label: str,
     hosts: Hosts,
 ) -> Started:
     """Open everything a run needs; `stack` closes it. See `loop.train` for arguments and errors."""
     prepared = prepare(experiment, config, layout)
-    folder, record, mesh = prepared.folder, prepared.record, prepared.mesh
+    folder, mesh = prepared.folder, prepared.mesh
+    record = replace(prepared.record, label=check_label(label))
     if hosts.count > 1:
         hosts.prove_equal("what is trained", training_facts(record, resume=resume, extend=extend))
     dataset = open_dataset(config.data.only_dataset(), layout, "train")

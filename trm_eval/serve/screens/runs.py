@@ -22,7 +22,7 @@ from trm_eval.serve.screens.parts import (
 
 COLUMNS = (
     "run", "state", "progress", "step", "total_steps", "examples_per_s", "seconds_left", "loss", "validation_accuracy",
-    "heartbeat", "experiment", "scale", "data", "dataset", "seed", "parameters", "train_seconds",
+    "heartbeat", "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
 )  # fmt: skip
 
 

@@ -1,0 +1,153 @@
+"""Runs say what they are: how they differ from their experiment, on which dataset they learn, what they are called."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trm_eval
+from tests.conftest import run_here
+from tests.harness.roots import root_with
+from tests.trm_train.test_loop import EXPERIMENT, TINY
+from tests.trm_train.test_loop import run as train_tiny
+from trm_data.manifest import read_manifest
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.cli import main
+from trm_train.config.optim import AdamWConfig
+from trm_train.config.run import RunConfig, differences
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import find_experiment
+from trm_train.run.record import make_record, read_record, run_folder, write_record
+
+QUICKSTART = find_experiment("quickstart")
+CHANGED = "data.dataset=mine6, total_steps=400"
+
+
+def changed(config: RunConfig, **parts: Any) -> RunConfig:
+    """A configuration with other fields of its parts."""
+    fields = {
+        name: dataclasses.replace(getattr(config, name), **part) if isinstance(part, dict) else part
+        for name, part in parts.items()
+    }
+    return dataclasses.replace(config, **fields)
+
+
+@pytest.fixture
+def layout(small_layout: Layout, tmp_path: Path) -> Layout:
+    """The quickstart as it is, and one of 400 steps on another dataset; neither took a step."""
+    layout = resolve_root(tmp_path)
+    manifest = read_manifest(small_layout, "small")
+    plain = QUICKSTART.make()
+    other = changed(plain, data={"dataset": "mine6"}, total_steps=400)
+    for config, label in ((plain, ""), (other, "first try")):
+        record = make_record(QUICKSTART, config, manifest)
+        write_record(run_folder(layout, QUICKSTART, config), dataclasses.replace(record, label=label))
+    return layout
+
+
+def said(layout: Layout, *arguments: str) -> Any:
+    done = run_here(main, *arguments, "--root", layout.place)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if "--json" in arguments else done.stdout
+
+
+def other_run(layout: Layout) -> str:
+    return next(one["run"] for one in said(layout, "status", "--json") if one["differs"])
+
+
+def test_only_what_changes_the_mathematics_differs_in_the_order_of_the_configuration() -> None:
+    plain = QUICKSTART.make()
+    assert differences(plain, plain) == {}
+    assert differences(changed(plain, execution={"log_every": 7}), plain) == {}
+    both = changed(plain, optim={"lr": 0.5}, model={"mixer": "attention"}, seed=3)
+    assert differences(both, plain) == {"model.mixer": "attention", "optim.lr": 0.5, "seed": 3}
+    adamw = changed(plain, optim=AdamWConfig(lr_warmup_steps=1))
+    assert differences(adamw, plain)["optim.name"] == "adamw"
+    assert "optim.epsilon" not in differences(adamw, plain)  # the usual one of the form
+
+
+def test_a_status_says_what_differs_and_the_dataset(layout: Layout) -> None:
+    facts = {one["differs"]: one for one in said(layout, "status", "--json")}
+    assert set(facts) == {"", CHANGED}
+    assert (facts[CHANGED]["dataset"], facts[CHANGED]["label"]) == ("mine6", "first try")
+    lines = said(layout, "status", "--wide").splitlines()
+    assert any(CHANGED in line and "mine6" in line and "first try" in line for line in lines)
+
+
+def test_a_list_says_the_dataset_and_what_runs_with_other_options_differ_in(layout: Layout) -> None:
+    (fact,) = said(layout, "list", "quickstart", "--json")[:1]
+    assert fact["other_runs"] == [{"run": other_run(layout), "differs": CHANGED, "dataset": "mine6"}]
+    line = next(line for line in said(layout, "list", "quickstart").splitlines() if CHANGED in line)
+    assert QUICKSTART.dataset() in line
+
+
+def test_a_run_is_described(layout: Layout) -> None:
+    name = other_run(layout)
+    facts = said(layout, "describe", name, "--json")
+    record = read_record(
+        run_folder(layout, QUICKSTART, changed(QUICKSTART.make(), data={"dataset": "mine6"}, total_steps=400))
+    )
+    assert (facts["run"], facts["differs"], facts["dataset"], facts["label"]) == (
+        name,
+        CHANGED,
+        "mine6",
+        "first try",
+    )
+    assert (facts["parameters"], facts["state"]) == (record.parameters, "new")
+    text = said(layout, "describe", name)
+    assert CHANGED in text
+    assert f"{record.parameters:,}" in text
+    assert f"trm-eval run {name}" in text
+    assert said(layout, "describe", "quickstart", "--json")["name"] == "quickstart"  # the experiment
+    unknown = run_here(main, "describe", "quickstar", "--root", layout.place)
+    assert (unknown.returncode, "quickstart" in unknown.stderr) == (2, True)
+
+
+def test_the_table_of_runs_says_it_too(layout: Layout) -> None:
+    query = "SELECT differs, dataset, label FROM runs ORDER BY differs"
+    assert trm_eval.sql(query, layout).rows() == [
+        ("", QUICKSTART.make().data.only_dataset(), ""),
+        (CHANGED, "mine6", "first try"),
+    ]
+    assert trm_eval.sql("SELECT differs, label FROM named_runs WHERE label <> ''", layout).rows() == [
+        (CHANGED, "first try")
+    ]
+
+
+def test_of_an_experiment_that_is_not_known_nothing_is_said_to_differ(
+    small_layout: Layout, tmp_path: Path
+) -> None:
+    layout = resolve_root(tmp_path)
+    record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
+    write_record(run_folder(layout, EXPERIMENT, TINY), record)
+    (one,) = said(layout, "status", "--json")
+    assert one["differs"] is None
+    assert trm_eval.sql("SELECT differs FROM runs", layout).rows() == [(None,)]
+    assert said(layout, "describe", record.run, "--json")["dataset"] == "small"
+
+
+def test_a_label_stays_until_another_is_given(small_layout: Layout, tmp_path: Path) -> None:
+    layout = root_with("small", tmp_path, small_layout)
+    short = dataclasses.replace(TINY, total_steps=4)
+
+    def label_after(**options: Any) -> str:
+        folder: Folder = train_tiny(layout, short, **options).folder
+        return read_record(folder).label
+
+    assert label_after(label="first try") == "first try"
+    assert label_after() == "first try"
+    assert label_after(label="second") == "second"
+    with pytest.raises(ConfigError, match="--label: "):
+        label_after(label="a\nb")
+
+
+def test_a_label_that_cannot_be_shown_is_refused_before_anything(tmp_path: Path) -> None:
+    for label in ("a\nb", "x" * 201):
+        done = run_here(main, "run", "quickstart", "--label", label, "--root", str(tmp_path))
+        assert done.returncode == 2
+        assert "--label: " in done.stderr
