@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -90,7 +91,7 @@ def _parts(layout: Layout, table: str, experiment: str, run: str, names: list[st
         if path is None:
             raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
     late = LATE if table == "predictions" else ()
-    return _with_late(pl.scan_parquet([str(path) for path in paths]), TABLES[table], late)
+    return _with_late(_scan(paths), TABLES[table], late)
 
 
 def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
@@ -114,7 +115,7 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
         assert isinstance(empty, pl.DataFrame)
         rows = empty.lazy()
     else:
-        rows = pl.concat([_of_today(pl.scan_parquet(str(path))) for path in paths])
+        rows = pl.concat([_of_today(_scan([path])) for path in paths])
     return rows.select(*_named_as(experiment=record.experiment, run=record.run), pl.all(), *_rates())
 
 
@@ -139,6 +140,11 @@ def _rates() -> list[pl.Expr]:
         "mfu": per("model_flops", step_s * pl.col("peak_flops_per_s")),
     }
     return [rate.alias(name) for name, rate in rates.items()]
+
+
+def _scan(paths: Sequence[Path | None]) -> pl.LazyFrame:
+    """The rows of these files: their paths are no patterns, and folders in them no columns."""
+    return pl.scan_parquet([str(path) for path in paths], glob=False, hive_partitioning=False)
 
 
 def _of_today(part: pl.LazyFrame) -> pl.LazyFrame:

@@ -176,6 +176,7 @@ def _copy_index(layout: Layout, temporary: Path) -> bool:
 
 def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[str]:
     import duckdb
+    import pyarrow as pa
 
     problems: list[str] = []
     try:
@@ -188,7 +189,7 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
                     _index_dataset(connection, layout, name)
                 except DatasetNotFoundError:
                     continue  # a bucket's listing was behind
-                except (CorruptDatasetError, duckdb.Error) as error:
+                except (CorruptDatasetError, duckdb.Error, pa.ArrowException) as error:
                     problems.append(f"{name}: not in the catalog: {error}")
     finally:
         Path(f"{path}.wal").unlink(missing_ok=True)
@@ -213,13 +214,26 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
             table = Path(file.file).stem
             if table not in TABLES:
                 raise CorruptDatasetError(f"{name}: {file.file} is no table of the catalog")
-            path = layout.dataset(name).open(file)
-            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
+            _insert(connection, table, layout.dataset(name).open(file))
         connection.commit()
     except BaseException:
         with contextlib.suppress(duckdb.Error):  # a failed commit has ended the transaction
             connection.rollback()
         raise
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, path: Path) -> None:
+    """Add the rows of a Parquet file, through Arrow: DuckDB would read its path as a pattern with partitions."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        rows = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+        connection.register("incoming", rows)
+        try:
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+        finally:
+            connection.unregister("incoming")
 
 
 @contextmanager

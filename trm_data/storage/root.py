@@ -98,6 +98,9 @@ class Layout:
 
 Root = str | os.PathLike[str] | Layout | Store
 
+MISREAD = frozenset("\\?")
+"""Characters that libraries read as something else: a slash, the end of a path."""
+
 
 def resolve_root(root: Root | None = None) -> Layout:
     """The layout under `root`, else under `TRM_ROOT`, else under `./trm`.
@@ -165,4 +168,9 @@ def store_of(root: str) -> Store:
     folder = Path(root).expanduser().absolute()
     if folder.exists() and not folder.is_dir():
         raise SpecError(f"--root {root}: is a file, not a folder")
+    if odd := sorted(MISREAD.intersection(str(folder))):
+        raise SpecError(
+            f"--root {root}: the path {folder} has a {odd[0]!r}, which DuckDB and TensorStore cannot have in a path; "
+            "choose another folder"
+        )
     return LocalStore(folder)

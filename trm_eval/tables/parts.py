@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as pads
+from pyarrow.fs import LocalFileSystem
 
 from trm_data.catalog.schema import quote_identifier, quote_literal
+
+PATTERN = frozenset("*?[")
+"""Characters that make DuckDB read a path as a pattern."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +51,30 @@ class Parts:
         for path, experiment, run in files:
             alike.setdefault((experiment, run, self.owners.get(path)), []).append(path)
         selects = [f"SELECT * FROM {quote_identifier(f'{name}_columns')}"]
-        for (experiment, run, owner), paths in alike.items():
-            listed = ", ".join(map(quote_literal, paths))
+        for number, ((experiment, run, owner), paths) in enumerate(alike.items()):
+            if any(PATTERN.intersection(path) for path in paths):
+                source = quote_identifier(f"{name}_{number}")
+                connection.register(source.strip('"'), self._dataset(paths))
+            else:
+                listed = ", ".join(map(quote_literal, paths))
+                source = f"read_parquet([{listed}], union_by_name = {not owner}, hive_partitioning = false)"
             known = f" REPLACE ({quote_literal(owner)} AS evaluation)" if owner else ""
             selects.append(
-                f"SELECT *{known}, {quote_literal(experiment)} AS experiment, {quote_literal(run)} AS run FROM "
-                f"read_parquet([{listed}], union_by_name = {not owner}, hive_partitioning = false)"
+                f"SELECT *{known}, {quote_literal(experiment)} AS experiment, {quote_literal(run)} AS run "
+                f"FROM {source}"
             )
         columns = ", ".join(map(quote_identifier, self.schema.names))
         united = " UNION ALL BY NAME ".join(selects)
         connection.execute(
             f"CREATE OR REPLACE VIEW {quote_identifier(name)} AS SELECT {columns} FROM ({united})"
+        )
+
+    def _dataset(self, paths: Sequence[str]) -> pads.Dataset:
+        """Files that DuckDB cannot name, because it would read their paths as patterns."""
+        partition = [self.schema.get_field_index(name) for name in ("experiment", "run")]
+        kept = [field for index, field in enumerate(self.schema) if index not in partition]
+        return pads.FileSystemDataset.from_paths(
+            list(paths), schema=pa.schema(kept), format=pads.ParquetFileFormat(), filesystem=LocalFileSystem()
         )
 
 
