@@ -246,7 +246,8 @@ def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
     )
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/trm_eval/test_compact.py stops it at every ninth step in every suite
+@pytest.mark.parametrize("kills", [20])
 def test_compact(trained: Evaluated, tmp_path: Path, kills: int) -> None:
     source = resolve_root(shutil.copytree(trained.layout.place, tmp_path / "source"))
     for step in ("4", "8"):
