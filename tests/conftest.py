@@ -82,7 +82,7 @@ INTEGRATION = (
     "gcs/",
     "harness/",
     "multiprocess/",
-    "trm_data/engine/test_ray",
+    "trm_data/engine/",
     "trm_data/test_interrupt",
     "trm_eval/bundle/",
     "trm_eval/report/test_browser",
@@ -91,6 +91,7 @@ INTEGRATION = (
     "trm_eval/test_compact",
     "trm_eval/test_watch",
     "trm_train/batch/",
+    "trm_train/checkpoint/test_rescued",
     "trm_train/hosts/",
     "trm_train/launch/",
     "trm_train/mesh/test_collectives",
@@ -103,6 +104,7 @@ INTEGRATION = (
     "trm_train/run/test_stop",
     "trm_train/run/test_watchdog",
     "trm_train/test_extend",
+    "trm_train/test_pages",
     "trust/",
 )
 """Files of the second tier: processes, buckets, hosts, batches, launching, pages, documents and kills.

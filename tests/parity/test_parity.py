@@ -138,6 +138,7 @@ def test_unreadable_and_unsupported_files(tmp_path: Path, capsys: pytest.Capture
     assert "step3/carry/z_H" in capsys.readouterr().err
 
 
+@pytest.mark.integration
 def test_a_wrong_number_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with np.load(MLP_T) as golden:
         arrays = dict(golden)

@@ -112,6 +112,7 @@ def test_deep_recursion_fits_where_states_are_computed_again() -> None:
 HALF = dataclasses.replace(CONFIG, model=dataclasses.replace(MODEL, forward_dtype="float16"))
 
 
+@pytest.mark.integration
 def test_float16_follows_float32_for_some_steps() -> None:
     _, full, _ = detail_of(CONFIG, 1)
     state, half, _ = detail_of(HALF, 1)

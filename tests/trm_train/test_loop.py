@@ -112,7 +112,13 @@ def test_a_finished_run_does_nothing(layout: Layout, undisturbed: TrainResult) -
 
 
 @pytest.mark.parametrize(
-    "cut", [5, 8, pytest.param(4, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)]
+    "cut",
+    [
+        5,
+        pytest.param(8, marks=pytest.mark.integration),
+        pytest.param(4, marks=pytest.mark.slow),
+        pytest.param(11, marks=pytest.mark.slow),
+    ],
 )
 def test_resuming_gives_the_same_bits_and_metrics(
     layout: Layout, undisturbed: TrainResult, tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch

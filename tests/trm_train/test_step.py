@@ -151,6 +151,7 @@ def test_bfloat16_stays_finite_and_keeps_float32_parameters() -> None:
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(last.params))
 
 
+@pytest.mark.integration
 def test_the_step_over_a_mesh_donates_its_state() -> None:
     mesh = make_mesh()
     model, state = init_state(CONFIG, SPEC, BATCH, mesh)

@@ -67,6 +67,7 @@ def test_every_maze_is_as_likely_as_under_blind_rejection(
     assert 1e-4 < chi2.sf(distance, len(expected) - 1) < 1 - 1e-4
 
 
+@pytest.mark.integration
 def test_larger_mazes_are_distributed_as_under_blind_rejection() -> None:
     """8x9 and at least 18 steps, from layouts of independent code; the pair of a layout may be in several parts."""
     rows, columns, min_path, draws = 8, 9, 18, 400_000
@@ -92,6 +93,7 @@ def test_larger_mazes_are_distributed_as_under_blind_rejection() -> None:
         assert ks_2samp(measure(blind), measure(ours)).pvalue > 1e-3
 
 
+@pytest.mark.integration
 def test_mazes_are_like_the_published_ones(shared_data: Path) -> None:
     """150 of them; over 2,000 the mean path is 113.9 (sd 5.1) and the mean wall share 0.3733 (sd 0.0254)."""
     path = shared_data / "maze" / "maze_30x30_hard_1k_train.csv"
@@ -108,9 +110,13 @@ def test_mazes_are_like_the_published_ones(shared_data: Path) -> None:
     assert (shares * choose_scale(30, 30, 109, 270, 450) < 1).all()
 
 
+WIDE = [pytest.param(*size, marks=pytest.mark.integration) for size in ((3, 64), (50, 50), (64, 64))]
+"""Sizes whose vectors take long to compile."""
+
+
 @pytest.mark.parametrize(
     ("rows", "columns"),
-    [(3, 3), (3, 5), (5, 3), (5, 5), (9, 9), (10, 20), (3, 64), (32, 8), (50, 50), (64, 64)],
+    [(3, 3), (3, 5), (5, 3), (5, 5), (9, 9), (10, 20), (32, 8), *WIDE],
 )
 def test_every_size_has_mazes(rows: int, columns: int) -> None:
     """The narrow range of walls is found by a few fixes of a layout, the wide one by none."""

@@ -247,7 +247,9 @@ def test_the_offset_row_is_what_encode_pair_makes() -> None:
     assert decode_row(labels, 4, 5).tolist() == [[3]]
 
 
-@pytest.mark.parametrize(("version", "groups"), [(1, 960), (2, 1280)])
+@pytest.mark.parametrize(
+    ("version", "groups"), [(1, 960), pytest.param(2, 1280, marks=pytest.mark.integration)]
+)
 def test_the_published_sets(shared_data, layout: Layout, version: int, groups: int) -> None:
     subsets = {1: ("training", "evaluation", "concept"), 2: ("training2", "evaluation2", "concept")}[version]
     source = parse_source(f"kaggle:{shared_data / 'arc'}", allowed=("kaggle",))

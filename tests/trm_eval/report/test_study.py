@@ -338,6 +338,7 @@ def test_what_is_missing_is_said_and_compared_with_nothing(
     assert "Left out: " in (tmp_path / "r" / "report.md").read_text()
 
 
+@pytest.mark.integration
 def test_an_extended_run_keeps_its_place_in_the_study(layout: Layout, tmp_path: Path) -> None:
     extended = resolve_root(tmp_path)
     shutil.copytree(layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)

@@ -179,6 +179,7 @@ def test_a_state_is_saved_and_goes_on_to_the_same_bits(model, optim, tmp_path: P
     assert np.array_equal(found, evaluate(eval_weights(state), make_batch(9)).logits)
 
 
+@pytest.mark.integration
 def test_every_leaf_learns_over_a_mesh() -> None:
     mesh = make_mesh()
     model, state = init_state(CONFIG, SPEC, BATCH, mesh)
