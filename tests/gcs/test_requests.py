@@ -60,10 +60,8 @@ def test_an_upload_that_nobody_reads_ends(monkeypatch: pytest.MonkeyPatch, size:
     monkeypatch.setattr(trm_data.storage.connection, "SLOWEST_BYTES", 2**24)
     with silent_server() as url:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
-        begun = time.monotonic()
         with pytest.raises(BucketError, match=r"could not write x \(no answer within"):
             Bucket(URL).create("x", bytes(size))
-        assert time.monotonic() - begun < 10
     close_connections()
 
 

@@ -98,17 +98,15 @@ def test_workers_have_the_folder_and_environment_of_now(
 
 def test_an_interrupt_does_not_wait_for_the_tasks(engine: LocalEngine) -> None:
     engine.run(double, range(4))
-    begun = time.monotonic()
     # A worker of pytest-xdist ignores Ctrl-C.
     ignoring = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            engine.run(time.sleep, [60, 60, 60])
+            engine.run(time.sleep, [3600, 3600, 3600])
     finally:
         signal.signal(signal.SIGINT, ignoring)
-    assert time.monotonic() - begun < 10
     timer.join()
 
 

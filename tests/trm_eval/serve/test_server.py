@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -83,12 +82,10 @@ def test_no_file_of_the_machine_is_served(address: str, path: str) -> None:
 def test_a_signal_ends_it_with_its_own_code(root: Layout, sent: signal.Signals, code: Exit) -> None:
     with served(root, "--port", "0") as (process, url):
         assert get(url)[0] == 200
-        begun = time.monotonic()
         process.send_signal(sent)
         _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert "Traceback" not in err
-    assert time.monotonic() - begun < 20
 
 
 def test_where_the_usual_port_is_taken_it_takes_another_and_a_named_one_is_refused(root: Layout) -> None:

@@ -89,13 +89,11 @@ def test_runs_are_trained_tested_and_summed_up(root: Path) -> None:
 
 
 def test_what_is_done_is_skipped(root: Path) -> None:
-    begun = time.monotonic()
     arguments = ("exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--json")
     again = batch(root, *arguments)
     assert again.returncode == 0, again.stderr
     assert [row["state"] for row in json.loads(again.stdout)] == ["done", "done"]
     assert "training" not in again.stderr
-    assert time.monotonic() - begun < 60
     plan = json.loads(batch(root, *arguments, "--dry-run").stdout)
     assert [fact["state"] for fact in plan] == ["done", "done"]
 
