@@ -27,7 +27,9 @@ PRODUCT = Path("/sys/class/dmi/id/product_name")
 WAIT_S = 60
 """The server answers so late if nothing changes."""
 AGAIN_S = 5.0
-"""Between two questions where it does not answer."""
+"""Pause before the next request where the server does not answer."""
+PAUSE_S = 1.0
+"""Pause before the next request after an answer: a server that answers at once is not asked all the time."""
 
 
 def metadata_url() -> str | None:
@@ -49,20 +51,21 @@ def preemption_stops(stop: StopRequest) -> Generator[None, None, None]:
         return
     ended = threading.Event()
 
-    def listen() -> None:
-        while not ended.is_set():
-            answer = _ask(url)
-            if answer == "TRUE":
-                stop.signal = stop.signal or signal.SIGTERM
-                return
-            if answer is None:
-                ended.wait(AGAIN_S)
-
-    threading.Thread(target=listen, name="preemption", daemon=True).start()
+    threading.Thread(target=listen, args=(url, stop, ended), name="preemption", daemon=True).start()
     try:
         yield
     finally:
         ended.set()
+
+
+def listen(url: str, stop: StopRequest, ended: threading.Event) -> None:
+    """Ask until the machine is being taken away, which asks the run to stop, or until `ended` is set."""
+    while not ended.is_set():
+        answer = _ask(url)
+        if answer == "TRUE":
+            stop.signal = stop.signal or signal.SIGTERM
+            return
+        ended.wait(AGAIN_S if answer is None else PAUSE_S)
 
 
 def _ask(url: str) -> str | None:

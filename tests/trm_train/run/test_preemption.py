@@ -18,7 +18,7 @@ from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.run import preemption
-from trm_train.run.preemption import metadata_url, preemption_stops
+from trm_train.run.preemption import listen, metadata_url, preemption_stops
 from trm_train.run.record import list_runs
 from trm_train.run.status import read_status
 from trm_train.run.stop import StopRequest
@@ -57,6 +57,7 @@ def metadata(monkeypatch: pytest.MonkeyPatch) -> Generator[Metadata, None, None]
     there = Metadata()
     monkeypatch.setenv(preemption.URL_VARIABLE, there.url)
     monkeypatch.setattr(preemption, "AGAIN_S", 0.05)
+    monkeypatch.setattr(preemption, "PAUSE_S", 0.02)
     yield there
     there.taken.set()
     there.server.shutdown()
@@ -83,6 +84,22 @@ def test_a_notice_asks_to_stop(metadata: Metadata) -> None:
         wait_until(lambda: stop.requested)
     assert stop.exit_code == Exit.TERMINATED
     assert metadata.asked[0].startswith("Google /computeMetadata/v1/instance/preempted?wait_for_change=true")
+
+
+def test_a_server_that_answers_at_once_is_asked_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["FALSE", None, "FALSE", "TRUE"])
+    pauses: list[float | None] = []
+
+    class Ended(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            return False
+
+    monkeypatch.setattr(preemption, "_ask", lambda url: next(answers))
+    stop = StopRequest()
+    listen("http://metadata", stop, Ended())
+    assert stop.exit_code == Exit.TERMINATED
+    assert pauses == [preemption.PAUSE_S, preemption.AGAIN_S, preemption.PAUSE_S]
 
 
 def test_nobody_is_asked_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
