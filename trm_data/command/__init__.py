@@ -310,7 +310,10 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     heard = hear_signals(Exit.TERMINATED)
     try:
         with nothing_unheard(heard):
-            yield
+            try:
+                yield
+            finally:
+                _flush_output()
     except BrokenPipeError:  # whoever read the output has enough of it
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
@@ -319,6 +322,8 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
+        if full:
+            _drop_output()
         said = f"{program}: {_of_system(error)}"
         print(f"{said}{'; free some, and the same command goes on' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
@@ -328,6 +333,14 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             sys.exit(Exit.INTERRUPTED)
         if signal.SIGTERM in heard:
             sys.exit(Exit.TERMINATED)
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        if isinstance(error, UnicodeEncodeError) and "utf" not in encoding.lower() + error.encoding:
+            letter = ascii(error.object[error.start])
+            print(
+                f"{program}: stdout: encoding {encoding} has no {letter}. Set PYTHONIOENCODING=utf-8.",
+                file=sys.stderr,
+            )
+            sys.exit(Exit.ERROR)
         if not is_of_memory(error):
             raise
         print(
@@ -350,6 +363,23 @@ def _buffer_output() -> None:
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(raw), sys.stdout.encoding, sys.stdout.errors, line_buffering=True
         )
+
+
+def _flush_output() -> None:
+    """Write what is buffered for stdout now, so that a full disk is an error like any other."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        error.filename = "stdout"
+        raise
+
+
+def _drop_output() -> None:
+    """Write what is still buffered for stdout nowhere: Python tries again at its end, and says so."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _of_system(error: Exception) -> str:

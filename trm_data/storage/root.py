@@ -119,9 +119,18 @@ def resolve_root(root: Root | None = None) -> Layout:
                 f"root: a folder, gs://bucket/prefix, a layout or a store, got {type(root).__name__}"
             )
         return Layout(root)
-    return Layout(
-        store_of(os.fspath(root) if root is not None else os.environ.get("TRM_ROOT") or DEFAULT_ROOT)
-    )
+    place = os.fspath(root) if root is not None else os.environ.get("TRM_ROOT") or DEFAULT_ROOT
+    if not _is_utf8(place):
+        raise SpecError(f"root: the path is not UTF-8 (got {place!a}). Choose a folder with another name.")
+    return Layout(store_of(place))
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # bytes of another encoding, which ArrayRecord, Parquet and DuckDB do not take
+        return False
+    return True
 
 
 def root_to_read(root: Root | None = None) -> Layout:
