@@ -16,6 +16,7 @@ from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundErro
 from trm_data.kinds.registry import spec_from_json
 from trm_data.named import is_meant, named_datasets, names_of
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json
+from trm_data.storage.atomic import parse_json
 from trm_data.storage.datasets import MANIFEST, DatasetFolder, check_entry
 from trm_data.storage.root import Layout
 
@@ -188,7 +189,7 @@ def find_manifest(folder: DatasetFolder) -> Manifest | None:
 
 def _parse(content: bytes, name: str, where: str) -> Manifest:
     try:
-        value = json.loads(content)
+        value = parse_json(content)
         if not isinstance(value, dict):
             raise CorruptDatasetError("is not a JSON object")
         manifest = manifest_from_json(value)

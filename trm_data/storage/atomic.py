@@ -92,12 +92,18 @@ def parse_json(content: bytes | str) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: It is none, or one that is nested too deeply.
+        ValueError: It is none, one that is nested too deeply, or has an integer beyond 64 bits.
     """
     try:
-        return json.loads(content)
+        return json.loads(content, parse_int=_bounded_int)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def _bounded_int(text: str) -> int:
+    if len(text) > 20 or not -(2**63) <= int(text) < 2**64:
+        raise ValueError(f"integer beyond 64 bits (got {text[:24]})")
+    return int(text)
 
 
 def json_bytes(value: object) -> bytes:

@@ -150,7 +150,7 @@ def _check(package: Package, where: str) -> None:
     for name in REQUIRED:
         if name not in package.files:
             raise PackageError(f"{where}: names no {name}; get the package anew")
-    if type(package.step) is not int or package.step < 0:
+    if type(package.step) is not int or not 0 <= package.step < 2**63:
         raise ValueError(f"step {package.step!r}")
     for file in package.files.values():
         if type(file.size_bytes) is not int or not SHA256.fullmatch(file.sha256):
@@ -165,6 +165,8 @@ def read_package(folder: Path) -> Package:
     """
     path = folder / PACKAGE_FILE
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise PackageError(f"{path}: is not a regular file; get the package anew")
         with path.open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)
     except OSError as error:

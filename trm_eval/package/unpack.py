@@ -31,6 +31,7 @@ from trm_train.checkpoint.manager import (
     write_weights,
 )
 from trm_train.checkpoint.tree import weights_tree
+from trm_train.config.run import check_config
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS_FOLDER
 from trm_train.metrics.table import MetricTable, Part, of_today
@@ -77,6 +78,10 @@ def unpack_run(folder: Path, layout: Layout) -> Unpacked:
     """
     package = read_package(folder)
     record = read_record(Folder(LocalStore(folder.absolute().parent), folder.absolute().name))
+    try:
+        check_config(record.config)
+    except ConfigError as error:
+        raise PackageError(f"{folder}: its configuration cannot be run ({error})") from error
     if record.run != package.run:
         raise PackageError(f"{folder}: is of the run {package.run!r}, its configuration of {record.run}")
     tree = _read_weights(folder, package, record)
@@ -137,8 +142,9 @@ def _read_metrics(folder: Path, package: Package) -> Part | None:
         return None
     try:
         rows = of_today(pq.ParquetFile(path).read()).to_pylist()
-        if any(row["split"] not in ("train", "validation") or type(row["step"]) is not int for row in rows):
-            raise ValueError("a row has no step or another split")
+        for row in rows:
+            if row["split"] not in ("train", "validation") or type(row["step"]) is not int or row["step"] < 0:
+                raise ValueError(f"a row of split {row['split']!r} and step {row['step']!r}")
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         raise PackageError(f"{path}: holds no training metrics ({error})") from error
     last = max((row["step"] for row in rows), default=0)

@@ -112,6 +112,8 @@ def read_arrays(path: Path, largest_bytes: int) -> Arrays:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 name = member.filename.removesuffix(".npy")
+                if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+                    raise ValueError(f"{member.filename!r} is compressed (expected stored arrays, as packed)")
                 if name == member.filename or name in found or member.file_size > largest_bytes + 10_000:
                     raise ValueError(
                         f"{member.filename!r} of {member.file_size:,} bytes is none of its arrays"

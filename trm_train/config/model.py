@@ -94,6 +94,10 @@ class NetworkConfig:
             )
 
 
+LARGEST_LAYERS = 1_024
+"""Most layers of a network: each is traced by itself, so more would compile for hours."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(NetworkConfig):
     """The Tiny Recursive Model and its recursion."""
@@ -142,6 +146,8 @@ class ModelConfig(NetworkConfig):
             }
         )
         check_not_negative({"model.expansion": self.expansion})
+        if self.num_layers > LARGEST_LAYERS:
+            raise ConfigError(f"model.num_layers: at most {LARGEST_LAYERS:,}, got {self.num_layers:,}")
         super().check()
         if self.mixer == "attention":
             self._check_attention()

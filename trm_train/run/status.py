@@ -95,6 +95,6 @@ def _is_plain(status: Status) -> bool:
     )
     return (
         status.state in get_args(State)
-        and all(type(value) is int for value in whole)
+        and all(type(value) is int and 0 <= value < 2**63 for value in whole)
         and all(type(value) in (int, float) for value in numbers)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -32,10 +34,11 @@ from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import restore_weights, weights_steps
 from trm_train.checkpoint.tree import weights_tree
+from trm_train.config.run import config_from_json, identity_hash
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import find_run, list_runs
+from trm_train.run.record import find_run, list_runs, run_name
 from trm_train.run.status import read_status
 from trm_train.state import abstract_weights
 
@@ -264,6 +267,8 @@ def test_a_card_may_be_edited_and_that_is_said(package: Path, tmp_path: Path) ->
         (lambda value: value.update(run="other-00000000-s0"), "is of the run 'other-00000000-s0'"),
         (lambda value: value.update(format_version=99), "newer version of trm-lab; upgrade it"),
         (lambda value: value.update(step=-1), "is no package of a run"),
+        (lambda value: value.update(step=10**30), "is no package of a run"),
+        (lambda value: value.update(step=2**63), "is no package of a run"),
         (lambda value: value.update(step="12"), "is no package of a run"),
         (lambda value: value.update(extra=1), "is no package of a run"),
         (lambda value: value.update(files=[]), "is no package of a run"),
@@ -347,9 +352,23 @@ def bomb(path: Path) -> None:
         archive.writestr("inner.lm_head.weight.npy", b"\0" * 100_000_000)
 
 
+def compressed(path: Path) -> None:
+    """The right arrays, in members that LZMA packed."""
+    members = read_members(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def read_members(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 @pytest.mark.parametrize("name", ["weights.npz", "raw.npz"])
 @pytest.mark.parametrize(
-    "harm", [object_array, plain_pickle, other_shape, float64, one_missing, one_unknown, huge, bomb]
+    "harm",
+    [object_array, plain_pickle, other_shape, float64, one_missing, one_unknown, huge, bomb, compressed],
 )
 def test_weights_that_are_no_plain_arrays_of_this_network_are_refused(
     package: Path, root: Layout, name: str, harm: Callable[[Path], None]
@@ -359,6 +378,52 @@ def test_weights_that_are_no_plain_arrays_of_this_network_are_refused(
     with pytest.raises(PackageError):
         unpack_run(package, root)
     assert not root.runs.names()
+
+
+def test_a_description_that_is_a_pipe_is_not_waited_for(package: Path, root: Layout) -> None:
+    (package / PACKAGE_FILE).unlink()
+    os.mkfifo(package / PACKAGE_FILE)
+    with pytest.raises(PackageError, match=PACKAGE_FILE):
+        unpack_run(package, root)
+
+
+def reconfigured(package: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Another configuration, with the identity and the name that belong to it."""
+    config = json.loads((package / "config.json").read_text())
+    change(config["config"])
+    run = config_from_json(config["config"])
+    config |= {"identity": identity_hash(run), "run": run_name(config["experiment"], run)}
+    (package / "config.json").write_bytes(json_bytes(with_digest(config)))
+    resealed(package, lambda value: value.update({"run": config["run"]}))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda config: config.update(seed=10**30), "10"),
+        (lambda config: config.update(total_steps=10**30), "10"),
+        (lambda config: config.update(seed=2**40), "seed"),
+        (lambda config: config["model"].update(num_layers=10**6), "num_layers"),
+    ],
+    ids=["seed of 10^30", "steps of 10^30", "seed of 2^40", "a million layers"],
+)
+def test_numbers_out_of_bounds_are_refused(
+    package: Path, root: Layout, change: Callable[[dict[str, Any]], object], named: str
+) -> None:
+    reconfigured(package, change)
+    with pytest.raises((PackageError, ConfigError), match=named):
+        unpack_run(package, root)
+    assert not root.runs.names()
+
+
+def test_metrics_of_steps_before_the_first_are_refused(package: Path, root: Layout) -> None:
+    path = package / "results" / "train_metrics.parquet"
+    table = pq.read_table(path)
+    steps = pa.array([-1] * len(table), table.schema.field("step").type)
+    pq.write_table(table.set_column(table.schema.get_field_index("step"), "step", steps), path)
+    resealed(package)
+    with pytest.raises(PackageError, match="step -1"):
+        unpack_run(package, root)
 
 
 def test_metrics_that_are_none_are_refused(package: Path, root: Layout) -> None:
