@@ -110,7 +110,7 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
 
     Args:
         layout: The root.
-        a: Name of a run, an experiment that has one run, or the id of an evaluation.
+        a: Name of a run, an experiment (the run that it defines), or the id of an evaluation.
         b: The same.
         setting: Scale and data of experiments.
 

@@ -25,7 +25,7 @@ def read_predictions(run: str, root: Root | None = None) -> pl.LazyFrame:
     The columns are those of the SQL table `predictions`: experiment, run, dataset and split say what a row is of.
 
     Args:
-        run: A run's name or folder, or an experiment that has one run.
+        run: A run's name or folder, or an experiment: the run that it defines.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
 
     Raises:
@@ -47,7 +47,7 @@ def read_traces(run: str, root: Root | None = None) -> pl.LazyFrame:
     `np.frombuffer(row["latents"], "<f2").reshape(row["latent_shape"])`, [states, L, D], states as in `latent_names`.
 
     Args:
-        run: A run's name or folder, or an experiment that has one run.
+        run: A run's name or folder, or an experiment: the run that it defines.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
 
     Raises:
@@ -100,7 +100,7 @@ def read_train_metrics(run: str, root: Root | None = None) -> pl.LazyFrame:
     The columns are those of the SQL table `train_metrics`.
 
     Args:
-        run: A run's name or folder, or an experiment that has one run.
+        run: A run's name or folder, or an experiment: the run that it defines.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
 
     Raises:

@@ -220,7 +220,7 @@ def load(
     """The network of a run, ready to answer puzzles.
 
     Args:
-        run: A run's name or folder, or an experiment that has one run.
+        run: A run's name or folder, or an experiment: the run that it defines.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
         checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
         weights: `ema` or `raw`.

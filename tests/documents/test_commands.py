@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,17 @@ import numpy as np
 import polars as pl
 import pytest
 
+import trm_eval
 from tests.conftest import PROJECT, run_here
 from tests.documents.blocks import Block, Line, Marker, read_blocks
 from tests.documents.reading import MAINS, statements, why_unreadable
 from trm_data.encode.grid import encode_grid
 from trm_data.generate.sudoku import generate
+from trm_data.storage.root import resolve_root
+from trm_train.config.run import RunConfig
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import add_experiment, load_experiments
+from trm_train.run.record import find_run
 
 DOCUMENTS = [
     PROJECT / "README.md",
@@ -108,7 +116,10 @@ class Reader:
 
 def run_of(experiment: str, folder: Path) -> str | None:
     """The run of an experiment under a folder: another name than in a document, since it is shorter."""
-    return next((path.name for path in (folder / "trm" / "runs").glob(f"*/{experiment}/*-s0")), None)
+    try:
+        return find_run(resolve_root(folder / "trm"), experiment).name
+    except ConfigError:
+        return None
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +250,65 @@ def test_blocks_that_install_run_as_written(block: Block, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     assert "quickstart" in done.stdout or "nqueens" in done.stdout
+
+
+@pytest.fixture
+def quickstarts_of_20_steps() -> Generator[None, None, None]:
+    """The quickstart and its widths, defined shorter; their runs are as their experiments define them."""
+
+    def short(config: RunConfig) -> RunConfig:
+        return dataclasses.replace(
+            config,
+            data=dataclasses.replace(config.data, global_batch_size=8),
+            model=dataclasses.replace(config.model, h_cycles=1, l_cycles=1, halt_max_steps=2),
+            optim=dataclasses.replace(config.optim, lr_warmup_steps=2),
+            total_steps=20,
+            execution=dataclasses.replace(config.execution, checkpoint_every=10, validate_every=20),
+        )
+
+    ours = [item for name, item in load_experiments().items() if name.startswith("quickstart")]
+    for item in ours:
+        shorter = partial(lambda item, setting: short(item.configure(setting)), item)
+        add_experiment(dataclasses.replace(item, configure=shorter))
+    yield
+    for item in ours:
+        add_experiment(item)
+
+
+def test_the_readme_can_be_typed_from_top_to_bottom_with_its_variants_trained(
+    nqueens: None, quickstarts_of_20_steps: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every quick line, transcripts too; the runs of the quickstart are trained where their block says it."""
+    reader = reader_in(tmp_path, monkeypatch)
+    write_tables(tmp_path)
+    trained: list[str] = []
+    tested = 0
+    for text in (
+        "trm-data build sudoku --box 2x2 --size 5 --aug 2 --val-size 0 --test-size 5 --name small",
+        "trm-data export small --format npy --out published",
+    ):
+        reader.type(Line(text, 0, Marker()))
+    for block in read_blocks(PROJECT / "README.md"):
+        for line in block.lines:
+            hows = line.marker.hows
+            if line.text.startswith("trm-train run quickstart"):
+                line = dataclasses.replace(line, marker=Marker())
+                trained.append(line.text)
+            elif line.marker.reason or {"slow", "checkout"} & hows:
+                continue
+            if "quickstart_064-" in line.text:
+                for name in ("quickstart_032", "quickstart_064"):
+                    for text in (f"trm-train run {name}", f"trm-eval run {name}"):
+                        reader.type(Line(text, 0, Marker()))
+            # After 20 steps no puzzle that needs guessing is solved.
+            line = dataclasses.replace(line, text=line.text.replace("--which guessing", "--which wrong"))
+            reader.type(line)
+            tested += len(trained) > 3 and line.text.startswith("trm-eval") and "quickstart" in line.text
+    assert len(trained) == 4  # the quickstart in the transcript and in the block, and two variants
+    assert tested >= 8
+    runs = trm_eval.sql("SELECT differs, step FROM runs WHERE experiment = 'quickstart'", tmp_path / "trm")
+    assert dict(runs.rows()).keys() == {"", "optim.lr=0.0003, seed=1", "optim.name=adamw"}
+    assert {step for _, step in runs.rows()} == {20}
 
 
 def test_python_of_the_readme_runs(reader: Reader) -> None:

@@ -32,7 +32,7 @@ class Bundle:
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
-    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     kaggle: Annotated[str, arg(metavar="DIR")]
     """Folder to write; it must be empty, or not be there yet."""
     python: Annotated[str | None, arg(metavar="3.N", help_behavior_hint="")] = None

@@ -36,7 +36,7 @@ class Compare:
     """
 
     a: Annotated[Positional[str], arg(metavar="A")]
-    """A run's name or folder, an experiment that has one run, or the id of an evaluation."""
+    """A run's name or folder, an experiment (the run that it defines), or the id of an evaluation."""
     b: Annotated[Positional[str], arg(metavar="B")]
     """The same; its advantage over A is what is counted."""
     scale: ScaleOption = None

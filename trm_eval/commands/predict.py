@@ -39,7 +39,7 @@ class Predict:
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
-    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     puzzle: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")] = None
     """The puzzle itself."""
     file: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None

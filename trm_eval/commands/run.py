@@ -58,7 +58,7 @@ class Run:
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
-    """Names or folders of runs, experiments that have one run (at --scale and --data, if they are given), or globs."""
+    """Names or folders of runs, experiments (the run that each defines, at --scale and --data), or globs."""
     scale: ScaleOption = None
     data: DataOption = None
     checkpoint: str = "last"

@@ -36,7 +36,7 @@ class Export:
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
-    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     out: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="")] = None
     """Folder to write; it must not be there yet. May be left out with --push."""
     push: Annotated[str | None, arg(metavar="OWNER/NAME", help_behavior_hint="")] = None

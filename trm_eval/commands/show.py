@@ -27,7 +27,7 @@ class Show:
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
-    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     scale: ScaleOption = None
     data: DataOption = None
     evaluation: Annotated[str | None, arg(metavar="ID", help_behavior_hint="")] = None

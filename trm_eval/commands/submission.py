@@ -31,7 +31,7 @@ class Submission:
     """
 
     run: Annotated[Positional[str], arg(metavar="RUN")]
-    """A run's name or folder, or an experiment that has one run (at --scale and --data, if they are given)."""
+    """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     scale: ScaleOption = None
     data: DataOption = None
     out: Annotated[str, arg(metavar="FILE")] = "submission.json"

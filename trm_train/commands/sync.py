@@ -29,7 +29,7 @@ class Sync:
     target: Annotated[Positional[str], arg(metavar="DST")]
     """Root to copy to."""
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
-    """Names of runs, or experiments that have one run; all if none is named."""
+    """Names of runs, or experiments: the run that each defines; all if none is named."""
     json: bool = False
     """Print JSON for machines."""
 

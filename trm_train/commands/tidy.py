@@ -101,7 +101,7 @@ class Remove:
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
-    """Names of runs, or experiments that have one run."""
+    """Names of runs, or experiments: the run that each defines."""
     yes: bool = False
     """Do not ask."""
     dry_run: bool = False

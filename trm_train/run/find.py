@@ -19,7 +19,7 @@ def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None
 
     Args:
         layout: The root.
-        references: Names of runs or their folders, experiments that have one run, or globs of either (`exp01*`).
+        references: Names or folders of runs, experiments (the run that each defines), or globs of either (`exp01*`).
         setting: Only runs at this setting, but for those that are named themselves.
 
     Raises:

@@ -41,6 +41,8 @@ from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 FORMAT_VERSION = 4
 """Since 2 a record has a digest of itself, since 3 it says scale and data, since 4 what was counted and a label."""
 LABEL_CHARACTERS = 200
+MOST_RUNS = 20
+"""Rows of the table of runs that a name does not tell apart."""
 CONFIG_FILE = "config.json"
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 """Of an experiment, and of its group."""
@@ -296,9 +298,10 @@ def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]
 
 
 def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> Folder:
-    """The folder of a run, by its name, by its folder or URL, or by its experiment if that has one run.
+    """The folder of a run, by its name, by its folder or URL, or by its experiment.
 
-    An experiment that is an alias at the setting of a run names the run of what it is an alias of.
+    An experiment names the run that it defines, at its usual setting; if that is missing, the only one that it has.
+    An alias names the run of what it is an alias of at that setting.
 
     Args:
         layout: The root.
@@ -306,7 +309,8 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
         setting: Of an experiment: only its runs at this setting.
 
     Raises:
-        ConfigError: There is none, or there are several.
+        ConfigError: There is none, or there are several and none is as the experiment defines it; the message is a
+            table of them.
     """
     if (folder := folder_on_bucket(reference)) is not None:
         read_record(folder)
@@ -315,20 +319,65 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
     if (path / CONFIG_FILE).is_file():
         return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # links stay what they are
     runs = list_runs(layout)
-    found = [run for run in runs if run.name == reference] or runs_of(runs, reference, setting)
+    defined = _defined_runs(reference, setting)
+    found = (
+        [run for run in runs if run.name == reference]
+        or [run for run in runs if run.name in defined[:1]]
+        or [run for run in runs if run.name in defined]
+    )
+    if len(found) != 1:
+        found = runs_of(runs, reference, setting)
     if len(found) == 1:
         return found[0]
     where = "" if setting is None else f" at {setting}"
     if found:
-        several = ", ".join(run.name for run in found)
-        way = "name one" if setting is not None else "name one, or --scale and --data"
-        raise ConfigError(f"{reference} has several runs{where}: {several}; {way}")
+        usual = f", not {defined[0]}, which the experiment defines" if defined else ""
+        raise ConfigError(
+            "\n".join([f"{reference}: has {len(found)} runs{where}{usual}. Name one:", *_table_of(found)])
+        )
     names = [run.name for run in runs]
     raise ConfigError(
         no_such(
             f"no run {reference!r} under {layout.runs.place}{where}", reference, names, "trm-train status"
         )
     )
+
+
+def _defined_runs(name: str, setting: Setting | None) -> list[str]:
+    """Names of the runs that an experiment defines: at a setting, or at all of its own, the usual one first."""
+    experiments = load_experiments()
+    item = experiments.get(name)
+    if item is None:
+        return []
+    of = [
+        (experiments[item.alias_of(each) or name], each) for each in item.settings if setting in (None, each)
+    ]
+    return [run_name(one.name, one.make(each)) for one, each in of]
+
+
+def _table_of(runs: Sequence[Folder]) -> list[str]:
+    """Lines of a table that tells runs apart."""
+    from trm_data.show.table import table_lines
+
+    rows: list[tuple[str, str, str, str, str]] = []
+    for run in runs:
+        try:
+            record = read_record(run)
+        except ConfigError:
+            rows.append((run.name, "(cannot be read)", "-", "-", "-"))
+            continue
+        (differs,) = differences_of([record])
+        setting = " ".join(filter(None, (record.scale, record.data)))
+        rows.append(
+            (
+                run.name,
+                say_differences(differs) or "-",
+                "+".join(record.config.data.names),
+                setting or "-",
+                record.created_at,
+            )
+        )
+    return table_lines(["run", "differs", "dataset", "setting", "begun"], rows, most_rows=MOST_RUNS)
 
 
 def runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:

@@ -15,7 +15,11 @@ from trm_data.manifest import read_manifest
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
+from trm_train.config.run import identity_hash
 from trm_train.errors import ConfigError
+from trm_train.experiments.registry import find_experiment
+from trm_train.experiments.setting import Setting
+from trm_train.run.find import find_runs
 from trm_train.run.record import (
     CONFIG_FILE,
     FORMAT_VERSION,
@@ -189,13 +193,63 @@ def test_runs_are_found_by_name_folder_and_experiment(folder: Folder, layout: La
         find_run(resolve_root(Path(layout.place) / "elsewhere"), "tiny")
 
 
-def test_of_several_runs_one_must_be_named(folder: Folder, layout: Layout, record: RunRecord) -> None:
+def of_experiment(layout: Layout, record: RunRecord, name: str, **changes: Any) -> Folder:
+    """The run of an experiment with other fields of its configuration; it took no step."""
+    item = find_experiment(name)
+    config = dataclasses.replace(item.make(), **changes)
+    setting = item.setting()
+    folder = run_folder(layout, item, config)
+    write_record(
+        folder,
+        dataclasses.replace(
+            record,
+            experiment=name,
+            group=item.group,
+            run=folder.name,
+            config=config,
+            identity=identity_hash(config),
+            scale=setting.scale,
+            data=setting.data,
+        ),
+    )
+    return folder
+
+
+def test_of_several_runs_of_an_unknown_experiment_one_must_be_named(
+    folder: Folder, layout: Layout, record: RunRecord
+) -> None:
     seed = dataclasses.replace(TINY, seed=1)
     other: Any = run_folder(layout, EXPERIMENT, seed)
     write_record(other, dataclasses.replace(record, config=seed, run=other.name))
-    with pytest.raises(ConfigError, match=f"tiny has several runs: {folder.name}, {other.name}; name one"):
+    with pytest.raises(ConfigError, match=r"tiny: has 2 runs\. Name one:") as error:
         find_run(layout, "tiny")
+    assert all(name in str(error.value) for name in (folder.name, other.name))
     assert find_run(layout, other.name) == other
+
+
+def test_an_experiment_names_the_run_that_it_defines_whatever_else_is_there(
+    layout: Layout, record: RunRecord
+) -> None:
+    defined = of_experiment(layout, record, "quickstart")
+    damaged = of_experiment(layout, record, "quickstart", seed=1)
+    of_experiment(layout, record, "quickstart", total_steps=20)
+    damaged.write(CONFIG_FILE, b"{")
+    assert find_run(layout, "quickstart") == defined
+    assert find_runs(layout, ["quickstart"]) == [defined]
+    assert find_run(layout, "quickstart", Setting("tiny", "generated")) == defined
+
+
+def test_where_the_defined_run_is_missing_the_others_are_shown(layout: Layout, record: RunRecord) -> None:
+    seed = of_experiment(layout, record, "quickstart", seed=1)
+    assert find_run(layout, "quickstart") == seed  # the only one
+    short = of_experiment(layout, record, "quickstart", total_steps=20)
+    for setting in (None, Setting("tiny", "generated")):
+        with pytest.raises(ConfigError, match=r"quickstart: has 2 runs.*quickstart-2626ad84-s0") as error:
+            find_run(layout, "quickstart", setting)
+        rows = [line.split() for line in str(error.value).splitlines()]
+        dataset, begun = "sudoku-2x3-generated-500-aug-1000", record.created_at
+        assert [seed.name, "seed=1", dataset, "tiny", "generated", begun] in rows
+        assert [short.name, "total_steps=20", dataset, "tiny", "generated", begun] in rows
 
 
 def test_a_folder_elsewhere_is_a_run_too(folder: Folder, layout: Layout, tmp_path_factory: Any) -> None:
