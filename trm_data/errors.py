@@ -37,6 +37,12 @@ def needs_extra(what: str, extra: str) -> str:
     )
 
 
+class Note(str):
+    """A line that names what an answer is without although nothing is damaged: the exit code stays 0."""
+
+    __slots__ = ()
+
+
 class LabError(Exception):
     """Base of every error that the three packages raise on purpose: what a user can act on."""
 

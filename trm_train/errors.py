@@ -14,6 +14,10 @@ class ConfigError(TrainError):
     """A configuration that cannot be run: says which key, what it got and what is allowed."""
 
 
+class ForeignRunError(ConfigError):
+    """A run whose record is whole, of an architecture or version that this checkout lacks."""
+
+
 class CheckpointError(TrainError):
     """A checkpoint that is missing, unreadable, or belongs to another configuration or dataset."""
 

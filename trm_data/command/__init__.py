@@ -21,7 +21,7 @@ from tyro.conf import arg, subcommand
 
 from trm_data.closest import BEGINNING, closest_option, no_such
 from trm_data.command.signals import hear_signals, nothing_unheard
-from trm_data.errors import OF_SPACE, UsageError
+from trm_data.errors import OF_SPACE, Note, UsageError
 
 
 class Exit(IntEnum):
@@ -70,7 +70,7 @@ PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.con
 
 
 def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -> int:
-    """Name what an answer is without, on stderr; returns the exit code.
+    """Name what an answer is without, on stderr; returns the exit code, which a `Note` does not change.
 
     Args:
         program: Stands before each line.
@@ -79,7 +79,8 @@ def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -
     """
     for problem in problems:
         print(f"{program}: left out: {problem}", file=sys.stderr)
-    return Exit.FOUND if problems and not skip else Exit.DONE
+    damaged = any(not isinstance(problem, Note) for problem in problems)
+    return Exit.FOUND if damaged and not skip else Exit.DONE
 
 
 Parse = Callable[[list[str]], tuple[Any, list[str]]]

@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from trm_data.errors import Note
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import config_to_json
+from trm_train.errors import ForeignRunError
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
 from trm_train.run.record import RunRecord, differences_of, read_records, say_differences
 from trm_train.run.status import read_status, written_steps
@@ -43,10 +45,17 @@ def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict
 
 
 def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]], list[str]]:
-    """Every run under a root, its folder and record, and a line for each run whose record cannot be read."""
+    """Every run under a root, its folder and record, and a line for each run whose record cannot be read.
+
+    The line is a `Note` where the record is whole, of a version or architecture that this checkout lacks.
+    """
     found = read_records(layout)
     runs = [(folder, record) for folder, record in found if isinstance(record, RunRecord)]
-    problems = [str(record) for _, record in found if not isinstance(record, RunRecord)]
+    problems = [
+        Note(record) if isinstance(record, ForeignRunError) else str(record)
+        for _, record in found
+        if not isinstance(record, RunRecord)
+    ]
     with ThreadPoolExecutor(layout.store.at_a_time) as pool:
         statuses = list(pool.map(lambda run: read_status(run[0]), runs))
     rows: list[dict[str, Any]] = []

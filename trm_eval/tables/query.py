@@ -7,6 +7,7 @@ that the connection has no access to files or the network, and its settings are 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ import pyarrow as pa
 from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, run_locked
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
-from trm_data.errors import QueryError
+from trm_data.errors import Note, QueryError
 from trm_data.storage.root import Layout, Root, root_to_read
 from trm_eval.tables.experiments import experiment_table
 from trm_eval.tables.files import open_tables, skipping_damaged
@@ -126,7 +127,8 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
     Args:
         query: One SQL query, or `@name` for one of `named_queries`.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
-        skip_damaged: Leave out datasets and runs that are damaged, instead of raising.
+        skip_damaged: Leave out datasets and runs that are damaged, instead of raising. A run of another version is left
+            out with a warning.
 
     Raises:
         QueryError: The SQL is no query or cannot be run, there is none of that name, or something is damaged.
@@ -138,8 +140,12 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
     text, layout = query_text(query), root_to_read(root)
     with skipping_damaged(skip_damaged):
         found, problems = _read(layout, text, lambda connection: frame_locked(connection, text))
-    if problems and not skip_damaged:
-        raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
+    damaged = [problem for problem in problems if not isinstance(problem, Note)]
+    if damaged and not skip_damaged:
+        raise QueryError("; ".join(damaged) + " (skip_damaged=True leaves them out)")
+    for note in problems:
+        if isinstance(note, Note):
+            warnings.warn(f"left out: {note}", stacklevel=2)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit
+from trm_data.command import Exit, say_what_is_left_out
 from trm_data.storage.root import resolve_root, root_to_read
 
 
@@ -38,8 +38,12 @@ class Sync:
         from trm_data.show.progress import terminal_progress
         from trm_train.run.sync import sync_runs
 
+        foreign: list[str] = []
         with terminal_progress(quiet=self.json) as progress:
-            done = sync_runs(root_to_read(self.source), resolve_root(self.target), list(self.runs), progress)
+            done = sync_runs(
+                root_to_read(self.source), resolve_root(self.target), list(self.runs), progress, foreign
+            )
+        say_what_is_left_out("trm-train", foreign, skip=True)
         if self.json:
             print(json.dumps([asdict(one) for one in done], indent=1))
             return Exit.DONE

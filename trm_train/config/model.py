@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from tyro.conf import FlagConversionOff, arg
 
+from trm_data.closest import one_of
 from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_not_negative, check_positive, check_shares
 from trm_train.config.scheduled import Curriculum, Scheduled
@@ -72,6 +73,8 @@ class NetworkConfig:
         Raises:
             ConfigError: Names the key, what it got and what is allowed.
         """
+        if self.forward_dtype not in get_args(Dtype):
+            raise ConfigError(one_of("model.forward_dtype", get_args(Dtype), self.forward_dtype))
         check_positive(
             {"model.hidden_size": self.hidden_size, "model.halt_max_steps": self.halt_max_steps},
         )
@@ -148,6 +151,8 @@ class ModelConfig(NetworkConfig):
         check_not_negative({"model.expansion": self.expansion})
         if self.num_layers > LARGEST_LAYERS:
             raise ConfigError(f"model.num_layers: at most {LARGEST_LAYERS:,}, got {self.num_layers:,}")
+        if self.pos_encodings not in get_args(PosEncodings):
+            raise ConfigError(one_of("model.pos_encodings", get_args(PosEncodings), self.pos_encodings))
         super().check()
         if self.mixer == "attention":
             self._check_attention()

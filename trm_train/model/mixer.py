@@ -14,7 +14,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from trm_data.closest import one_of
 from trm_train.config.model import Mixer, ModelConfig
+from trm_train.errors import ConfigError
 from trm_train.model.attention import Attention
 from trm_train.model.layers import SwiGLU, rms_norm
 
@@ -73,6 +75,8 @@ class Level(nnx.Module):
     """
 
     def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
+        if config.mixer not in BLOCKS:
+            raise ConfigError(one_of("model.mixer", BLOCKS, config.mixer))
         block = BLOCKS[config.mixer]
         self.positions_first = block.positions_first
         self.num_layers = config.num_layers

@@ -34,7 +34,7 @@ from trm_train.config.run import (
     planned_steps,
 )
 from trm_train.cost import cost_of, count_old_run, parameters_of
-from trm_train.errors import ConfigError
+from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 
@@ -208,7 +208,7 @@ def find_record(folder: Folder) -> RunRecord | None:
     """The record of a run, or None where there is none yet.
 
     Raises:
-        ConfigError: There is one that this version cannot read.
+        ConfigError: There is one that this version cannot read; a `ForeignRunError` if it is whole.
     """
     content, where = folder.read(CONFIG_FILE), folder.where(CONFIG_FILE)
     if content is None:
@@ -221,9 +221,19 @@ def find_record(folder: Folder) -> RunRecord | None:
             )
         written_as = value.pop("format_version")
         if written_as > FORMAT_VERSION:
-            raise ConfigError(f"{where}: was written by a newer version of trm-train; upgrade it")
-        value.pop("digest", None)
-        value["config"] = config_from_json(value["config"])
+            raise ForeignRunError(
+                f"{where}: was written by a newer version of trm-train; upgrade it "
+                f"(got format {written_as}; expected up to {FORMAT_VERSION})"
+            )
+        whole = value.pop("digest", None) is not None
+        try:
+            value["config"] = config_from_json(value["config"])
+        except ConfigError as error:
+            if not whole:
+                raise
+            raise ForeignRunError(
+                f"{where}: is of another version: {error}. Use the version that wrote it."
+            ) from error
         value["input_spec"] = InputSpec(**value["input_spec"])
         if written_as < 4:
             value |= asdict(count_old_run(value["config"], value["input_spec"]))
@@ -381,22 +391,30 @@ def _table_of(runs: Sequence[Folder]) -> list[str]:
 
 
 def runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:
-    """The runs of an experiment, or at each setting of what it is an alias of there."""
+    """The runs of an experiment, or at each setting of what it is an alias of there.
+
+    Those that this checkout cannot read are among them only where there is no other.
+    """
     item = load_experiments().get(name)
     if item is None:
         return [run for run in runs if _experiment_of(run) == name]
     found: list[Folder] = []
+    foreign: list[Folder] = []
     for run in runs:
         if _experiment_of(run) not in {name, *item.aliases.values()}:
             continue
-        record = find_record(run)
+        try:
+            record = find_record(run)
+        except ForeignRunError:
+            foreign += [run] if _experiment_of(run) == name else []
+            continue
         of = None if record is None else setting_of(record)
         if record is None or of is None or (setting is not None and of != setting):
             continue
         own = item.alias_of(of) if of in item.settings else None
         if record.experiment == (own or name):
             found.append(run)
-    return found
+    return found or foreign
 
 
 def _experiment_of(run: Folder) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trm_data.errors import SpecError
+from trm_data.errors import Note, SpecError
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.copy import copy_folder
 from trm_data.storage.digested import checked_files
@@ -20,7 +20,7 @@ from trm_data.storage.store import Check, Folder
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import COMMITTED, COPYING, saved_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
-from trm_train.errors import ConfigError
+from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.metrics.table import FOLDER as METRICS
 from trm_train.metrics.table import missing_steps, part_names
 from trm_train.run.record import CONFIG_FILE, find_record, find_run, list_runs, read_record
@@ -49,7 +49,11 @@ class SyncedRun:
 
 
 def sync_runs(
-    source: Layout, target: Layout, runs: list[str] | None = None, progress: Progress | None = None
+    source: Layout,
+    target: Layout,
+    runs: list[str] | None = None,
+    progress: Progress | None = None,
+    foreign: list[str] | None = None,
 ) -> list[SyncedRun]:
     """Copy runs.
 
@@ -58,6 +62,7 @@ def sync_runs(
         target: Root to copy to.
         runs: Names or experiments; all of the source if None or empty.
         progress: Told of every run.
+        foreign: Of all runs, takes a line for each of another version, which is left out; None raises.
 
     Raises:
         SpecError: The roots are the same.
@@ -69,7 +74,15 @@ def sync_runs(
     if source.place == target.place:
         raise SpecError(f"{source.place}: source and target are the same root")
     folders = [find_run(source, run) for run in runs] if runs else list_runs(source)
-    return [sync_run(folder, target, progress or NoProgress()) for folder in folders]
+    done: list[SyncedRun] = []
+    for folder in folders:
+        try:
+            done.append(sync_run(folder, target, progress or NoProgress()))
+        except ForeignRunError as error:
+            if runs or foreign is None:
+                raise
+            foreign.append(Note(error))
+    return done
 
 
 def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
