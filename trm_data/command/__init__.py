@@ -200,13 +200,15 @@ def _wrapped(help_text: str) -> str:
 
 
 _PARAGRAPH = re.compile(r"(?!usage:)[A-Za-z`].*(\n[^\s╭│╰+|].*)*$")
+HELP_COLUMNS = 80
+"""Help from which options are read is so wide; from about 140 letters on tyro lays groups of them side by side."""
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
 def _refuse_options(parse: Parse, program: str, arguments: list[str], depth: int) -> None:
     """Refuse the first option that the help of a command does not have."""
     help_text = io.StringIO()
-    with redirect_stdout(help_text), suppress(SystemExit):
+    with _columns(HELP_COLUMNS), redirect_stdout(help_text), suppress(SystemExit):
         parse([*arguments[:depth], "--help"])
     known = re.findall(r"^\W*(--[a-z][\w.-]*)", help_text.getvalue(), re.MULTILINE)
     command = " ".join([program, *arguments[:depth]])
@@ -240,16 +242,23 @@ _MISSING = re.compile(r" {4}(\S+)")
 
 def _said_plainly(parse: Parse, arguments: list[str]) -> str:
     """What the parser says of a command line, as on a terminal without colours that is wide enough for any line."""
-    said, columns = io.StringIO(), os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "10000"
+    said = io.StringIO()
+    with _columns(10_000), redirect_stderr(said), redirect_stdout(io.StringIO()), suppress(SystemExit):
+        parse(arguments)
+    return _COLOUR.sub("", said.getvalue())
+
+
+@contextmanager
+def _columns(count: int) -> Generator[None, None, None]:
+    """A terminal that is so many letters wide, for the parser."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(count)
     try:
-        with redirect_stderr(said), redirect_stdout(io.StringIO()), suppress(SystemExit):
-            parse(arguments)
+        yield
     finally:
         del os.environ["COLUMNS"]
-        if columns is not None:
-            os.environ["COLUMNS"] = columns
-    return _COLOUR.sub("", said.getvalue())
+        if before is not None:
+            os.environ["COLUMNS"] = before
 
 
 def _refuse_value(said: str, command: str) -> None:
