@@ -58,6 +58,8 @@ class SourceSpec:
     """Digest of the file's bytes as stored, of a folder's files and their names; empty for `generated`."""
     columns: str = ""
     """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
+    symbols: str = ""
+    """The characters of the cells, where they are others than usual."""
 
 
 class Origin(Protocol):
@@ -132,6 +134,8 @@ class Options:
             arguments.append("--test-source " + shlex.quote(f"{test_source.kind}:{test_source.name}"))
         if source.columns:
             arguments.append("--columns " + shlex.quote(source.columns))
+        if source.symbols:
+            arguments.append("--symbols " + shlex.quote(source.symbols))
         return arguments
 
     def arguments(self, spec: DatasetSpec) -> list[str]:

@@ -8,7 +8,7 @@ print(solver.solve("..2....3.45..4........6...51.......3").text())
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -216,6 +216,7 @@ def load(
     checkpoint: str = "last",
     weights: str = "ema",
     supervision_steps: int | None = None,
+    symbols: str = "",
 ) -> Solver:
     """The network of a run, ready to answer puzzles.
 
@@ -225,6 +226,7 @@ def load(
         checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
         weights: `ema` or `raw`.
         supervision_steps: That every puzzle is given; None is as many as training gives at most.
+        symbols: The characters of the cells in puzzles, where they are others than usual (as `--symbols` of a build).
 
     Raises:
         ConfigError: There is no such run.
@@ -237,6 +239,8 @@ def load(
     folder = find_run(layout, run)
     record = read_record(folder)
     spec = read_manifest(layout, record.config.data.only_dataset()).spec
+    if symbols:
+        spec = replace(spec, source=replace(spec.source, symbols=symbols))
     step = choose_step(folder, checkpoint)
     steps = supervision_steps or record.config.model.halt_max_steps
     restored = restore(folder, record, step=step, weights=weights)

@@ -90,3 +90,16 @@ def test_identifiers_that_are_not_there(solver: Solver) -> None:
         solver.solve("." * 36, identifier=3)
     with pytest.raises(EvalError, match="identifiers: one from 0"):
         solver.solve_all(["." * 36] * 2, identifiers=[0])
+
+
+def test_typed_digits_from_zero_and_other_symbols_are_the_same_puzzle(
+    evaluated: Evaluated, solver: Solver
+) -> None:
+    """A 6x6 grid: without a 6, but with 0 beside another blank, 0 is a digit."""
+    usual = "12345." + "." * 30
+    expected = solver.parse(usual)
+    assert solver.parse("01234." + "." * 30).tolist() == expected.tolist()
+    named = trm_eval.load(evaluated.record.run, evaluated.layout, symbols="uvwxyz")
+    assert named.parse("uvwxy." + "." * 30).tolist() == expected.tolist()
+    with pytest.raises(EvalError, match="expected 6 different ones"):
+        trm_eval.load(evaluated.record.run, evaluated.layout, symbols="uv").parse(usual)

@@ -6,6 +6,8 @@ Neighbours: `sources.maze` reads text with them; `solve`, `generate` and `canoni
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABUL
 
 CELLS = "# SGo"
 """The characters of the tokens from `MAZE_WALL` on."""
+NAMES = ("wall", "free", "start", "goal", "path")
 MIN_SIDE = 3
 MAX_SIDE = 64
 _OTHER = 255
@@ -64,20 +67,40 @@ def encode_maze(tokens: NDArray[np.uint8]) -> str:
     return "".join(CELLS[token - MAZE_WALL] for token in tokens.tolist())
 
 
-def decode_maze(text: str, rows: int, columns: int) -> NDArray[np.uint8]:
+def check_cells(cells: str) -> str:
+    """Characters of cells as a person names them: wall, free, start, goal and, where answers are stated, path.
+
+    Raises:
+        ValueError: Others.
+    """
+    if len(cells) not in (len(CELLS) - 1, len(CELLS)) or len(set(cells)) != len(cells):
+        raise ValueError(
+            f"{cells!r} has {len(cells)} characters; expected those of wall, free, start, goal and path, all different "
+            f"(usual: {CELLS!r})"
+        )
+    return cells
+
+
+def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[np.uint8]:
     """Tokens, uint8 [S], of one line of text.
+
+    Args:
+        text: A character a cell.
+        rows: R.
+        columns: C.
+        cells: The characters of wall, free, start, goal and path, where they are others than `CELLS`.
 
     Raises:
         ValueError: Wrong length, or a character that is no cell; says which and where.
     """
     if len(text) != rows * columns:
         raise ValueError(f"expected {rows * columns} characters, got {len(text)}")
-    values = np.frombuffer(text.translate(_TRANSLATION).encode("latin-1"), dtype=np.uint8)
+    values = np.frombuffer(text.translate(_cell_tokens(cells or CELLS)).encode("latin-1"), dtype=np.uint8)
     if values.max() == _OTHER:
         position = int(np.argmax(values == _OTHER))
         raise ValueError(
-            f"character {text[position]!r} at position {position + 1}: "
-            "allowed are '#' (wall), ' ' (free), 'S' (start), 'G' (goal) and 'o' (path)"
+            f"character {text[position]!r} at position {position + 1}: allowed are "
+            + ", ".join(f"{mark!r} ({name})" for mark, name in zip(cells or CELLS, NAMES, strict=False))
         )
     return values
 
@@ -85,11 +108,11 @@ def decode_maze(text: str, rows: int, columns: int) -> NDArray[np.uint8]:
 class _CellTokens(dict[int, int]):
     """A translation table that maps the characters of cells to tokens, all others to 255."""
 
-    def __init__(self) -> None:
-        super().__init__({ord(c): token for token, c in enumerate(CELLS, start=MAZE_WALL)})
+    def __init__(self, cells: str) -> None:
+        super().__init__({ord(c): token for token, c in enumerate(cells, start=MAZE_WALL)})
 
     def __missing__(self, key: int) -> int:
         return _OTHER
 
 
-_TRANSLATION = _CellTokens()
+_cell_tokens = cache(_CellTokens)

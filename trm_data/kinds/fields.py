@@ -79,6 +79,9 @@ class PuzzleFields(BuildFields):
     ] = None
     """Columns of a CSV source that are called otherwise than question, puzzle, quizzes, quiz or maze; answer, solution
     or solutions; rating."""
+    symbols: Annotated[str | None, arg(metavar="CHARACTERS", **NO_DEFAULT_SHOWN)] = None
+    """The characters of the cells in the source, where they are others than usual. Sudoku: those that stand for 1, 2, 3
+    and so on, as 0123456789ABCDEF. Maze: those of wall, free, start, goal and path, as '#.SGo'."""
     on_bad_row: Literal["stop", "skip"] = "stop"
     """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
 
@@ -133,10 +136,12 @@ class PuzzleFields(BuildFields):
         Raises:
             SpecError: A source that is none of the allowed.
         """
-        from trm_data.sources.base import SourceRef, parse_source
+        from trm_data.sources.base import FILES, SourceRef, parse_source
 
         def parsed(text: str, option: str) -> SourceRef:
             source = parse_source(text, option, allowed, columns=self.columns or "")
+            if self.symbols is not None and source.kind in FILES:
+                source = replace(source, symbols=self.symbols)
             if source.kind == "csv" and self.columns is not None:
                 return replace(source, columns=self.columns)
             return SourceRef("hf", hub) if source.kind == "hf" and not source.path else source
@@ -148,6 +153,8 @@ class PuzzleFields(BuildFields):
         source = parsed(self.source, "--source")
         if self.columns is not None and source.kind != "csv":
             raise SpecError(f"--columns {self.columns}: only a csv source has columns, not {self.source}")
+        if self.symbols is not None and source.kind not in FILES:
+            raise SpecError(f"--symbols {self.symbols}: only a file has symbols, not {self.source}")
         if self.test_source is not None:
             return source, parsed(self.test_source, "--test-source")
         return source, source if source.kind == "hf" else None

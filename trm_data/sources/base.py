@@ -54,6 +54,8 @@ class SourceRef:
     path: str = ""
     columns: str = ""
     """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
+    symbols: str = ""
+    """The characters of the cells, where they are others than usual."""
 
     @property
     def is_here(self) -> bool:
@@ -71,7 +73,12 @@ class SourceRef:
                 and (not COMMIT.fullmatch(revision) or there.name.endswith(revision))
             )
         if self.kind in FILES:
-            return (there.kind, there.name, there.columns) == (self.kind, self.name, self.columns)
+            return (there.kind, there.name, there.columns, there.symbols) == (
+                self.kind,
+                self.name,
+                self.columns,
+                self.symbols,
+            )
         return there.kind == self.kind
 
     @property
@@ -259,7 +266,13 @@ def fetch_source(
         if path.stat().st_size == 0:
             raise SourceError(f"{ref.path}: the file is empty")
         kind = cast(Any, ref.kind)
-        spec = SourceSpec(kind=kind, name=ref.name, sha256=file_sha256(path), columns=ref.columns)
+        spec = SourceSpec(
+            kind=kind,
+            name=ref.name,
+            sha256=file_sha256(path),
+            columns=ref.columns,
+            symbols=ref.symbols,
+        )
         yield LocalSource(spec, shown=ref.path, path=path)
 
 

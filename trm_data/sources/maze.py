@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.maze import check_maze_size, decode_maze
+from trm_data.encode.maze import check_cells, check_maze_size, decode_maze
 from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START
 from trm_data.errors import SourceError
 from trm_data.records import Reject
@@ -59,21 +59,26 @@ def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, 
     if source.spec.kind != "csv":
         raise SourceError(f"{source.shown}: mazes are read from CSV files; write csv:{source.shown}")
 
+    try:
+        cells = source.spec.symbols and check_cells(source.spec.symbols)
+    except ValueError as error:
+        raise SourceError(f"{source.shown}: --symbols {error}") from error
+
     def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
-        maze = decode_maze(row.question, rows, columns)
+        maze = decode_maze(row.question, rows, columns, cells)
         _check_one_each(maze)
         if np.any(maze == MAZE_PATH):
             position = int(np.argmax(maze == MAZE_PATH)) + 1
             raise ValueError(f"question: path cell 'o' at position {position}: only an answer has them")
-        return maze, _decode_answer(row.answer, rows, columns) if row.answer else None
+        return maze, _decode_answer(row.answer, rows, columns, cells) if row.answer else None
 
     found, rejects = read_rows(source, csv_reader(source), decode, rows * columns, "maze")
     return MazeRows(found.questions, found.answers, found.ratings, found.lines), rejects
 
 
-def _decode_answer(text: str, rows: int, columns: int) -> NDArray[np.uint8]:
+def _decode_answer(text: str, rows: int, columns: int, cells: str) -> NDArray[np.uint8]:
     try:
-        return decode_maze(text, rows, columns)
+        return decode_maze(text, rows, columns, cells)
     except ValueError as error:
         raise ValueError(f"answer: {error}") from error
 

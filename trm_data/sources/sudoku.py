@@ -7,15 +7,17 @@ only at the rows a dataset needs. Neighbours: `sources.rows` reads the columns.
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.grid import BLANKS, decode_grid
+from trm_data.encode.grid import BLANKS, check_digits, choose_digits, decode_grid
+from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
 from trm_data.sources.cells import flat_cells, is_json
@@ -59,13 +61,35 @@ def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Rejec
         SourceError: The file as a whole is no such source (no rows, a missing column, not text).
     """
 
+    read = csv_reader(source) if source.spec.kind == "csv" else partial(_read_txt, cells=side * side)
+    digits = _digits(source, read, side)
+
     def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
         answer = row.answer.strip()
-        return _decode(row.question.strip(), side), _decode_answer(answer, side) if answer else None
+        question = _decode(row.question.strip(), side, digits)
+        return question, _decode_answer(answer, side, digits) if answer else None
 
-    read = csv_reader(source) if source.spec.kind == "csv" else partial(_read_txt, cells=side * side)
     rows, rejects = read_rows(source, read, decode, side * side, "puzzle")
     return PuzzleRows(rows.questions, rows.answers, rows.ratings, rows.lines), rejects
+
+
+def _digits(source: LocalSource, read: Callable[[Iterator[str], str], Iterator[TextRow]], side: int) -> str:
+    """The characters of 1..side in a file, as its specification names them or as they are found.
+
+    Raises:
+        SourceError: Other symbols than can be, or nothing tells whether 0 is a digit.
+    """
+    try:
+        if source.spec.symbols:
+            return check_digits(source.spec.symbols, side)
+        with source.open_text() as text:
+            rows = ((row.question.strip(), row.answer.strip()) for row in read(text, source.shown))
+            return choose_digits(rows, side)
+    except (UnicodeDecodeError, csv.Error):
+        return ""  # what is wrong is said when the rows are read
+    except ValueError as error:
+        option = "--symbols " if source.spec.symbols else ""
+        raise SourceError(f"{source.shown}: {option}{error}") from error
 
 
 def _read_txt(text: Iterator[str], shown: str, cells: int) -> Iterator[TextRow]:
@@ -83,13 +107,13 @@ def _is_rating(word: str) -> bool:
     return re.fullmatch(r"\d+(\.\d*)?", word) is not None
 
 
-def _decode(text: str, side: int) -> NDArray[np.uint8]:
+def _decode(text: str, side: int, digits: str) -> NDArray[np.uint8]:
     """A grid as text, or as a JSON list of numbers with 0 for a blank."""
     if not is_json(text):
         if len(text) != side * side and (box := USUAL_BOXES.get(len(text))):
             expected = f"expected {side * side} characters, got {len(text)}"
             raise ValueError(f"{expected}, as many as a grid of {box} boxes has (--box {box})")
-        return decode_grid(text, side)
+        return decode_grid(text, side, digits)
     cells = flat_cells(text)
     if len(cells) != side * side:
         raise ValueError(f"expected {side * side} numbers, got {len(cells)}")
@@ -101,13 +125,12 @@ def _decode(text: str, side: int) -> NDArray[np.uint8]:
     return np.array(cells, np.uint8)
 
 
-def _decode_answer(text: str, side: int) -> NDArray[np.uint8]:
+def _decode_answer(text: str, side: int, digits: str) -> NDArray[np.uint8]:
     try:
-        answer = _decode(text, side)
+        answer = _decode(text, side, digits)
     except ValueError as error:
         raise ValueError(f"answer: {error}") from error
     if not answer.all():
-        raise ValueError(
-            f"answer: a blank (one of {' '.join(BLANKS)}) at position {int(np.argmin(answer)) + 1}"
-        )
+        blanks = " ".join(mark for mark in BLANKS if mark not in digits)
+        raise ValueError(f"answer: a blank (one of {blanks}) at position {int(np.argmin(answer)) + 1}")
     return answer

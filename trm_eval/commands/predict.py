@@ -44,6 +44,8 @@ class Predict:
     """The puzzle itself."""
     file: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """A file of puzzles."""
+    symbols: Annotated[str, arg(metavar="CHARACTERS", help_behavior_hint="")] = ""
+    """The characters of the cells, where they are others than usual, as --symbols of trm-data build."""
     row: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """A row of the run's dataset, from 0."""
     split: Literal["train", "validation", "test"] = "test"
@@ -90,6 +92,7 @@ class Predict:
             checkpoint=self.checkpoint,
             weights=self.weights,
             supervision_steps=self.steps,
+            symbols=self.symbols,
         )
         solutions = self._solve(layout, solver)
         if self.out is not None:

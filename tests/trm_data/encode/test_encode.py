@@ -17,7 +17,7 @@ from trm_data.encode.block import (
     encode_block,
     to_batch,
 )
-from trm_data.encode.grid import decode_grid, encode_grid
+from trm_data.encode.grid import check_digits, choose_digits, decode_grid, encode_grid
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
 
@@ -146,3 +146,32 @@ def test_a_full_record_with_another_frame_is_read_by_arrow() -> None:
         contents.append(bytes(changed))
     for content in contents:
         assert _outcome(decoder.decode, content) == _outcome(lambda each: decode_block(each, schema), content)
+
+
+def test_zero_is_a_digit_where_the_top_digit_is_nowhere() -> None:
+    """Beside another blank; without one it is the blank."""
+    assert choose_digits([("0123" + "." * 12, "")], 4) == "0123"
+    assert choose_digits([("1230" + "0" * 12, "")], 4) == ""
+    assert choose_digits([("0123" + "." * 12, ""), ("4" + "." * 15, "")], 4) == ""
+    assert choose_digits([("." * 15 + "1", "0123" * 4)], 4) == "0123"
+    assert choose_digits([("1234" + "." * 12, "")], 4) == ""
+
+
+def test_a_file_that_does_not_tell_whether_zero_is_a_digit_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"--symbols 1234 or --symbols 0123"):
+        choose_digits([("01.0" + "." * 12, "")], 4)
+
+
+def test_letters_without_digits_stand_for_the_digits() -> None:
+    assert choose_digits([("ABP" + "." * 253, "")], 16) == "abcdefghijklmnop"
+    assert choose_digits([("ABG" + "." * 253, "")], 16) == ""
+    assert choose_digits([("1BG" + "." * 253, "")], 16) == ""
+    assert choose_digits([("AI" + "." * 79, "")], 9) == "abcdefghi"
+
+
+def test_named_digits_are_read_in_both_cases_unless_they_are_two() -> None:
+    assert decode_grid("fF0." + "." * 252, 16, "0123456789ABCDEF")[:4].tolist() == [16, 16, 1, 0]
+    assert decode_grid("aAbB" + "." * 12, 4, "aAbB")[:4].tolist() == [1, 2, 3, 4]
+    for wrong in ("0123456789", "001", "abc "):
+        with pytest.raises(ValueError, match="expected 4 different ones"):
+            check_digits(wrong, 4)

@@ -1,5 +1,6 @@
 """Maze files: what is read, and what every kind of bad row says."""
 
+import dataclasses
 import gzip
 from pathlib import Path
 
@@ -98,3 +99,16 @@ def test_files_that_are_no_source(tmp_path: Path, csv_file) -> None:
     (tmp_path / "binary.csv").write_bytes(b"question\n\xff\xfe\x00\x81\n")
     with pytest.raises(SourceError, match="not UTF-8"):
         read(tmp_path / "binary.csv")
+
+
+def test_cells_in_other_symbols(csv_file) -> None:
+    path = csv_file(f"a,{MAZE.translate(str.maketrans(' #SG', '.X@*'))},,")
+    ref = dataclasses.replace(parse_source(f"csv:{path}"), symbols="X.@*")
+    with fetch_source(ref) as source:
+        rows, rejects = read_mazes(source, 3, 4)
+    assert (rejects, rows.inputs[0].tolist()) == ([], [2, 2, 1, 2, 3, 2, 1, 2, 2, 2, 4, 2])
+    with (
+        fetch_source(dataclasses.replace(ref, symbols="X.")) as source,
+        pytest.raises(SourceError, match=r"mazes.csv: --symbols 'X.' has 2 characters"),
+    ):
+        read_mazes(source, 3, 4)

@@ -12,9 +12,11 @@ from trm_data.cli import main
 from trm_data.encode.grid import encode_grid
 from trm_data.errors import SourceError, SpecError
 from trm_data.generate.sudoku import generate
+from trm_data.manifest import read_manifest
 from trm_data.sources.base import SourceRef, fetch_source, parse_source
 from trm_data.sources.columns import parse_columns
 from trm_data.sources.sudoku import PuzzleRows, read_puzzles
+from trm_data.storage.root import resolve_root
 
 # From ../shared/data/sudoku/exchange_diabolical_28_publicdomain.txt (public domain).
 PUZZLE = "083020090000800100029300008000098700070000060006740000300006980002005000010030540"
@@ -350,3 +352,65 @@ def test_arrays_and_tables_say_by_which_command_they_are_built(tmp_path: Path) -
         SpecError, match=r"are built by: trm-data build table --train .*puzzles\.npz; allowed are"
     ):
         parse_source(str(path), allowed=("generated", "csv", "txt", "hf"), columns="question=inputs")
+
+
+# 16x16 with 0 as a digit, from ../shared/cases/46-hex1 (made for tests).
+HEX = (
+    "1.B85069A7243ECD7.4AFB.1...30..9DC3.2..76950B8F19506.3E.81FB4.272E7.A1BF...D.08558.0..3CBFA174E2.A..89054.E7D.6..6D."
+    "E7420.8.1BAFA4F1B598...2..0660C.327E98B5F14A8B590..61A.F2.3EE3274.1AD60.59.83.E..AF.C.96851B4...185B23D.6C9..96C..23"
+    ".B18.F.4B1.5.6..F47AE.D3"
+)
+
+
+def read_hex(path: Path, symbols: str = "") -> PuzzleRows:
+    ref = dataclasses.replace(parse_source(f"txt:{path}"), symbols=symbols)
+    with fetch_source(ref) as source:
+        rows, rejects = read_puzzles(source, 16)
+    assert rejects == []
+    return rows
+
+
+def test_no_clue_is_lost_where_zero_is_a_digit(tmp_path: Path) -> None:
+    path = tmp_path / "hex.txt"
+    path.write_text(f"{HEX}\n")
+    rows = read_hex(path)
+    assert np.count_nonzero(rows.puzzles) == 190
+    assert rows.puzzles[0, :4].tolist() == [2, 0, 12, 9]
+    letters = HEX.translate(str.maketrans("0123456789ABCDEF", "ABCDEFGHIJKLMNOP"))
+    path.write_text(f"{letters}\n")
+    np.testing.assert_array_equal(read_hex(path).puzzles, rows.puzzles)
+    usual = HEX.translate(str.maketrans("0123456789ABCDEF", "123456789ABCDEFG"))
+    path.write_text(f"{usual}\n")
+    np.testing.assert_array_equal(read_hex(path).puzzles, rows.puzzles)
+
+
+def test_symbols_that_are_named_count(tmp_path: Path) -> None:
+    path = tmp_path / "hex.txt"
+    path.write_text(f"{HEX}\n")
+    assert np.count_nonzero(read_hex(path, "123456789ABCDEFG").puzzles) == 178
+    path.write_text(HEX.replace(".", "0").translate(str.maketrans("123456789ABCDEF", "αβγδεζηθικλμνξο")))
+    assert read_hex(path, "παβγδεζηθικλμνξο").puzzles[0, :4].tolist() == [2, 0, 12, 9]
+    with pytest.raises(SourceError, match=r"hex.txt: --symbols '0123' has 4 characters"):
+        read_hex(path, "0123")
+
+
+def test_what_zero_is_is_refused_where_it_cannot_be_told(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.txt"
+    path.write_text(f"{PUZZLE.replace('9', '.')}\n")
+    with pytest.raises(SourceError, match=r"mixed.txt: .*--symbols 123456789 or --symbols 012345678"):
+        read(path, "txt")
+    path.write_text(f"{PUZZLE.replace('7', '.')}\n")
+    rows, _ = read(path, "txt")
+    assert np.count_nonzero(rows.puzzles) == len(PUZZLE) - PUZZLE.count("0") - PUZZLE.count("7")
+
+
+def test_symbols_stand_in_the_specification_and_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text(f"{PUZZLE}\n{OTHER}\n".translate(str.maketrans("123456789", "abcdefghi")))
+    root = str(tmp_path / "root")
+    options = ("--source", f"txt:{path}", "--symbols", "abcdefghi", "--size", "2", "--root", root)
+    assert run_here(main, "build", "sudoku", *options).returncode == 0
+    spec = read_manifest(resolve_root(root), "sudoku-mine-2-aug-0").spec
+    assert "--symbols abcdefghi" in spec.options.build_command("mine", spec)
+    done = run_here(main, "build", "sudoku", "--symbols", "abcdefghi", "--size", "2", "--root", root)
+    assert (done.returncode, "--symbols abcdefghi: only a file" in done.stderr) == (2, True)

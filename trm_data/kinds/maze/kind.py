@@ -159,7 +159,7 @@ class MazeKind(GridKind):
         if len(lines) > 1:  # rows of free cells may have been cut off
             lines = [line.ljust(options.columns) for line in [*lines, *[""] * (options.rows - len(lines))]]
         cells = "".join(lines)
-        tokens = decode_maze(cells, options.rows, options.columns)
+        tokens = decode_maze(cells, options.rows, options.columns, spec.source.symbols)
         return check_inputs(tokens[None], options.rows, options.columns)[0]
 
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:

@@ -24,7 +24,8 @@ class BuildSudoku(PuzzleFields):
 
     Sources: generated, csv:PATH (columns question[,answer,rating,source]), txt:PATH (a puzzle a line, also between its
     id and its rating, # comments), hf or hf:REPOSITORY@REVISION. PATH is local or a URL; .gz is decompressed; a local
-    file's kind may be left out. A blank is one of . 0 * _; columns of a CSV are separated by , ; | or tabs.
+    file's kind may be left out. A blank is one of . 0 * _; beside another blank, 0 is a digit where the top digit is
+    nowhere (--symbols names the digits of a file). Columns of a CSV are separated by , ; | or tabs.
 
     For example:
 

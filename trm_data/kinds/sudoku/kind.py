@@ -18,7 +18,7 @@ from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.augment.sudoku import SudokuAugmenter, num_elements
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
-from trm_data.encode.grid import decode_grid
+from trm_data.encode.grid import check_digits, choose_digits, decode_grid
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
@@ -173,7 +173,10 @@ class SudokuKind(KindDefaults):
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
         """A digit or letter a cell, `.` or `0` for a blank; spaces, line ends and drawn lines are left out."""
         cells = "".join(character for character in text if not character.isspace() and character not in "|+-")
-        return decode_grid(cells, _options(spec).side) + np.uint8(SUDOKU_BLANK)
+        side = _options(spec).side
+        symbols = spec.source.symbols
+        digits = check_digits(symbols, side) if symbols else choose_digits([(cells, "")], side)
+        return decode_grid(cells, side, digits) + np.uint8(SUDOKU_BLANK)
 
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
         """Searched until two solutions are found."""
