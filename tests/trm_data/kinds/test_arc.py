@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,3 +261,22 @@ def test_the_published_sets(shared_data, layout: Layout, version: int, groups: i
     found = verify_dataset(layout, "real")
     assert found.problems == []
     assert len(found.notes) == (10 if version == 1 else 0)  # nine known duplicates, and the rows they share
+
+
+@pytest.mark.parametrize(("source", "tasks"), [("kaggle:35-kaggle2026", 12), ("repo:30-arc2-repo", 12)])
+def test_the_documented_command_builds_from_the_folders_that_users_have(
+    shared_data: Path, tmp_path: Path, source: str, tasks: int
+) -> None:
+    """Without ConceptARC, and named so."""
+    kind, _, folder = source.partition(":")
+    place = shared_data.parent / "cases" / folder
+    if not place.is_dir():
+        pytest.skip("no shared/cases beside the checkout")
+    done = run_here(
+        main, "build", "arc", "--version", "2", "--source", f"{kind}:{place}", "--root", str(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("arc2-aug-0: ")
+    manifest = read_manifest(resolve_root(tmp_path), "arc2-aug-0")
+    assert manifest.spec.options.subsets == ("training2", "evaluation2")
+    assert manifest.splits["train"].num_groups == tasks

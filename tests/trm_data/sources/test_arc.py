@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trm_data.errors import SourceError
-from trm_data.sources.arc import read_tasks
+from trm_data.sources.arc import VERSION_TASKS, read_tasks
 
 GRID = [[0, 1, 2], [3, 4, 9]]
 TASKS = {
@@ -338,3 +338,65 @@ def test_a_folder_in_a_files_place_is_refused(tmp_path):
     write_kaggle(tmp_path, solutions=None)
     (tmp_path / "arc-agi_training_solutions.json").mkdir()
     assert "arc-agi_training_solutions.json: cannot be read" in refused(tmp_path)
+
+
+def named(*names):
+    return dict.fromkeys(names, TASKS["a1"])
+
+
+def write_both(folder, training, evaluation):
+    for subset, names in (("training", training), ("evaluation", evaluation)):
+        write_kaggle(folder, subset, named(*names), dict.fromkeys(names, SOLUTIONS["a1"]))
+        write_repo(folder / "data" / subset, named(*names))
+
+
+@pytest.mark.parametrize("kind", ["kaggle", "repo"])
+def test_files_of_version_2_have_the_names_of_version_1(tmp_path, kind):
+    """As the folder of a competition and a clone of its repository have them, and told apart by their tasks."""
+    write_both(tmp_path, ["00576224", "mine"], ["135a2760"])
+    subsets = ["training2", "evaluation2"]
+    read = read_tasks(kind, tmp_path, subsets, of_version=subsets)
+    assert [(task.name, task.subset) for task in read.tasks] == [
+        ("00576224", "training2"),
+        ("mine", "training2"),
+        ("135a2760", "evaluation2"),
+    ]
+    assert read.tasks[0].test[0].output is None or read.tasks[0].test[0].output.tolist() == [[6]]
+    assert read.notes == ()
+    with pytest.raises(SourceError, match=r"tasks of ARC-AGI-2 \(got task 00576224;.*--version 2"):
+        read_tasks(kind, tmp_path, ["training"], of_version=["training"])
+    assert len(read_tasks(kind, tmp_path, ["training"]).tasks) == 2  # a user's own choice of subsets
+
+
+@pytest.mark.parametrize("kind", ["kaggle", "repo"])
+def test_files_of_version_1_are_refused_as_version_2(tmp_path, kind):
+    write_both(tmp_path, ["0dfd9992"], ["17b80ad2"])
+    for subset in ("training2", "evaluation2"):
+        with pytest.raises(SourceError, match=r"tasks of ARC-AGI-1 .*--version 1"):
+            read_tasks(kind, tmp_path, [subset], of_version=[subset])
+    assert len(read_tasks(kind, tmp_path, ["training"], of_version=["training"]).tasks) == 1
+
+
+def test_tasks_of_no_known_version_are_read_with_a_note(tmp_path):
+    write_both(tmp_path, ["mine"], ["yours"])
+    (note,) = read_tasks("kaggle", tmp_path, ["training2"], of_version=["training2"]).notes
+    assert note.startswith("arc-agi_training_challenges.json: ")
+    assert "training2 (ARC-AGI-2)" in note
+
+
+def test_files_of_the_subsets_own_names_come_first(tmp_path):
+    write_both(tmp_path, ["0dfd9992"], ["17b80ad2"])
+    write_kaggle(tmp_path, "training2", named("00576224"), None)
+    (task,) = read_tasks("kaggle", tmp_path, ["training2"], of_version=["training2"]).tasks
+    assert task.name == "00576224"
+
+
+@pytest.mark.parametrize(("subset", "other"), [("training", "training2"), ("evaluation", "evaluation2")])
+def test_the_tasks_that_tell_versions_apart_are_in_one_of_them(shared_data, subset, other):
+    names = [
+        {task.name for task in read_tasks("kaggle", shared_data / "arc", [each]).tasks}
+        for each in (subset, other)
+    ]
+    marks = [set(VERSION_TASKS[each].split()) for each in (subset, other)]
+    assert marks[0] <= names[0] - names[1]
+    assert marks[1] <= names[1] - names[0]

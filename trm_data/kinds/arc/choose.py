@@ -65,7 +65,7 @@ def choose_tasks(
     Raises:
         SpecError: There are fewer tasks than asked for.
     """
-    warnings: list[str] = []
+    warnings = [*read.notes]
     tasks = _in_order(spec, options, read.tasks, warnings)
     progress.start("choose tasks", len(tasks), "tasks")
     examples = _examples(tasks)  # while the workers get ready

