@@ -63,7 +63,7 @@ def test_killed_at_random_moments(tmp_path: Path, request_small, kills: int) -> 
         undisturbed = start(tmp_path / whole)
         go(undisturbed)
         seconds = float(undisturbed.stdout.readline())
-        undisturbed.communicate(timeout=60)
+        undisturbed.communicate(timeout=600)
     expected = read_manifest(resolve_root(tmp_path / "whole"), "killed").content_digest
     request = request_small(size=60, aug=400, name="killed")
     draws = random.Random(kills)

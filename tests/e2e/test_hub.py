@@ -123,7 +123,7 @@ def build(root: Path, endpoint: str, *options: str, kind: str = "sudoku") -> sub
         "HF_HOME": str(root / "hf"),
         "HF_HUB_DISABLE_XET": "1",
     }
-    return subprocess.run([*command, *options], capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run([*command, *options], capture_output=True, text=True, env=environment, timeout=600)
 
 
 def test_train_and_test_files_are_read_at_a_commit(hub: str, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
             capture_output=True,
             text=True,
             env={**os.environ, **settings},
-            timeout=120,
+            timeout=600,
         )
         return f"{done.stdout.strip()}{done.stderr}"
 

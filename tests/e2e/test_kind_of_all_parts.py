@@ -67,7 +67,7 @@ def run(site: Path):
 def folder(site: Path) -> Path:
     """The dataset, built by a process of its own, as users do."""
     done = subprocess.run(
-        [TRM_DATA, *BUILD, "--workers", "2", "--json"], capture_output=True, text=True, timeout=120
+        [TRM_DATA, *BUILD, "--workers", "2", "--json"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)

@@ -24,7 +24,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_queens() -> None:
     arguments = ("build", "nqueens", "--size", "20", "--aug", "7", "--val-size", "0", "--test-size", "5")
     command = [TRM_DATA, *arguments, "--option", "side=7"]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    built = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert built.returncode == 0, built.stderr
     name = "nqueens-generated-20-aug-7"
     assert name in built.stdout

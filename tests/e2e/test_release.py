@@ -32,7 +32,7 @@ OFFLINE = (
 def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=600)
     return sorted(folder.iterdir())
 
 
@@ -45,7 +45,7 @@ def test_they_pass_the_check_of_the_index(archives: list[Path]) -> None:
         [sys.executable, "-m", "twine", "check", "--strict", *archives],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("PASSED") == 2
@@ -63,7 +63,7 @@ def test_the_wheel_installs_with_every_extra_in_an_empty_environment(
 ) -> None:
     """The accelerators' libraries are gigabytes: of those it is only resolved what would be installed."""
     (wheel,) = (path for path in archives if path.suffix == ".whl")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "empty"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "empty"], check=True, timeout=600)
     pip = [
         tmp_path / "empty" / "bin" / "python",
         "-m",
@@ -84,10 +84,10 @@ def test_the_wheel_installs_with_every_extra_in_an_empty_environment(
     assert done.returncode == 0, done.stderr
     if not large:
         said = subprocess.run(
-            [tmp_path / "empty" / "bin" / "trm-data", "--help"], capture_output=True, text=True, timeout=60
+            [tmp_path / "empty" / "bin" / "trm-data", "--help"], capture_output=True, text=True, timeout=600
         )
         assert said.returncode == 0, said.stderr
         imports = "; ".join(f"import {module}" for module in EXTRAS[extra])
         code = [tmp_path / "empty" / "bin" / "python", "-c", imports]
-        imported = subprocess.run(code, capture_output=True, text=True, timeout=120, check=False)
+        imported = subprocess.run(code, capture_output=True, text=True, timeout=600, check=False)
         assert imported.returncode == 0, imported.stderr

@@ -34,7 +34,7 @@ def trm_data(*arguments: str, root: Path, **options) -> subprocess.CompletedProc
     if not options:
         return run_here(main, *arguments, "--root", str(root))
     return subprocess.run(
-        [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=120, **options
+        [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=600, **options
     )
 
 
@@ -115,7 +115,7 @@ def test_errors_are_one_message_and_exit_code_two(built: Path, arguments: list[s
 def test_a_full_disk_leaves_no_dataset(tmp_path: Path) -> None:
     arguments = ["build", "sudoku", "--box", "2x3", "--size", "40", "--aug", "200", "--name", "full"]
     limited = ["bash", "-c", 'ulimit -f 100; exec "$@"', "-", TRM_DATA, *arguments, "--root", str(tmp_path)]
-    failed = subprocess.run(limited, capture_output=True, text=True, timeout=120)
+    failed = subprocess.run(limited, capture_output=True, text=True, timeout=600)
     assert failed.returncode == 2, failed.stdout + failed.stderr
     assert "could not be written" in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -129,7 +129,7 @@ def test_a_full_disk_leaves_no_dataset(tmp_path: Path) -> None:
     "command", [["--help"], ["build", "sudoku", "--help"], ["list", "--help"], ["--version"]]
 )
 def test_help_and_version_import_nothing_heavy(command: list[str]) -> None:
-    done = subprocess.run([TRM_DATA, *command], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([TRM_DATA, *command], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0
     assert "trm-data" in done.stdout
     program = f"""
@@ -142,11 +142,11 @@ except SystemExit:
 heavy = {{"numpy", "numba", "pyarrow", "duckdb", "grain", "jax", "array_record"}} & set(sys.modules)
 assert not heavy, heavy
 """
-    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=600)
 
 
 def test_version() -> None:
-    done = subprocess.run([TRM_DATA, "--version"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([TRM_DATA, "--version"], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"trm-data {version('trm-lab')}\n", "")
 
 
@@ -161,6 +161,6 @@ except SystemExit as stop:
 heavy = {{"grain", "jax", "torch"}} & set(sys.modules)
 assert not heavy, heavy
 """
-    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=120)
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=600)
     assert resolve_root(tmp_path).catalog.is_file()
     assert time.time() - resolve_root(tmp_path).catalog.stat().st_mtime < 120

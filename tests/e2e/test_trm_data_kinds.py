@@ -14,7 +14,9 @@ import pytest
 from tests.conftest import run_here
 from trm_data.catalog.schema import TABLES
 from trm_data.cli import main
+from trm_data.kinds.compiling import PACKAGE
 from trm_data.kinds.registry import built_in
+from trm_data.storage.machine import kernel_digest
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 HEARD = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
@@ -50,7 +52,7 @@ def run(root: Path, *arguments: str, **options) -> subprocess.CompletedProcess[s
     if not options:
         return run_here(main, *arguments, "--root", str(root))
     return subprocess.run(
-        [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=120, **options
+        [TRM_DATA, *arguments, "--root", str(root)], capture_output=True, text=True, timeout=600, **options
     )
 
 
@@ -172,7 +174,7 @@ def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str, after_s: flo
     time.sleep(after_s)
     os.killpg(process.pid, signal.SIGINT)
     try:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130, errors
@@ -185,10 +187,11 @@ def test_ctrl_c_while_the_server_of_the_workers_gets_ready_is_one_line(tmp_path:
 
     It compiles: what the build takes for compiled kernels is of none that numba knows.
     """
+    compiled = tmp_path / "kernels" / kernel_digest(PACKAGE)
     for name in built_in()["sudoku"].kernels:
         folder, module = name.split("/")
-        (tmp_path / "kernels" / f"{folder}_0").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "kernels" / f"{folder}_0" / f"{module}.none-1.nbi").touch()
+        (compiled / f"{folder}_0").mkdir(parents=True, exist_ok=True)
+        (compiled / f"{folder}_0" / f"{module}.none-1.nbi").touch()
     process = subprocess.Popen(
         [sys.executable, "-c", HEARD, *SLOW_BUILD, "--root", str(tmp_path)],
         stderr=subprocess.PIPE,
@@ -197,14 +200,14 @@ def test_ctrl_c_while_the_server_of_the_workers_gets_ready_is_one_line(tmp_path:
         start_new_session=True,
     )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    ends = time.monotonic() + 60
-    while not any("forkserver" in _command(child) for child in children.read_text().split()):
-        assert time.monotonic() < ends, "no server was started"
-        time.sleep(0.02)
-    time.sleep(0.5)
-    os.killpg(process.pid, signal.SIGINT)
+    ends = time.monotonic() + 600
     try:
-        _, errors = process.communicate(timeout=60)
+        while not any("forkserver" in _command(child) for child in children.read_text().split()):
+            assert time.monotonic() < ends, "no server was started"
+            time.sleep(0.02)
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -17,7 +17,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel's content and nothing else of the project."""
     out = tmp_path_factory.mktemp("wheel")
     hatchling = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
-    subprocess.run(hatchling, cwd=PROJECT, check=True, capture_output=True, timeout=120)
+    subprocess.run(hatchling, cwd=PROJECT, check=True, capture_output=True, timeout=600)
     (wheel,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -44,7 +44,7 @@ def run(installed: Path, cwd: Path, program: str) -> str:
     """Run a program that sees the wheel before the checkout, in another folder."""
     environment = {**os.environ, "PYTHONPATH": str(installed), "TRM_ROOT": str(cwd / "root")}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

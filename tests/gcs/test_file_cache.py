@@ -165,7 +165,7 @@ def test_several_processes_fetch_a_file_once(
         )
         for _ in range(4)
     ]
-    outputs = [process.communicate(timeout=120) for process in processes]
+    outputs = [process.communicate(timeout=600) for process in processes]
     digests = {out.strip() for out, _ in outputs}
     # asyncio's word on slow steps is about the machine, all others about open connections at the end
     errors = [line for _, err in outputs for line in err.splitlines()]

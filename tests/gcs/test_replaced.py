@@ -106,7 +106,7 @@ def test_a_dataset_without_a_readable_manifest_is_removed_whole(
     assert size_to_remove(second, "small") == there
     environment = os.environ | {"TRM_CACHE": str(second.machine.parents[1])}
     command = [BIN / "trm-data", "rm", "small", "--yes", "--root", URL]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     assert f"{there / 1e6:.1f} MB" in done.stdout
     assert "0.0 MB" not in done.stdout

@@ -113,7 +113,9 @@ def test_unbuffered_output_is_whole_and_a_closed_pipe_is_heard() -> None:
     for reader, code, count in (("cat", 0, 500_000), ("head -1", Exit.BROKEN_PIPE, 1)):
         shell = f'"$0" -c "$1" | {reader} | wc -l; echo ${{PIPESTATUS[0]}}'
         command = ["bash", "-c", shell, sys.executable, program]
-        done = subprocess.run(command, env=unbuffered, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            command, env=unbuffered, capture_output=True, text=True, check=True, timeout=600
+        )
         assert done.stdout.split() == [str(count), str(int(code))], done.stderr
 
 

@@ -232,7 +232,7 @@ def test_a_recorded_digest_is_what_a_build_gives(tmp_path: Path) -> None:
         [TRM_DATA, "build", "sudoku-4x4-generated-10-aug-100", "--quiet", "--root", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     digest = named_dataset("sudoku-4x4-generated-10-aug-100").digest

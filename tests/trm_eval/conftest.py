@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.evaluate.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
+from trm_train.run import reports
 from trm_train.run.record import RunRecord, list_runs, read_record
 
 
@@ -61,6 +63,11 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
 def trained(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
     """The same, trained and evaluated here: with all checkpoints. Tests must not change it."""
     layout = root_with("small", tmp_path_factory.mktemp("trained"), small_layout)
-    done = run(layout)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reports, "FIRST_S", math.inf)
+        patched.setattr(
+            reports, "EVERY_S", math.inf
+        )  # metric parts end at checkpoints, however slow the machine
+        done = run(layout)
     result = evaluate_run(layout, done.folder, EvalRequest())
     return Evaluated(layout, done.folder, done.record, result, open_dataset("small", layout, "test"))

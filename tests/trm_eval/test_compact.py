@@ -90,10 +90,10 @@ def with_votes(layout: Layout, evaluation: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def many(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+def many(trained: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """A root with five evaluations of a run, one of them voted; tests must not change it."""
     place = tmp_path_factory.mktemp("many") / "root"
-    layout = resolve_root(shutil.copytree(evaluated.layout.place, place))
+    layout = resolve_root(shutil.copytree(trained.layout.place, place))
     made = [evaluate_run(layout, list_runs(layout)[0], request) for request in REQUESTS]
     with_votes(layout, made[0].row["evaluation"])
     return layout

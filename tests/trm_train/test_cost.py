@@ -71,6 +71,6 @@ def test_counting_asks_no_device() -> None:
         f"print(parameters_of(ModelConfig(), {SPEC!r}))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True
     )
     assert done.stdout.split() == [str(parameters_of(ModelConfig(), SPEC))]

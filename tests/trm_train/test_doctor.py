@@ -73,7 +73,7 @@ def test_a_root_that_is_not_there_yet_is_said_and_not_made(
 def test_nothing_is_copied_from_a_root_that_is_not_there(tmp_path: Path, program: str) -> None:
     gone, to = tmp_path / "gone", tmp_path / "to"
     command = [sys.executable, "-m", program, "sync", str(gone), str(to)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, f"no root at {gone}" in done.stderr) == (2, True), done.stderr
     assert not to.exists()
 

@@ -258,6 +258,6 @@ def test_a_batch_that_does_not_fit_the_devices(layout: Layout) -> None:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=600,
     )
     assert "a multiple of the 3 devices along the mesh axis data, got 8" in failed.stderr

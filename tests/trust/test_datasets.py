@@ -330,7 +330,7 @@ def test_a_root_that_may_only_be_read_is_read(layout: Layout, command: list[str]
         [*apart, BIN / command[0], *command[1:], "--root", str(root)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     if "sql" in command:

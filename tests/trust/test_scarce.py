@@ -80,7 +80,7 @@ def test_a_build_with_scarce_memory_ends_with_one_line(tmp_path: Path, megabytes
     """It stood in ArrayRecord for ever, which waits for threads that cannot be started."""
     command = [str(BIN / "trm-data"), *BUILD.split(), workers, "--root", str(tmp_path)]
     limited = ["sh", "-c", f'ulimit -v {megabytes * 1000} && exec "$@"', "sh", *command]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=600)
     if done.returncode == 0:
         return  # it was enough
     said = [line for line in done.stderr.splitlines() if line.startswith("trm-data: ")]
@@ -88,7 +88,7 @@ def test_a_build_with_scarce_memory_ends_with_one_line(tmp_path: Path, megabytes
     assert len(said) == 1, done.stderr
     assert "memory" in said[0]
     assert "Traceback" not in done.stderr
-    again = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    again = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert again.returncode == 0, again.stderr
 
 

@@ -174,7 +174,7 @@ def test_the_commands_say_so_in_one_line(layout: Layout, outside: Path, program:
         done = run_here({"trm-data": trm_data_main, "trm-eval": trm_eval_main}[program], *arguments)
     else:
         command = [BIN / program, *map(os.fsencode, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(f"{program}: ")

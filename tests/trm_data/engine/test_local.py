@@ -132,7 +132,7 @@ def test_modules_of_the_current_folder_are_not_the_library_s(tmp_path: Path, nam
     path = tmp_path / "elsewhere" / "script.py"
     path.parent.mkdir()
     path.write_text(script("print([value for value, _ in engine.run(double, range(4))])")[-1])
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=600, cwd=tmp_path)
     assert done.stdout == "script\n[0, 2, 4, 6]\n", done.stderr
 
 
@@ -146,7 +146,7 @@ for process in psutil.Process().children():
     if "forkserver" in " ".join(process.cmdline()):
         print(process.num_threads())
 """
-    done = subprocess.run(script(action), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(script(action), capture_output=True, text=True, timeout=600)
     assert done.stdout == "script\n1\n", done.stderr
 
 
@@ -168,7 +168,7 @@ while any(thread.is_alive() for thread in threads): pickle.dumps(kept)
 for thread in threads: thread.join()
 print((sys.modules["__main__"], getattr(sys.modules["__main__"], "__file__", 0), __spec__) == before)
 """
-    done = subprocess.run(script(action), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(script(action), capture_output=True, text=True, timeout=600)
     assert done.stdout == "script\nTrue\n", done.stderr
 
 
@@ -195,7 +195,7 @@ def script(action: str) -> list[str]:
 def test_a_script_without_a_guard_is_not_run_again_by_workers(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(script("print([value for value, _ in engine.run(double, range(4))])")[-1])
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=600)
     assert done.stdout == "script\n[0, 2, 4, 6]\n", done.stderr
 
 

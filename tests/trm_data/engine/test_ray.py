@@ -40,7 +40,7 @@ def start(*arguments: str) -> int:
         [RAY, "start", "--num-cpus", "1", "--disable-usage-stats", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (raylet,) = raylets() - before

@@ -29,7 +29,7 @@ def contents(path: Path) -> dict[str, bytes]:
 def test_it_has_what_the_build_tool_packs(tmp_path: Path) -> None:
     (tmp_path / "built").mkdir()
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "built")]
-    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=600)
     (built,) = (tmp_path / "built").glob("*.whl")
     own = write_own_wheel(tmp_path)
     assert own.name == built.name
@@ -67,7 +67,7 @@ def test_an_installed_wheel_makes_the_same_wheel_again(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(tmp_path / "site"))

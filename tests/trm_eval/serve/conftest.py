@@ -99,7 +99,7 @@ def served(root: Layout, *options: str) -> Iterator[tuple[subprocess.Popen[str],
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.match(r"(http://\S+)  ", line)
-        assert found, line + process.communicate(timeout=60)[1]
+        assert found, line + process.communicate(timeout=600)[1]
         yield process, found[1]
     finally:
         if process.poll() is None:

@@ -26,7 +26,7 @@ def get(url: str, **headers: str) -> tuple[int, str, Any]:
     """Status, text and headers of an answer."""
     request = urllib.request.Request(url, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.status, answer.read().decode("utf-8", "replace"), answer.headers
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode("utf-8", "replace"), error.headers
@@ -83,7 +83,7 @@ def test_a_signal_ends_it_with_its_own_code(root: Layout, sent: signal.Signals, 
     with served(root, "--port", "0") as (process, url):
         assert get(url)[0] == 200
         process.send_signal(sent)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == code, err
     assert "Traceback" not in err
 
@@ -127,7 +127,7 @@ def test_serving_others_is_warned_about(root: Layout) -> None:
         assert get(url)[0] == 200
         assert get(url, Origin="http://evil.example")[0] == 403
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
     assert "warning: --host 0.0.0.0: whoever reaches this machine can read all results" in err
 
 

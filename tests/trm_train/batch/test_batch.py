@@ -242,7 +242,7 @@ def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, li
         for _ in range(times):
             process.send_signal(number)
             time.sleep(0.05)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     assert out, (process.returncode, err)
     return process.returncode, json.loads(out), err
 
@@ -250,7 +250,7 @@ def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, li
 def test_a_batch_that_is_killed_has_its_run_save_and_end(root: Path) -> None:
     with long_batch(root) as process:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     deadline = time.monotonic() + 60
     while (status := status_of_long(root))["state"] != "stopped" and time.monotonic() < deadline:
         time.sleep(0.2)

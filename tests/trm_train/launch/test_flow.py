@@ -175,7 +175,7 @@ def test_ctrl_c_leaves_the_run_alone_and_says_how_it_is_watched_again(cloud: Clo
     )
     until(lambda: len(cloud.calls("steps")) > 1)
     launched.send_signal(signal.SIGINT)
-    _, said = launched.communicate(timeout=30)
+    _, said = launched.communicate(timeout=600)
     assert launched.returncode == Exit.INTERRUPTED
     assert "the same command watches it, --stop ends it" in said
     until(lambda: len(cloud.calls("steps")) == 20)
@@ -204,7 +204,7 @@ def test_who_watches_a_run_that_somebody_stops_does_not_start_it_again(cloud: Cl
     )
     until(lambda: len(cloud.calls("steps")) > 1)
     assert cloud.launch(commit, *TPU, "--stop").returncode == 0
-    printed, said = watching.communicate(timeout=30)
+    printed, said = watching.communicate(timeout=600)
     assert watching.returncode == Exit.TERMINATED
     assert "saves a checkpoint" in printed
     assert "stopped (exit code 143" in said

@@ -133,7 +133,7 @@ def test_a_run_on_a_machine_that_is_taken_away_saves_and_ends(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: [run for run in list_runs(layout) if saved_steps(run)], 120)
         metadata.taken.set()
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == Exit.TERMINATED, err
     (run,) = list_runs(layout)
     status = read_status(run)

@@ -68,7 +68,7 @@ def test_a_run_that_is_asked_to_stop_is_not_started_again(layout: Layout, sent: 
     with start(layout, *LONG, "1000000", "--restarts", "2") as asked:
         run, _ = trained(layout, 10)
         asked.send_signal(sent)
-        out, err = asked.communicate(timeout=120)
+        out, err = asked.communicate(timeout=600)
     assert asked.returncode == 128 + sent, err
     assert "starting again" not in err
     assert "with a checkpoint; the same command goes on" in out
@@ -81,7 +81,7 @@ def test_a_run_ends_with_what_would_start_it_again(layout: Layout) -> None:
     with start(layout, *LONG, "1000000", "--restarts", "2") as killed:
         run, _ = trained(layout, 10)
         killed.kill()
-        _, err = killed.communicate(timeout=120)  # the process that trains writes there too
+        _, err = killed.communicate(timeout=600)  # the process that trains writes there too
     status = read_status(run)
     assert status is not None
     assert (status.state, saved_steps(run)[-1]) == ("stopped", status.step), err
@@ -89,11 +89,11 @@ def test_a_run_ends_with_what_would_start_it_again(layout: Layout) -> None:
 
 def test_bad_input_is_no_reason_to_start_again(layout: Layout) -> None:
     with start(layout, *LONG, "100", "--restarts", "2", "--data.dataset", "nothing") as asked:
-        _, err = asked.communicate(timeout=120)
+        _, err = asked.communicate(timeout=600)
     assert asked.returncode == Exit.ERROR
     assert "starting again" not in err
     with start(layout, *LONG, "100", "--restarts", "-1") as asked:
-        _, err = asked.communicate(timeout=120)
+        _, err = asked.communicate(timeout=600)
     assert asked.returncode == Exit.ERROR
     assert "--restarts -1: expected at least 0" in err
 

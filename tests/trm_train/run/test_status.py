@@ -19,6 +19,6 @@ def test_it_is_shown_again_into_a_pipe_too_until_ctrl_c(tmp_path: Path) -> None:
         said = [process.stdout.readline() for _ in range(2)]
         assert time.monotonic() - begun > 4.0
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=600)
     assert said == [f"no runs under {tmp_path}/runs\n"] * 2
     assert (process.returncode, err) == (0, "")

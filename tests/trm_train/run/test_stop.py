@@ -58,7 +58,7 @@ def test_a_run_that_is_asked_to_stop_says_by_what(root: Path, sent: signal.Signa
             if re.match(r"step +\d", line):
                 break
         process.send_signal(sent)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=600)
     assert process.returncode == code
     assert "with a checkpoint; the same command goes on" in out
 
@@ -87,7 +87,7 @@ def test_a_second_signal_is_not_listened_to(first: signal.Signals, second: signa
 
 def test_a_loss_that_is_no_number_ends_the_run(root: Path) -> None:
     with start(root, "--total-steps", "50", "--optim.lr", "1e38", "--optim.lr-warmup-steps", "0") as process:
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == Exit.NOT_FINITE, err
     what = "the (loss|change of the parameters) is (nan|inf)"
     assert re.search(rf"step \d+: {what} \(loss of steps .*\); there is no checkpoint yet", err)

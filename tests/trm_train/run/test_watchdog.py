@@ -136,7 +136,7 @@ def test_a_process_ends_that_stands_still_and_goes_on_by_the_same_command(
         capture_output=True,
         text=True,
         env=as_users_run_it(),
-        timeout=120,
+        timeout=600,
     )
     assert stuck.returncode == Exit.STALLED, stuck.stderr
     assert "no step for" not in stuck.stderr  # --json shows no progress
@@ -151,7 +151,7 @@ def test_a_process_ends_that_stands_still_and_goes_on_by_the_same_command(
         capture_output=True,
         text=True,
         env=as_users_run_it(),
-        timeout=120,
+        timeout=600,
     )
     assert on.returncode == 0, on.stderr
     assert "finished, 6 steps" in on.stdout
