@@ -64,10 +64,8 @@ def trained(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> E
     """The same, trained and evaluated here: with all checkpoints. Tests must not change it."""
     layout = root_with("small", tmp_path_factory.mktemp("trained"), small_layout)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(reports, "FIRST_S", math.inf)
-        patched.setattr(
-            reports, "EVERY_S", math.inf
-        )  # metric parts end at checkpoints, however slow the machine
+        for name in ("FIRST_S", "EVERY_S"):  # metric parts end at checkpoints, however slow the machine
+            patched.setattr(reports, name, math.inf)
         done = run(layout)
     result = evaluate_run(layout, done.folder, EvalRequest())
     return Evaluated(layout, done.folder, done.record, result, open_dataset("small", layout, "test"))
