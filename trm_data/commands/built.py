@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from trm_data.commands.common import duration, megabytes
+from trm_data.named import first_name, named_datasets
 from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def print_built(result: BuildResult, *, as_json: bool = False, silent: bool = Fa
     for warning in result.warnings:
         print(f"  warning: {warning}", file=sys.stderr)
     print(f"  digest {manifest.content_digest[:12]}, in {result.place}")
+    if "train" in manifest.splits and first_name(manifest.name) not in named_datasets():
+        print(f"  train on it: trm-train run quickstart --data.dataset {manifest.name}")
     return facts
 
 

@@ -27,6 +27,7 @@ from trm_train.commands.common import (
     counted,
     duration,
     percent,
+    refuse_dataset_as_experiment,
     say_hours,
 )
 from trm_train.config.run import RunConfig
@@ -95,6 +96,7 @@ class Batch:
 
         self._check()
         layout = resolve_root(self.root)
+        refuse_dataset_as_experiment("trm-train batch", self.patterns, layout)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sources = parse_source_of(self.source)
         runs = plan_batch(items, parse_seeds(self.seeds), layout, override(overrides), sources)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from tyro.conf import Positional, arg
+
+from trm_data.closest import closest, one_of
+from trm_data.storage.root import Layout
+from trm_train.config.overrides import take_option
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import GLOB, load_experiments
+from trm_train.experiments.setting import PUZZLES
 
 ScaleOption = Annotated[
     str | None,
@@ -48,6 +55,55 @@ Patterns = Annotated[
         help_behavior_hint="",
     ),
 ]
+
+
+OF_NEWCOMERS = "quickstart"
+"""The experiment that learns any dataset in minutes."""
+
+
+def refuse_dataset_as_experiment(command: str, names: Sequence[str], layout: Layout) -> None:
+    """Refuse the name of a dataset where experiments are named, with the command that trains on it.
+
+    Args:
+        command: The program and its command.
+        names: What the user typed as experiments.
+        layout: The root.
+
+    Raises:
+        ConfigError: One is a dataset of the root, and no experiment.
+    """
+    experiments = load_experiments()
+    known = {*experiments, *(item.group for item in experiments.values())}
+    unknown = [name for name in names if name not in known and not set(name) & GLOB]
+    there = layout.dataset_names() if unknown else []
+    for name in unknown:
+        if name in there and not any(other.startswith(name) for other in known):
+            raise ConfigError(
+                f"{name} is a dataset, not an experiment. Train an experiment on it: "
+                f"{command} {OF_NEWCOMERS} --data.dataset {name}"
+            )
+
+
+def refuse_other_dataset_options(command: str, arguments: Sequence[str]) -> None:
+    """Refuse `--dataset NAME`, and `--data NAME` of a dataset, with the command that is meant.
+
+    Args:
+        command: The program, its command and the experiments.
+        arguments: What the user typed behind them.
+
+    Raises:
+        ConfigError: One of them is there.
+    """
+    dataset, _ = take_option("--dataset", list(arguments))
+    if dataset is not None:
+        raise ConfigError(
+            f"no option --dataset of {command}; did you mean '--data.dataset'? {command} --data.dataset {dataset}"
+        )
+    data, _ = take_option("--data", list(arguments))
+    if data is not None and data not in PUZZLES and closest(data, PUZZLES) is None:
+        raise ConfigError(
+            f"{one_of('--data', PUZZLES, data)}. A dataset is named so: {command} --data.dataset {data}"
+        )
 
 
 def percent(share: float | None) -> str:

@@ -14,7 +14,11 @@ from tyro.conf import Positional, arg
 from trm_data.command import Exit, Root, refuse_in_a_line
 from trm_data.interrupt import Heard, signals_end
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.commands.common import SourceOption
+from trm_train.commands.common import (
+    SourceOption,
+    refuse_dataset_as_experiment,
+    refuse_other_dataset_options,
+)
 from trm_train.commands.processes import ProcessOptions
 from trm_train.commands.restart import train_with_restarts
 from trm_train.config.effect import without_effect
@@ -107,6 +111,9 @@ class Run:
 
 def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experiment, RunOptions]:
     """An experiment at its setting and the options of its run, as a user types them after a program and its name."""
+    root, _ = take_option("--root", overrides)
+    refuse_dataset_as_experiment(program, [name], resolve_root(root))
+    refuse_other_dataset_options(f"{program} {name}", overrides)
     scale, overrides = take_option("--scale", overrides)
     data, overrides = take_option("--data", overrides)
     setting = parse_setting(scale, data)

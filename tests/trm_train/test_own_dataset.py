@@ -1,0 +1,70 @@
+"""Whoever names a dataset where it is not named is told the command that trains on it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import error_of, run_here
+from trm_data.cli import main as data_main
+from trm_data.storage.root import Layout
+from trm_train.cli import main
+
+BUILD = (
+    "build", "maze", "--grid", "5x5", "--size", "6", "--val-size", "2", "--test-size", "2", "--min-path", "4",
+    "--quiet",
+)  # fmt: skip
+
+
+@pytest.fixture
+def root(small_layout: Layout, tmp_path: Path) -> Path:
+    """A root with the dataset `mine6`."""
+    shutil.copytree(Path(small_layout.place) / "datasets" / "small", tmp_path / "datasets" / "mine6")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("run mine6", "trm-train run quickstart --data.dataset mine6"),
+        ("run quickstart --data mine6", "trm-train run quickstart --data.dataset mine6"),
+        ("run quickstart --dataset mine6", "trm-train run quickstart --data.dataset mine6"),
+        ("run exp01a --scale tiny --dataset=mine6", "trm-train run exp01a --data.dataset mine6"),
+        ("batch mine6", "trm-train batch quickstart --data.dataset mine6"),
+        ("batch quickstart --data mine6", "trm-train batch quickstart --data.dataset mine6"),
+        ("batch quickstart --dataset mine6 --seeds 0,1", "trm-train batch quickstart --data.dataset mine6"),
+    ],
+)
+def test_a_dataset_named_elsewhere_is_answered_with_the_command_that_works(
+    root: Path, typed: str, meant: str
+) -> None:
+    code, line = error_of(main, *typed.split(), "--root", str(root))
+    assert code == 2
+    assert line.endswith(meant), line
+
+
+def test_a_typo_and_an_experiment_are_no_datasets(root: Path) -> None:
+    for typed in ("run quikstart", "run quickstart --data generatd"):
+        code, line = error_of(main, *typed.split(), "--root", str(root))
+        assert code == 2
+        assert "did you mean" in line
+        assert "--data.dataset" not in line
+
+
+def test_the_last_line_of_a_build_of_ones_own_says_how_to_train_on_it(tmp_path: Path) -> None:
+    done = run_here(data_main, *BUILD, "--name", "mine", "--root", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.endswith("trm-train run quickstart --data.dataset mine")
+    words = last.partition("trm-train ")[2].split()
+    assert run_here(main, *words, "--dry-run", "--root", str(tmp_path)).returncode == 0
+    again = run_here(data_main, *BUILD, "--name", "mine", "--root", str(tmp_path))
+    assert again.stdout.splitlines()[-1] == last
+
+
+def test_a_build_of_a_named_dataset_leaves_that_to_its_experiments(tmp_path: Path) -> None:
+    done = run_here(data_main, "build", "sudoku-2x2-generated-10-aug-100", "--quiet", "--root", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "train on it" not in done.stdout
