@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import error_of, run_here
+from tests.conftest import PROJECT, error_of, run_here
 from trm_data.cli import main as data_main
 from trm_data.storage.root import Layout
 from trm_train.cli import main
+from trm_train.experiments.registry import find_experiment
+from trm_train.run.record import run_name
 
 BUILD = (
     "build", "maze", "--grid", "5x5", "--size", "6", "--val-size", "2", "--test-size", "2", "--min-path", "4",
@@ -68,3 +72,10 @@ def test_a_build_of_a_named_dataset_leaves_that_to_its_experiments(tmp_path: Pat
     done = run_here(data_main, "build", "sudoku-2x2-generated-10-aug-100", "--quiet", "--root", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "train on it" not in done.stdout
+
+
+def test_the_run_on_the_page_is_named_as_training_names_it() -> None:
+    text = (PROJECT / "docs" / "training-own.md").read_text()
+    plain = find_experiment("quickstart").make()
+    config = dataclasses.replace(plain, data=dataclasses.replace(plain.data, dataset="mine9"))
+    assert set(re.findall(r"quickstart-[0-9a-f]{8}-s0", text)) == {run_name("quickstart", config)}
