@@ -444,3 +444,23 @@ def test_a_missing_dataset_is_built_first_and_its_run_extended(
 
 
 TINY = "sudoku-2x2-generated-10-aug-100"
+
+
+def on(name: str, dataset: str) -> str:
+    """What an experiment says of itself on another dataset."""
+    item = find_experiment(name)
+    plain = item.make()
+    return item.says(dataclasses.replace(plain, data=dataclasses.replace(plain.data, dataset=dataset)))
+
+
+@pytest.mark.parametrize("dataset", ["my_puzzles", "mine", "a-b-c-d"])
+def test_an_experiment_on_a_dataset_of_ones_own_says_no_numbers_of_its_own(dataset: str) -> None:
+    for name in ("exp04a_100", "exp04b_0010", "data_maze_100", "data_arc1_60"):
+        assert on(name, dataset) == dataset
+    assert on("exp01a", dataset) == find_experiment("exp01a").varies
+
+
+def test_sizes_are_read_from_every_spelling_of_a_name() -> None:
+    for dataset in ("sudoku-extreme-1k-aug-1000", "sudoku-extreme-1000-aug-1000-virtual"):
+        assert on("exp04a_100", dataset) == "1,000 puzzles"
+        assert on("exp04b_0010", dataset) == "1,000 augmentations"

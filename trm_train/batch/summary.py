@@ -75,7 +75,7 @@ def summary_row(job: Job) -> dict[str, Any]:
         "scale": setting.scale,
         "data": setting.data,
         "seed": run.config.seed,
-        "varies": run.experiment.own(run.config),
+        "varies": run.experiment.says(run.config),
         "dataset": run.dataset,
         "state": job.state,
         "reason": job.reason if job.state == "failed" else "",

@@ -237,7 +237,7 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, w
                 "names": list(run.names),
                 "scale": setting.scale,
                 "data": setting.data,
-                "varies": run.experiment.own(run.config),
+                "varies": run.experiment.says(run.config),
                 "steps": run.config.total_steps,
                 "global_batch_size": run.config.data.global_batch_size,
                 "dataset": run.dataset,

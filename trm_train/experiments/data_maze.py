@@ -41,7 +41,7 @@ STUDY = Study(
 for size in (100, 250, 500, 1_000):
     STUDY.add(
         f"data_maze_{size}",
-        f"{size:,} mazes",
+        lambda config: f"{puzzles_of(config):,} mazes",
         change=puzzles(lambda setting, size=size: mazes(setting, size)),
         alias_of={FULL[0]: "trm_maze"} if size == 1_000 else None,
     )

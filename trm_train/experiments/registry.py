@@ -49,7 +49,14 @@ class Experiment:
     @property
     def varies(self) -> str:
         """What it has of its own at its usual setting, for people."""
-        return self.own(self.make())
+        return self.says(self.make())
+
+    def says(self, config: RunConfig) -> str:
+        """What a configuration of it has of its own in what its group varies, for people; else its dataset."""
+        try:
+            return self.own(config)
+        except ConfigError:
+            return "+".join(config.data.names)
 
     def setting(self, wanted: Setting | None = None) -> Setting:
         """The setting it runs at: the one that is wanted, or its usual one.

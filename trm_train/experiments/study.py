@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trm_data.named import first_name
 from trm_train.config.run import RunConfig
+from trm_train.errors import ConfigError
 from trm_train.experiments.baseline import baseline
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, add_experiment
@@ -95,10 +98,29 @@ def puzzles(name: Callable[[Setting], str]) -> Change:
 
 
 def puzzles_of(config: RunConfig) -> int:
-    """Training puzzles, by the name of the dataset."""
-    return int(config.data.only_dataset().split("-")[-3])
+    """Training puzzles, by the name of the dataset.
+
+    Raises:
+        ConfigError: The name does not say it.
+    """
+    return _sizes_of(config)[0]
 
 
 def augmentations_of(config: RunConfig) -> int:
-    """Augmentations of each puzzle, by the name of the dataset."""
-    return int(config.data.only_dataset().split("-")[-1])
+    """Augmentations of each puzzle, by the name of the dataset.
+
+    Raises:
+        ConfigError: The name does not say it.
+    """
+    return _sizes_of(config)[1]
+
+
+def _sizes_of(config: RunConfig) -> tuple[int, int]:
+    name = config.data.only_dataset()
+    found = _SIZES.search(first_name(name))
+    if found is None:
+        raise ConfigError(f"data.dataset {name}: its name does not end in -SIZE-aug-AUGMENTATIONS")
+    return int(found[1]), int(found[2])
+
+
+_SIZES = re.compile(r"-(\d+)-aug-(\d+)(?:-virtual)?$")
