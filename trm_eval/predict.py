@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,73 +11,10 @@ import numpy as np
 from trm_data.errors import SourceError
 from trm_data.show.drawing import Drawing
 from trm_data.show.picture import FORMATS, write_animation, write_picture
-from trm_data.sources.rows import read_csv
 from trm_eval.errors import EvalError
 from trm_eval.solver import Solution, Solver
 
 ENDINGS = (*FORMATS, ".gif")
-MOST = 1_000
-"""Puzzles of one file; more are a dataset."""
-
-
-def read_puzzle_file(path: Path, solver: Solver) -> list[str]:
-    """The puzzles of a file: CSV with a column `question`, JSON, or text with one a line or one a block.
-
-    JSON is a list of texts, or one puzzle whose own form it is (a task of ARC). In text a puzzle is a line; where none
-    fits the kind it is a block of lines between empty ones.
-
-    Raises:
-        EvalError: The file cannot be read, or holds no puzzle.
-    """
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EvalError(f"{path}: cannot be read ({error})") from error
-    puzzles = _of_text(text, path, solver)
-    if not puzzles:
-        raise EvalError(f"{path}: holds no puzzle")
-    if len(puzzles) > MOST:
-        raise EvalError(
-            f"{path}: {len(puzzles):,} puzzles, at most {MOST:,} are answered so; build a dataset of them "
-            "(trm-data build --source) and give it to trm-eval run --dataset"
-        )
-    return puzzles
-
-
-def _of_text(text: str, path: Path, solver: Solver) -> list[str]:
-    if path.suffix.lower() == ".csv":
-        try:
-            return [row.question for row in read_csv(iter(text.splitlines()), str(path))]
-        except SourceError as error:
-            says = str(error).partition(" (--columns")[0]  # which is an option of building
-            raise EvalError(f"{says}; call the column of the puzzles question") from error
-    if path.suffix.lower() == ".json":
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            raise EvalError(f"{path}: is not JSON ({error})") from error
-        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            return value
-        if not _parses(text, solver):
-            raise EvalError(f"{path}: expected a list of puzzles as texts, or a task of ARC")
-        return [text]
-    lines = [line for line in text.splitlines() if line.strip()]
-    if any(_parses(line, solver) for line in lines):
-        return [line for line in lines if not _is_comment(line, solver)]
-    return [block.strip("\n") for block in text.split("\n\n") if block.strip()]
-
-
-def _is_comment(line: str, solver: Solver) -> bool:
-    """Whether a line is a remark; one of a maze may begin with a wall."""
-    return line.startswith("#") and not _parses(line, solver)
-
-
-def _parses(text: str, solver: Solver) -> bool:
-    try:
-        solver.parse(text)
-    except EvalError:
-        return False
-    return True
 
 
 def solve_texts(solver: Solver, texts: Sequence[str], shown: str) -> list[Solution]:

@@ -7,21 +7,27 @@ print(solver.solve("..2....3.45..4........6...51.......3").text())
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trm_data.encode.vocab import PAD
+from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.base import Answer, Kind, Scores
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.drawing import Drawing
-from trm_data.specs import DatasetSpec
+from trm_data.sources.base import LocalSource, guess_kind, standard_input
+from trm_data.specs import DatasetSpec, SourceSpec
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
 from trm_eval.evaluate.which import choose_step
@@ -30,6 +36,9 @@ from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.run.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
 from trm_train.step.trace import Trace, make_trace_step
+
+MOST = 1_000
+"""Puzzles of one file; more are a dataset."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,6 +126,62 @@ class Solver:
             return self._kind.parse(text, self._spec)
         except ValueError as error:
             raise EvalError(f"the puzzle: {error}") from error
+
+    def read(self, path: str | os.PathLike[str], *, columns: str = "") -> list[NDArray[np.uint8]]:
+        """Tokens [S] of each puzzle of a file, in any form that a build reads (docs/forms.md).
+
+        Args:
+            path: The file; `-` is standard input.
+            columns: Columns of other names than usual, as `question=NAME`.
+
+        Raises:
+            EvalError: The file cannot be read, holds no puzzle, or one that is wrong; says which.
+        """
+        shown = os.fspath(path)
+        spec = SourceSpec(kind="txt", columns=columns, symbols=self._spec.source.symbols)
+        try:
+            with standard_input(spec) if shown == "-" else _file(shown, spec) as source:
+                found = self._read(source)
+        except (SourceError, SpecError, OSError) as error:
+            raise EvalError(str(error)) from error
+        if not found:
+            raise EvalError(f"{shown}: holds no puzzle")
+        if len(found) > MOST:
+            raise EvalError(
+                f"{shown}: {len(found):,} puzzles, at most {MOST:,} are answered so; build a dataset of them "
+                "(trm-data build --source) and give it to trm-eval run --dataset"
+            )
+        return found
+
+    def _read(self, source: LocalSource) -> list[NDArray[np.uint8]]:
+        read = self._kind.read_file(source, self._spec)
+        if read is not None:
+            tokens, rejects = read
+            if rejects:
+                first = rejects[0]
+                more = (
+                    f" ({len(rejects):,} of {len(rejects) + len(tokens):,} are wrong)"
+                    if len(rejects) > 1
+                    else ""
+                )
+                raise SourceError(f"{first.file}:{first.line}: {first.reason}{more}")
+            return list(tokens)
+        with source.open_text() as text:
+            texts = _texts(text.read(), source.shown, self._is_puzzle)
+        found: list[NDArray[np.uint8]] = []
+        for number, one in enumerate(texts, start=1):
+            try:
+                found.append(self._kind.parse(one, self._spec))
+            except (ValueError, SourceError) as error:
+                raise SourceError(f"{source.shown}: puzzle {number}: {error}") from error
+        return found
+
+    def _is_puzzle(self, text: str) -> bool:
+        try:
+            self._kind.parse(text, self._spec)
+        except (ValueError, SourceError):
+            return False
+        return True
 
     def solve(self, puzzle: str | ArrayLike, *, identifier: int = 0) -> Solution:
         """Answer one puzzle.
@@ -207,6 +272,34 @@ class Solver:
                 label = np.zeros_like(tokens)
             found.append(self._kind.score(self._spec, tokens[None], label[None], given[None]))
         return found
+
+
+@contextmanager
+def _file(shown: str, spec: SourceSpec) -> Generator[LocalSource, None, None]:
+    """A file of puzzles, whose kind is guessed."""
+    path = Path(shown).expanduser()
+    if not path.is_file():
+        raise SourceError(f"{shown}: cannot be read (no such file)")
+    kind = guess_kind(shown, spec.columns) or "txt"
+    yield LocalSource(replace(spec, kind=cast(Any, kind)), shown, path)
+
+
+def _texts(text: str, shown: str, is_puzzle: Callable[[str], bool]) -> list[str]:
+    """Texts of puzzles whose kind has no reader of files: the whole, a JSON list of texts, a line or a block each."""
+    if is_puzzle(text):
+        return [text]
+    if text.lstrip().startswith(("[", "{")):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{shown}: is not JSON ({error})") from error
+        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            return value
+        raise SourceError(f"{shown}: expected a list of puzzles as texts, or one puzzle of the run's kind")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if any(map(is_puzzle, lines)):
+        return [line for line in lines if not line.startswith("#") or is_puzzle(line)]
+    return [block.strip("\n") for block in text.split("\n\n") if block.strip()]
 
 
 def load(

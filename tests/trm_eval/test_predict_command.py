@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import subprocess
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import trm_eval
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.kinds.registry import load_kind
@@ -110,16 +113,16 @@ def test_what_cannot_be_answered(evaluated: Evaluated, options: list[str], messa
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.txt", f"{PUZZLE}\nabc\n", "a.txt: puzzle 2: expected 36 characters, got 3"),
-        ("a.txt", "\n\n", "a.txt: holds no puzzle"),
+        ("a.txt", f"{PUZZLE}\nabc\n", "a.txt:2: expected 36 characters, got 3"),
+        ("a.txt", "\n\n", "a.txt: has no rows"),
         (
             "a.csv",
             "clues\n1\n",
-            "expected source, question, answer, rating; call the column of the puzzles question",
+            "a.csv:1: has no column 'question'; found clues",
         ),
-        ("a.json", '[{"question": "1"}]', "a.json: expected a list of puzzles as texts, or a task of ARC"),
+        ("a.json", '[{"question": "1"}]', "a.json:1: expected 36 characters, got 1"),
         ("a.json", "{", "a.json: is not JSON"),
-        ("a.json", "[]", "a.json: expected a list of puzzles as texts"),
+        ("a.json", "[]", "a.json: has no rows"),
         ("a.txt", f"{PUZZLE}\n" * 1001, "1,001 puzzles, at most 1,000 are answered so"),
     ],
 )
@@ -130,3 +133,49 @@ def test_files_that_are_wrong(
     done = predict(evaluated, "--file", str(tmp_path / name))
     assert done.returncode == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (
+            "a.jsonl",
+            json.dumps({"puzzle": PUZZLE}).encode() + b"\n" + json.dumps({"puzzle": PUZZLE}).encode(),
+        ),
+        (
+            "a.sdk",
+            "[Puzzle]\n{}\n{}".format(*["\n".join(PUZZLE[i : i + 6] for i in range(0, 36, 6))] * 2).encode(),
+        ),
+        ("a.opensudoku", f'<opensudoku><game data="{PUZZLE}"/><game data="{PUZZLE}"/></opensudoku>'.encode()),
+        ("a.txt.xz", lzma.compress(f"{PUZZLE}:1:\n{PUZZLE}\n".encode())),
+        ("a.csv", f"mine\n{PUZZLE}\n{PUZZLE}\n".encode()),
+    ],
+)
+def test_files_have_the_forms_that_a_build_reads(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes
+) -> None:
+    """From a file and from standard input; a puzzle may be there twice."""
+    (tmp_path / name).write_bytes(data)
+    columns = ["--columns", "question=mine"] if name == "a.csv" else []
+    done = predict(evaluated, "--file", str(tmp_path / name), "--json", *columns)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == 2
+    assert found[0]["puzzle"] == found[1]["puzzle"]
+    assert "".join("." if token == 1 else str(token - 1) for token in found[0]["puzzle"]) == PUZZLE
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert json.loads(predict(evaluated, "--file", "-", "--json", *columns).stdout) == found
+
+
+def test_python_reads_files_too(evaluated: Evaluated, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([PUZZLE]))
+    solver = trm_eval.load(evaluated.record.run, evaluated.layout)
+    (tokens,) = solver.read(tmp_path / "a.json")
+    assert tokens.tolist() == solver.parse(PUZZLE).tolist()
+
+
+def test_one_zero_decides_for_the_whole_file(evaluated: Evaluated, tmp_path: Path) -> None:
+    """Each line alone could be of digits from 1."""
+    (tmp_path / "a.txt").write_text("12345" + "." * 31 + "\n" + "01234" + "." * 31 + "\n")
+    solver = trm_eval.load(evaluated.record.run, evaluated.layout)
+    assert [tokens[:2].tolist() for tokens in solver.read(tmp_path / "a.txt")] == [[3, 4], [2, 3]]

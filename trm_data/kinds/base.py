@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from trm_data.augment.base import Augmenter
 from trm_data.engine.base import Engine
-from trm_data.records import Groups, Selection
+from trm_data.records import Groups, Reject, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
-from trm_data.sources.base import SourceRef, Sources
+from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, Split
 
 PROBLEMS_SHOWN = 5
@@ -263,6 +263,16 @@ class Kind(Protocol):
         """
         ...
 
+    def read_file(
+        self, source: LocalSource, spec: DatasetSpec
+    ) -> tuple[NDArray[np.uint8], list[Reject]] | None:
+        """Tokens [N, S] of the puzzles of a file, and what is wrong with others; None where `parse` reads one by one.
+
+        Raises:
+            SourceError: The file has no form that is read.
+        """
+        ...
+
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
         """What a solver finds out about a puzzle [S]."""
         ...
@@ -345,6 +355,12 @@ class KindDefaults:
         raise ValueError(
             f"puzzles of the kind {spec.kind} have no form in text; name a row of a dataset: --row N"
         )
+
+    def read_file(
+        self, source: LocalSource, spec: DatasetSpec
+    ) -> tuple[NDArray[np.uint8], list[Reject]] | None:
+        """Texts are parsed one by one."""
+        return None
 
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
         """There is no solver."""

@@ -77,7 +77,7 @@ class PuzzleFields(BuildFields):
     columns: Annotated[
         str | None, arg(metavar="question=NAME,answer=NAME,rating=NAME", **NO_DEFAULT_SHOWN)
     ] = None
-    """Columns of a CSV source that are called otherwise than question, puzzle, quizzes, quiz or maze; answer, solution
+    """Columns of a file that are called otherwise than question, puzzle, quizzes, quiz or maze; answer, solution
     or solutions; rating."""
     symbols: Annotated[str | None, arg(metavar="CHARACTERS", **NO_DEFAULT_SHOWN)] = None
     """The characters of the cells in the source, where they are others than usual. Sudoku: those that stand for 1, 2, 3
@@ -140,10 +140,8 @@ class PuzzleFields(BuildFields):
 
         def parsed(text: str, option: str) -> SourceRef:
             source = parse_source(text, option, allowed, columns=self.columns or "")
-            if self.symbols is not None and source.kind in FILES:
-                source = replace(source, symbols=self.symbols)
-            if source.kind == "csv" and self.columns is not None:
-                return replace(source, columns=self.columns)
+            if source.kind in FILES:
+                return replace(source, columns=self.columns or "", symbols=self.symbols or "")
             return SourceRef("hf", hub) if source.kind == "hf" and not source.path else source
 
         if self.columns is not None:
@@ -151,10 +149,9 @@ class PuzzleFields(BuildFields):
 
             parse_columns(self.columns)
         source = parsed(self.source, "--source")
-        if self.columns is not None and source.kind != "csv":
-            raise SpecError(f"--columns {self.columns}: only a csv source has columns, not {self.source}")
-        if self.symbols is not None and source.kind not in FILES:
-            raise SpecError(f"--symbols {self.symbols}: only a file has symbols, not {self.source}")
+        for option, value in (("columns", self.columns), ("symbols", self.symbols)):
+            if value is not None and source.kind not in FILES:
+                raise SpecError(f"--{option} {value}: only a file has {option}, not {self.source}")
         if self.test_source is not None:
             return source, parsed(self.test_source, "--test-source")
         return source, source if source.kind == "hf" else None

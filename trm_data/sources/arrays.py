@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SourceError
+from trm_data.sources.unpack import check_size
 
 # What numpy and zipfile raise on files that are cut, changed or made up.
 _BROKEN = (
@@ -56,8 +57,28 @@ def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
     return _integers(shown, array)
 
 
-def load_npz(path: Path, names: tuple[str, ...], shown: str) -> dict[str, NDArray[Any]]:
-    """Arrays of integers, by name.
+def names_in_npz(path: Path, shown: str) -> list[str]:
+    """Names of the arrays.
+
+    Raises:
+        SourceError: No npz file.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            names = file.namelist()
+    except _BROKEN as error:
+        raise SourceError(f"{shown}: is no npz file ({error})") from error
+    if not names or not all(name.endswith(".npy") for name in names):
+        raise SourceError(
+            f"{shown}: is a zip archive, not npz. Unpack it and name the file in it (of a spreadsheet: save it as CSV)"
+        )
+    return [name.removesuffix(".npy") for name in names]
+
+
+def load_npz(
+    path: Path, names: tuple[str, ...], shown: str, *, texts: bool = False
+) -> dict[str, NDArray[Any]]:
+    """Arrays of integers, and of texts where they are allowed, by name.
 
     Raises:
         SourceError: No npz file, or an array is missing or holds no integers.
@@ -72,15 +93,18 @@ def load_npz(path: Path, names: tuple[str, ...], shown: str) -> dict[str, NDArra
             if missing:
                 raise SourceError(f"{shown}: has no array {missing[0]!r}; found {', '.join(found)}")
             for name in names:
+                check_size(file.getinfo(f"{name}.npy").file_size, path.stat().st_size, f"{shown}: {name}")
                 with warnings.catch_warnings(), file.open(f"{name}.npy") as member:
                     warnings.simplefilter("ignore")
                     arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
     except _BROKEN as error:
         raise SourceError(f"{shown}: is no npz file that can be read without pickle ({error})") from error
-    return {name: _integers(f"{shown}: {name}", array) for name, array in arrays.items()}
+    return {name: _integers(f"{shown}: {name}", array, texts=texts) for name, array in arrays.items()}
 
 
-def _integers(shown: str, array: NDArray[Any]) -> NDArray[Any]:
-    if not np.issubdtype(array.dtype, np.integer):
-        raise SourceError(f"{shown}: has type {array.dtype}, allowed are integers")
+def _integers(shown: str, array: NDArray[Any], *, texts: bool = False) -> NDArray[Any]:
+    if not np.issubdtype(array.dtype, np.integer) and not (texts and array.dtype.kind in "USf"):
+        raise SourceError(
+            f"{shown}: has type {array.dtype}, allowed are integers{' and texts' if texts else ''}"
+        )
     return array

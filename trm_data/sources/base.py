@@ -7,24 +7,26 @@ ones.
 
 from __future__ import annotations
 
+import codecs
 import csv
-import gzip
 import io
 import logging
 import re
 import shlex
 import shutil
+import sys
 import tempfile
-import zlib
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from trm_data.closest import closest
 from trm_data.errors import SourceError, SpecError
-from trm_data.sources.columns import find_separator
+from trm_data.sources.columns import EXCEL_SEPARATORS, find_separator
+from trm_data.sources.unpack import ALWAYS_READ, BROKEN, bounded, decompressor, find_magic
+from trm_data.sources.unpack import ENDINGS as PACKED
 from trm_data.specs import SUDOKU_EXTREME, SourceSpec
 from trm_data.storage.atomic import file_sha256
 
@@ -36,6 +38,13 @@ ENDINGS = {
     ".tsv": "csv",
     ".txt": "txt",
     ".sdk": "txt",
+    ".sdm": "txt",
+    ".ss": "txt",
+    ".json": "txt",
+    ".jsonl": "txt",
+    ".ndjson": "txt",
+    ".xml": "txt",
+    ".opensudoku": "txt",
     ".parquet": "table",
     ".npz": "table",
     ".npy": "table",
@@ -43,7 +52,6 @@ ENDINGS = {
 """What files hold, by their endings, where no kind is typed before the path."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOG = logging.getLogger(__name__)
-GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -170,15 +178,20 @@ def guess_kind(path: str, columns: str = "") -> str:
             return ""
     except (OSError, ValueError, RuntimeError):  # a text that can be no path
         return ""
-    ending = Path(file.name.removesuffix(".gz")).suffix.lower()
+    name = file.name.removesuffix(next((end for end in PACKED if file.name.endswith(end)), ""))
+    ending = Path(name).suffix.lower()
     if ending in ENDINGS and ENDINGS[ending] != "txt":
         return ENDINGS[ending]
     try:
-        with open_bytes(file, path) as stream:
-            first = stream.readline(4096).decode("utf-8-sig", "replace")
-        return "csv" if columns or find_separator(first) else "txt"
-    except (OSError, SourceError, csv.Error):
-        return ""
+        if find_magic(file) in ("parquet", "npy"):
+            return "table"
+        with LocalSource(SourceSpec(kind="txt"), path, file).open_text() as text:
+            first = text.readline(4096)
+        if first.lstrip().startswith(("{", "[", "<")):
+            return "txt"
+        return "csv" if columns or find_separator(first) or first.strip() in EXCEL_SEPARATORS else "txt"
+    except (OSError, SourceError, csv.Error, UnicodeDecodeError):
+        return "txt" if ending in ENDINGS or find_magic(file) else ""
 
 
 def check_folder(ref: SourceRef) -> None:
@@ -209,10 +222,12 @@ class LocalSource:
 
     @contextmanager
     def open_text(self) -> Generator[IO[str], None, None]:
-        """The source as text, decompressed where its name ends in `.gz`."""
+        """The source as text, decompressed; UTF-8, or UTF-16 with a byte order mark, as spreadsheets write it."""
         assert self.path is not None
         with open_bytes(self.path, self.shown) as stream:
-            yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            text = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(Any, stream))
+            wide = text.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            yield io.TextIOWrapper(text, encoding="utf-16" if wide else "utf-8-sig", newline="")
 
 
 @dataclass(frozen=True)
@@ -277,6 +292,25 @@ def fetch_source(
 
 
 @contextmanager
+def standard_input(spec: SourceSpec) -> Generator[LocalSource, None, None]:
+    """What is piped in, copied to a temporary file for as long as the context lasts; its kind is guessed.
+
+    Raises:
+        SourceError: There is nothing.
+    """
+    data = sys.stdin.buffer.read(ALWAYS_READ + 1) if sys.stdin is not None else b""
+    if not data:
+        raise SourceError("standard input: is empty")
+    if len(data) > ALWAYS_READ:
+        raise SourceError(f"standard input: has more than {ALWAYS_READ:,} bytes. Write a file and name it")
+    with tempfile.NamedTemporaryFile() as copy:
+        copy.write(data)
+        copy.flush()
+        kind = guess_kind(copy.name, spec.columns) or "txt"
+        yield LocalSource(replace(spec, kind=cast(Any, kind)), "standard input", Path(copy.name))
+
+
+@contextmanager
 def _local_file(path: str) -> Generator[Path, None, None]:
     """The file itself, or a temporary copy of a remote one."""
     if "://" not in path:
@@ -301,20 +335,25 @@ def _local_file(path: str) -> Generator[Path, None, None]:
 
 @contextmanager
 def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
-    """Bytes of a file, decompressed where its name says gzip.
+    """Bytes of a file, decompressed where its first bytes say gzip, bzip2, xz or zstd, whatever its name.
 
     Raises:
-        SourceError: Gzip under another name, or a broken gzip file.
+        SourceError: A zip archive, a broken compressed file or one that is named so and is none.
     """
+    kind = find_magic(path)
+    if kind == "zip":
+        raise SourceError(
+            f"{shown}: is a zip archive. Unpack it and name the file in it (of a spreadsheet: save it as CSV)"
+        )
+    opener = decompressor(kind)
+    if opener is None and shown.endswith(PACKED):
+        raise SourceError(f"{shown}: is named so but is not compressed; rename it")
     with path.open("rb") as raw:
-        magic = raw.read(2)
-        raw.seek(0)
-        compressed = shown.endswith(".gz")
-        if magic == GZIP_MAGIC and not compressed:
-            raise SourceError(f"{shown}: is gzip-compressed but not named so; rename it to {shown}.gz")
-        if compressed and magic != GZIP_MAGIC:
-            raise SourceError(f"{shown}: is named .gz but is not gzip-compressed")
+        if opener is None:
+            yield raw
+            return
         try:
-            yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if compressed else raw
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise SourceError(f"{shown}: broken gzip file ({error})") from error
+            with opener(raw) as stream:
+                yield bounded(stream, path.stat().st_size, shown)
+        except BROKEN as error:
+            raise SourceError(f"{shown}: broken {kind} file ({error})") from error

@@ -25,6 +25,8 @@ LEAST_CELLS = 16
 """What is as long as the smallest grid and has its letters alone is no name."""
 SEPARATORS = (",", ";", "\t", "|")
 """What may stand between columns."""
+EXCEL_SEPARATORS = tuple(f"sep={mark}".strip() for mark in SEPARATORS)
+"""First lines of a spreadsheet's export that say it."""
 
 
 def find_separator(header: str, named: Mapping[str, str] | None = None) -> str:

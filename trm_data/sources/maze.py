@@ -1,23 +1,25 @@
-"""Mazes from files: the Maze-Hard CSV columns.
+"""Mazes from files of every form that `sources.forms` reads.
 
 Input: an open `LocalSource`. Output: `MazeRows`, the rows whose form is right, and a `Reject` for each of the
 others. Whether there is a path and the answer marks a shortest one is for `solve.maze`.
-Neighbours: `sources.rows` reads the columns; spaces are free cells, so nothing is stripped.
+Spaces are free cells, so nothing is stripped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.maze import check_cells, check_maze_size, decode_maze
+from trm_data.encode.maze import CELLS, check_cells, check_maze_size, decode_maze
 from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START
 from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
-from trm_data.sources.rows import SourceRows, TextRow, csv_reader, read_rows
+from trm_data.sources.forms import Board, read_puzzle_rows
+from trm_data.sources.rows import SourceRows, TextRow, read_rows
 
 
 @dataclass(frozen=True)
@@ -40,24 +42,25 @@ class MazeRows(SourceRows):
         return len(self.inputs)
 
 
-def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, list[Reject]]:
+def read_mazes(
+    source: LocalSource, rows: int, columns: int, *, distinct: bool = True
+) -> tuple[MazeRows, list[Reject]]:
     """All rows of a file.
 
     Args:
-        source: A `csv` source.
+        source: A `csv`, `txt` or `table` source.
         rows: R.
         columns: C.
+        distinct: Refuse exact duplicates.
 
     Returns:
         The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
 
     Raises:
-        SourceError: The file as a whole is no such source (not CSV, no rows, a missing column, not text).
+        SourceError: The file as a whole is no such source (no rows, a missing column, not text).
         ValueError: A size that is not allowed.
     """
     check_maze_size(rows, columns)
-    if source.spec.kind != "csv":
-        raise SourceError(f"{source.shown}: mazes are read from CSV files; write csv:{source.shown}")
 
     try:
         cells = source.spec.symbols and check_cells(source.spec.symbols)
@@ -65,20 +68,29 @@ def read_mazes(source: LocalSource, rows: int, columns: int) -> tuple[MazeRows, 
         raise SourceError(f"{source.shown}: --symbols {error}") from error
 
     def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
-        maze = decode_maze(row.question, rows, columns, cells)
+        maze = decode_maze(_in_a_line(row.question, columns), rows, columns, cells)
         _check_one_each(maze)
         if np.any(maze == MAZE_PATH):
             position = int(np.argmax(maze == MAZE_PATH)) + 1
             raise ValueError(f"question: path cell 'o' at position {position}: only an answer has them")
         return maze, _decode_answer(row.answer, rows, columns, cells) if row.answer else None
 
-    found, rejects = read_rows(source, csv_reader(source), decode, rows * columns, "maze")
+    board = Board(rows, columns, frozenset(cells or CELLS), spaces=True)
+    read = partial(read_puzzle_rows, board=board)
+    found, rejects = read_rows(source, read, decode, rows * columns, "maze", distinct=distinct)
     return MazeRows(found.questions, found.answers, found.ratings, found.lines), rejects
+
+
+def _in_a_line(text: str, columns: int) -> str:
+    """A maze over several lines in one; cells that were cut off at the ends of lines are free."""
+    if "\n" not in text and "\r" not in text:
+        return text
+    return "".join(line.ljust(columns) for line in text.splitlines())
 
 
 def _decode_answer(text: str, rows: int, columns: int, cells: str) -> NDArray[np.uint8]:
     try:
-        return decode_maze(text, rows, columns, cells)
+        return decode_maze(_in_a_line(text, columns), rows, columns, cells)
     except ValueError as error:
         raise ValueError(f"answer: {error}") from error
 

@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -24,12 +23,12 @@ from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import (
     CSV_COLUMNS,
+    EXCEL_SEPARATORS,
     SEPARATORS,
     find_columns,
     find_separator,
     looks_like_cells,
     no_column,
-    parse_columns,
 )
 
 
@@ -54,6 +53,8 @@ class TextRow:
     question: str
     answer: str = ""
     rating: str = ""
+    problem: str = ""
+    """Why it is no row, where that is known before its cells are read."""
 
 
 @dataclass(frozen=True)
@@ -75,22 +76,25 @@ class StatedRows:
 
 def read_rows(
     source: LocalSource,
-    read: Callable[[Iterator[str], str], Iterator[TextRow]],
+    read: Callable[[LocalSource], Iterator[TextRow]],
     decode: Callable[[TextRow], tuple[NDArray[np.uint8], NDArray[np.uint8] | None]],
     cells: int,
     noun: str,
+    *,
+    distinct: bool = True,
 ) -> tuple[StatedRows, list[Reject]]:
     """All rows of a file.
 
     Args:
         source: A source that is a file.
-        read: Makes rows from the lines and from the name that messages give the file.
+        read: Makes the rows of the file.
         decode: Makes cells [S] of a question and its answer, or None; a ValueError rejects the row.
         cells: S.
         noun: What a question is, in messages.
+        distinct: Refuse exact duplicates.
 
     Returns:
-        The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
+        The rows whose form is right and, if distinct, no duplicate of an earlier one, and the others with the reason.
 
     Raises:
         SourceError: The file as a whole is no such source (no rows, a missing column, not text).
@@ -102,29 +106,30 @@ def read_rows(
     rejects: list[Reject] = []
     seen: dict[bytes, int] = {}
     not_stated = np.zeros(cells, np.uint8)
-    with source.open_text() as text:
-        try:
-            for row in read(text, source.shown):
-                try:
-                    question, answer = decode(row)
-                    rating = _decode_rating(row.rating.strip())
-                except ValueError as error:
-                    rejects.append(Reject(source.shown, row.line, str(error)))
-                    continue
-                first = seen.setdefault(question.tobytes(), row.line)
-                if first != row.line:
-                    rejects.append(Reject(source.shown, row.line, f"the same {noun} as line {first}"))
-                    continue
-                questions.append(question)
-                answers.append(not_stated if answer is None else answer)
-                ratings.append(rating)
-                lines.append(row.line)
-        except UnicodeDecodeError as error:
-            raise SourceError(
-                f"{source.shown}: is not UTF-8 text ({error.reason} at byte {error.start})"
-            ) from error
-        except csv.Error as error:
-            raise SourceError(f"{source.shown}: is not CSV ({error})") from error
+    try:
+        for row in read(source):
+            try:
+                if row.problem:
+                    raise ValueError(row.problem)
+                question, answer = decode(row)
+                rating = _decode_rating(row.rating.strip())
+            except ValueError as error:
+                rejects.append(Reject(source.shown, row.line, str(error)))
+                continue
+            first = seen.setdefault(question.tobytes(), row.line)
+            if distinct and first != row.line:
+                rejects.append(Reject(source.shown, row.line, f"the same {noun} as line {first}"))
+                continue
+            questions.append(question)
+            answers.append(not_stated if answer is None else answer)
+            ratings.append(rating)
+            lines.append(row.line)
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{source.shown}: is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
+    except csv.Error as error:
+        raise SourceError(f"{source.shown}: is not CSV ({error})") from error
     if not questions and not rejects:
         raise SourceError(f"{source.shown}: has no rows")
     rows = StatedRows(
@@ -136,11 +141,6 @@ def read_rows(
     return rows, rejects
 
 
-def csv_reader(source: LocalSource) -> Callable[[Iterator[str], str], Iterator[TextRow]]:
-    """What reads the rows of a CSV source, with the columns that its specification names."""
-    return partial(read_csv, named=parse_columns(source.spec.columns))
-
-
 def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = None) -> Iterator[TextRow]:
     """Rows of a CSV file with a header; columns may stand in any order, others are passed over.
 
@@ -150,6 +150,10 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
         SourceError: No header, a required column is missing, or one stands there twice.
     """
     first = next(text, None)
+    if (
+        first is not None and first.strip().lower() in EXCEL_SEPARATORS
+    ):  # which Excel writes before the header
+        first = next(text, None)
     if first is None:
         raise SourceError(f"{shown}: the file is empty")
     separator = find_separator(first, named) or SEPARATORS[0]
@@ -174,7 +178,8 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
             continue
         padded = [*fields, *[""] * (len(columns) - len(fields))]
         values = {name: padded[position] for name, position in at.items()}
-        yield TextRow(reader.line_num, values["question"], values.get("answer", ""), values.get("rating", ""))
+        question, answer = (values.get(name, "").removeprefix("'") for name in ("question", "answer"))
+        yield TextRow(reader.line_num, question, answer, values.get("rating", ""))
 
 
 def _decode_rating(text: str) -> float:

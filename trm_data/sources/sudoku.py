@@ -1,17 +1,20 @@
-"""Sudoku puzzles from files: the Sudoku-Extreme CSV columns, or one puzzle a line.
+"""Sudoku puzzles from files of every form that `sources.forms` reads.
 
 Input: an open `LocalSource`. Output: `PuzzleRows`, the rows whose form is right, and a `Reject` for each of
 the others. Whether a puzzle has one solution and its answer fits is for `trm_data.kinds.sudoku`, which looks
-only at the rows a dataset needs. Neighbours: `sources.rows` reads the columns.
+only at the rows a dataset needs.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +24,12 @@ from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.base import LocalSource
 from trm_data.sources.cells import flat_cells, is_json
-from trm_data.sources.rows import SourceRows, TextRow, csv_reader, read_rows
+from trm_data.sources.forms import Board, read_puzzle_rows
+from trm_data.sources.rows import SourceRows, TextRow, read_rows
 
+MARKS = "0123456789abcdefghijklmnop"
+"""Characters of cells besides blanks."""
+SCIENTIFIC = re.compile(r"\d[.,]?\d*[eE]\+?\d+")
 USUAL_BOXES = {16: "2x2", 36: "2x3", 64: "2x4", 81: "3x3", 144: "3x4", 256: "4x4"}
 """Boxes of the usual grids, by their cells."""
 
@@ -47,12 +54,13 @@ class PuzzleRows(SourceRows):
         return len(self.puzzles)
 
 
-def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Reject]]:
+def read_puzzles(source: LocalSource, side: int, *, distinct: bool = True) -> tuple[PuzzleRows, list[Reject]]:
     """All rows of a file.
 
     Args:
-        source: A `csv` or `txt` source.
+        source: A `csv`, `txt` or `table` source.
         side: Cells in a row of the grid.
+        distinct: Refuse exact duplicates.
 
     Returns:
         The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
@@ -61,7 +69,8 @@ def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Rejec
         SourceError: The file as a whole is no such source (no rows, a missing column, not text).
     """
 
-    read = csv_reader(source) if source.spec.kind == "csv" else partial(_read_txt, cells=side * side)
+    marks = source.spec.symbols.lower() or (MARKS[:10] if side < 10 else MARKS)
+    read = partial(read_puzzle_rows, board=Board(side, side, frozenset(marks + BLANKS)))
     digits = _digits(source, read, side)
 
     def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
@@ -69,11 +78,11 @@ def read_puzzles(source: LocalSource, side: int) -> tuple[PuzzleRows, list[Rejec
         question = _decode(row.question.strip(), side, digits)
         return question, _decode_answer(answer, side, digits) if answer else None
 
-    rows, rejects = read_rows(source, read, decode, side * side, "puzzle")
+    rows, rejects = read_rows(source, read, decode, side * side, "puzzle", distinct=distinct)
     return PuzzleRows(rows.questions, rows.answers, rows.ratings, rows.lines), rejects
 
 
-def _digits(source: LocalSource, read: Callable[[Iterator[str], str], Iterator[TextRow]], side: int) -> str:
+def _digits(source: LocalSource, read: Callable[[LocalSource], Iterator[TextRow]], side: int) -> str:
     """The characters of 1..side in a file, as its specification names them or as they are found.
 
     Raises:
@@ -82,9 +91,8 @@ def _digits(source: LocalSource, read: Callable[[Iterator[str], str], Iterator[T
     try:
         if source.spec.symbols:
             return check_digits(source.spec.symbols, side)
-        with source.open_text() as text:
-            rows = ((row.question.strip(), row.answer.strip()) for row in read(text, source.shown))
-            return choose_digits(rows, side)
+        with closing(cast(Generator[TextRow], read(source))) as rows:
+            return choose_digits(((plain(row.question, side), plain(row.answer, side)) for row in rows), side)
     except (UnicodeDecodeError, csv.Error):
         return ""  # what is wrong is said when the rows are read
     except ValueError as error:
@@ -92,28 +100,43 @@ def _digits(source: LocalSource, read: Callable[[Iterator[str], str], Iterator[T
         raise SourceError(f"{source.shown}: {option}{error}") from error
 
 
-def _read_txt(text: Iterator[str], shown: str, cells: int) -> Iterator[TextRow]:
-    """Rows of lines that hold a puzzle, `PUZZLE`, `PUZZLE RATING`, `ID PUZZLE RATING`, or with a comment behind it."""
-    for number, line in enumerate(text, start=1):
-        words = line.split("#", 1)[0].split()
-        if words:
-            at = next((place for place, word in enumerate(words[:2]) if len(word) == cells), 0)
-            rating = words[-1] if len(words) == at + 2 and _is_rating(words[-1]) else ""
-            yield TextRow(number, words[at], rating=rating)
-
-
-def _is_rating(word: str) -> bool:
-    """Whether a word behind a puzzle is a number; other words there are comments."""
-    return re.fullmatch(r"\d+(\.\d*)?", word) is not None
+def plain(text: str, side: int) -> str:
+    """A grid as typed or drawn, in one line: without spaces, line ends and drawn lines, unless it is a line already."""
+    text = text.strip()
+    if len(text) == side * side or is_json(text):
+        return text
+    words = text.split()
+    if len(words) == side * side and all(map(str.isdecimal, words)):
+        return json.dumps([int(word) for word in words])
+    return "".join(mark for mark in text if not mark.isspace() and mark not in "|+-!")
 
 
 def _decode(text: str, side: int, digits: str) -> NDArray[np.uint8]:
     """A grid as text, or as a JSON list of numbers with 0 for a blank."""
+    stated, text = text, plain(text, side)
     if not is_json(text):
+        if len(text) != side * side and SCIENTIFIC.fullmatch(stated):
+            raise ValueError(
+                f"{stated!r} is a number that a spreadsheet has rounded: export the column as text"
+            )
+        if len(text) != side * side and stated.isdecimal() and len(stated) < side * side < len(stated) + side:
+            expected = f"expected {side * side} characters, got {len(stated)}"
+            raise ValueError(
+                f"{expected}; a spreadsheet drops zeros at the beginning: export the column as text"
+            )
         if len(text) != side * side and (box := USUAL_BOXES.get(len(text))):
             expected = f"expected {side * side} characters, got {len(text)}"
             raise ValueError(f"{expected}, as many as a grid of {box} boxes has (--box {box})")
         return decode_grid(text, side, digits)
+    return decode_numbers(text, side)
+
+
+def decode_numbers(text: str, side: int) -> NDArray[np.uint8]:
+    """Cell values, uint8 [side * side], of a JSON list of numbers with 0 for a blank.
+
+    Raises:
+        ValueError: Another form, or a number that is none of a cell.
+    """
     cells = flat_cells(text)
     if len(cells) != side * side:
         raise ValueError(f"expected {side * side} numbers, got {len(cells)}")

@@ -27,9 +27,9 @@ class Predict:
     """Answer one puzzle, or those of a file, with a run's network, and say whether the answers are legal.
 
     A puzzle is typed as in a source file: digits with . or 0 for blanks (Sudoku, lines between boxes may stay), lines
-    of # S G and spaces (maze), a task or a grid as JSON (ARC). A file is .csv with a column question, .json with a
-    list of such texts, or text with a puzzle a line or a block. In JSON, puzzle and answer are tokens: 0 is PAD, 1 a
-    blank cell of a Sudoku, 2 its digit 1 (docs/glossary.md).
+    of # S G and spaces (maze), a task or a grid as JSON (ARC). A file has any form that trm-data build reads: a puzzle
+    a line, grids over several lines, CSV, JSON and others (docs/forms.md). In the output's JSON, puzzle and answer are
+    tokens: 0 is PAD, 1 a blank cell of a Sudoku, 2 its digit 1 (docs/glossary.md).
 
     For example:
 
@@ -43,7 +43,9 @@ class Predict:
     puzzle: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")] = None
     """The puzzle itself."""
     file: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """A file of puzzles."""
+    """A file of puzzles in any form that a build reads (docs/forms.md); - is standard input."""
+    columns: Annotated[str, arg(metavar="question=NAME", help_behavior_hint="")] = ""
+    """The column of the puzzles in the file, where it has another name than usual."""
     symbols: Annotated[str, arg(metavar="CHARACTERS", help_behavior_hint="")] = ""
     """The characters of the cells, where they are others than usual, as --symbols of trm-data build."""
     row: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
@@ -111,13 +113,13 @@ class Predict:
         return 0
 
     def _solve(self, layout: Layout, solver: Solver) -> list[Solution]:
-        from trm_eval.predict import read_puzzle_file, solve_texts
+        from trm_eval.predict import solve_texts
         from trm_eval.solver import row_of
 
         if self.puzzle is not None:
             return solve_texts(solver, [self.puzzle], "--puzzle")
         if self.file is not None:
-            return solve_texts(solver, read_puzzle_file(self.file, solver), str(self.file))
+            return solver.solve_all(solver.read(self.file, columns=self.columns))
         assert self.row is not None
         tokens, identifier = row_of(layout, solver.dataset, self.split, self.row)
         return [solver.solve(tokens, identifier=identifier)]

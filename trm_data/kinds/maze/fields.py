@@ -23,7 +23,8 @@ class BuildMaze(PuzzleFields):
     have a shortest path of --min-path steps. No two mazes of a dataset have the same layout under the symmetries of
     the grid. --aug 8 means all of a square maze's symmetries: 7 besides the original.
 
-    Sources: generated, csv:PATH (columns question[,answer,rating,source]), hf or hf:REPOSITORY@REVISION.
+    Sources: generated; a file, as csv:PATH, txt:PATH or table:PATH (the word may be left out): CSV, mazes as lines of
+    text, JSON, Parquet and others (docs/forms.md); hf or hf:REPOSITORY@REVISION.
 
     For example:
 
@@ -46,7 +47,7 @@ class BuildMaze(PuzzleFields):
         from trm_data.generate.maze import default_min_path
         from trm_data.sources.hub import MAZE_HARD
 
-        allowed = ("generated", "csv", "hf")
+        allowed = ("generated", "csv", "txt", "table", "hf")
         rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 30x30")
         generated = self.source == "generated"
         low, high = parse_range("--walls", self.walls) if generated else (0.3, 0.5)

@@ -162,6 +162,11 @@ class MazeKind(GridKind):
         tokens = decode_maze(cells, options.rows, options.columns, spec.source.symbols)
         return check_inputs(tokens[None], options.rows, options.columns)[0]
 
+    def read_file(self, source: LocalSource, spec: DatasetSpec) -> tuple[NDArray[np.uint8], list[Reject]]:
+        """As a build reads it; a maze may be there twice."""
+        rows, rejects = read_mazes(source, *self.grid(spec), distinct=False)
+        return rows.inputs, rejects
+
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
         """A shortest path, by the published rule; of several equally short ones it is one."""
         found = label_mazes(tokens[None], *self.grid(spec))

@@ -22,10 +22,10 @@ class BuildSudoku(PuzzleFields):
     Every puzzle has one solution; validation and test puzzles are equivalent to no training puzzle under the
     Sudoku symmetries. A killed build goes on where it stopped by the same command.
 
-    Sources: generated, csv:PATH (columns question[,answer,rating,source]), txt:PATH (a puzzle a line, also between its
-    id and its rating, # comments), hf or hf:REPOSITORY@REVISION. PATH is local or a URL; .gz is decompressed; a local
-    file's kind may be left out. A blank is one of . 0 * _; beside another blank, 0 is a digit where the top digit is
-    nowhere (--symbols names the digits of a file). Columns of a CSV are separated by , ; | or tabs.
+    Sources: generated; a file, as csv:PATH, txt:PATH or table:PATH (the word may be left out): a puzzle a line, grids
+    over several lines, CSV, JSON, OpenSudoku, Parquet and others, also compressed (docs/forms.md); hf or
+    hf:REPOSITORY@REVISION. PATH is local or a URL. A blank is one of . 0 * _; beside another blank, 0 is a digit where
+    the top digit is nowhere (--symbols names the digits of a file).
 
     For example:
 
@@ -34,7 +34,7 @@ class BuildSudoku(PuzzleFields):
       trm-data build sudoku --size 1000 --aug 1000 --difficulty extreme
       trm-data build sudoku --size 200 --test-size 40 --difficulty extreme --rating-bins 0,1,10,50
       trm-data build sudoku --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 1000
-      trm-data build sudoku --source txt:puzzles.txt.gz --size 300 --on-bad-row skip
+      trm-data build sudoku --source puzzles.sdm.gz --size 300 --on-bad-row skip
       trm-data build sudoku --source mine.csv --columns question=start,answer=end --size 300 --test-size 50
     """
 
@@ -62,7 +62,7 @@ class BuildSudoku(PuzzleFields):
             rating_bins=parse_bins(self.rating_bins),
             difficulty=self.difficulty,
         )
-        return self.make_request("sudoku", options, ("generated", "csv", "txt", "hf"))
+        return self.make_request("sudoku", options, ("generated", "csv", "txt", "table", "hf"))
 
 
 def parse_bins(text: str | None) -> tuple[float, ...]:

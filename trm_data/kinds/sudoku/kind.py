@@ -37,11 +37,13 @@ from trm_data.kinds.sudoku.choose import choose_puzzles
 from trm_data.kinds.sudoku.draw import draw_grid
 from trm_data.kinds.sudoku.needed import choosing_time
 from trm_data.kinds.sudoku.options import SudokuOptions
-from trm_data.records import Groups, Selection
+from trm_data.records import Groups, Reject, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.solve.sudoku import legal_grids, rate, solve
-from trm_data.sources.base import Sources
+from trm_data.sources.base import LocalSource, Sources
+from trm_data.sources.cells import is_json
+from trm_data.sources.sudoku import decode_numbers, plain, read_puzzles
 from trm_data.specs import DatasetSpec, Split
 
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
@@ -172,11 +174,18 @@ class SudokuKind(KindDefaults):
 
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
         """A digit or letter a cell, `.` or `0` for a blank; spaces, line ends and drawn lines are left out."""
-        cells = "".join(character for character in text if not character.isspace() and character not in "|+-")
         side = _options(spec).side
+        cells = plain(text, side)
+        if is_json(cells):
+            return decode_numbers(cells, side) + np.uint8(SUDOKU_BLANK)
         symbols = spec.source.symbols
         digits = check_digits(symbols, side) if symbols else choose_digits([(cells, "")], side)
         return decode_grid(cells, side, digits) + np.uint8(SUDOKU_BLANK)
+
+    def read_file(self, source: LocalSource, spec: DatasetSpec) -> tuple[NDArray[np.uint8], list[Reject]]:
+        """As a build reads it; a puzzle may be there twice."""
+        rows, rejects = read_puzzles(source, _options(spec).side, distinct=False)
+        return rows.puzzles + np.uint8(SUDOKU_BLANK), rejects
 
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
         """Searched until two solutions are found."""

@@ -1,0 +1,446 @@
+"""The forms of files of puzzles: finds out which one a file has, and reads its rows.
+
+Input: an open `LocalSource` and the `Board` that its puzzles have. Output: `TextRow`s. Forms of text are a puzzle a
+line, grids over several lines, JSON, JSON Lines and OpenSudoku's XML; tables are CSV, Parquet and npz. docs/forms.md
+lists them. Neighbours: `sources.rows` reads CSV; `sources.sudoku` and `sources.maze` decode the cells.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+from xml.etree import ElementTree
+
+import numpy as np
+
+from trm_data.errors import SourceError
+from trm_data.sources.arrays import load_npz, names_in_npz
+from trm_data.sources.base import LocalSource, find_magic
+from trm_data.sources.columns import find_columns, no_column, parse_columns
+from trm_data.sources.rows import TextRow, read_csv
+
+LOOKED_AT = 1 << 16
+"""Characters from which the form of a text is found out."""
+MOST_CHARACTERS = 1 << 28
+"""Of JSON that is no JSON Lines, and of XML: they are read whole."""
+FORMS = "docs/forms.md lists the forms that are read"
+BOX_OF_SIDE = {4: "2x2", 6: "2x3", 8: "2x4", 9: "3x3", 10: "2x5", 12: "3x4", 15: "3x5", 16: "4x4"}
+
+_SECTION = re.compile(r"\[\s*([A-Za-z][A-Za-z ]*)\]\s*$")
+_PUZZLE, _ANSWER = ("puzzle", "question"), ("solution", "answer")
+_RULE = re.compile(r"[\s.'`*:|+=_─━┄-]*(--|==|──|━━|\+-)[\s.'`*:|+=_┼╋─━-]*$")
+_DRAWN = str.maketrans("", "", "|!│┃║")
+_BETWEEN = re.compile(r"[:;,|\t]")
+_NUMBER = re.compile(r"\d+(\.\d*)?")
+
+
+@dataclass(frozen=True)
+class Board:
+    """What a puzzle is, as far as its text says it.
+
+    Attributes:
+        rows: R.
+        columns: C.
+        marks: Characters of cells.
+        spaces: Whether a space is a cell; else spaces are between cells, and what follows a # is a comment.
+    """
+
+    rows: int
+    columns: int
+    marks: frozenset[str]
+    spaces: bool = False
+
+    @property
+    def cells(self) -> int:
+        """R * C."""
+        return self.rows * self.columns
+
+
+def read_puzzle_rows(source: LocalSource, board: Board) -> Iterator[TextRow]:
+    """Rows of a file of any form that is read.
+
+    Raises:
+        SourceError: The file as a whole has no such form; says what it has and what is read.
+    """
+    named = parse_columns(source.spec.columns)
+    if source.spec.kind == "table":
+        yield from _table(source, named)
+        return
+    with source.open_text() as text:
+        if source.spec.kind == "csv":
+            yield from read_csv(text, source.shown, named)
+            return
+        head = list(_head(text))
+        lines = itertools.chain(head, text)
+        first = next((line.lstrip() for line in head if line.strip()), "")
+        if first.startswith("<"):
+            yield from _xml(_whole(lines, source.shown), source.shown)
+        elif first.startswith(("{", "[")) and not _SECTION.match(first):
+            yield from _json(lines, source.shown, board, named)
+        elif any(_whole_puzzle(line, board) for line in head):
+            yield from _a_line_each(lines, board)
+        elif sum(_grid_row(line, board) is not None for line in head) >= board.rows:
+            yield from _grids(lines, board)
+        elif _is_near(head, board):
+            yield from _a_line_each(lines, board)
+        else:
+            raise _unknown(head, source.shown, board)
+
+
+def _head(text: Iterator[str]) -> Iterator[str]:
+    length = 0
+    for line in text:
+        yield line
+        length += len(line)
+        if length > LOOKED_AT:
+            return
+
+
+def _whole(lines: Iterator[str], shown: str) -> str:
+    """All of a text.
+
+    Raises:
+        SourceError: It is too long to be read whole.
+    """
+    found: list[str] = []
+    length = 0
+    for line in lines:
+        found.append(line)
+        length += len(line)
+        if length > MOST_CHARACTERS:
+            raise SourceError(
+                f"{shown}: has more than {MOST_CHARACTERS:,} characters, which are too many to read at once. Write "
+                "JSON Lines, CSV or Parquet"
+            )
+    return "".join(found)
+
+
+def _unknown(head: list[str], shown: str, board: Board) -> SourceError:
+    """What a text is whose form is not known."""
+    lines = [(number, line.strip()) for number, line in enumerate(head, start=1) if line.strip()]
+    if not lines:
+        return SourceError(f"{shown}: has no rows")
+    width, run = 0, 0
+    for _, line in lines:
+        width, run = (width, run + 1) if len(line) == width else (len(line), 1)
+        if run == width and not board.spaces and (box := BOX_OF_SIDE.get(width)) and width != board.columns:
+            return SourceError(
+                f"{shown}: holds grids of {width} lines of {width} characters; expected {board.rows} of "
+                f"{board.columns}. Build them with --box {box}"
+            )
+    number, line = lines[0]
+    shape = f"{board.cells} cells in a line, or {board.rows} lines of {board.columns}"
+    return SourceError(
+        f"{shown}:{number}: the form of the file is not known (got a line of {len(line)} characters, {line[:40]!r}; "
+        f"expected {shape}). {FORMS}"
+    )
+
+
+# A puzzle a line.
+
+
+def _whole_puzzle(line: str, board: Board) -> TextRow | None:
+    """The puzzle of a line, if it has all cells of one.
+
+    `PUZZLE`, `PUZZLE RATING`, `ID PUZZLE RATING`, with a comment behind it; records as `PUZZLE:COUNT:SOLUTION`; or a
+    number for each cell.
+    """
+    if board.spaces:
+        cells = line.rstrip("\r\n")
+        return TextRow(0, cells) if len(cells) == board.cells else None
+    words = line.split("#", 1)[0].split()
+    at = next((place for place, word in enumerate(words[:2]) if len(word) == board.cells), None)
+    if at is not None:
+        rating = words[-1] if len(words) == at + 2 and _NUMBER.fullmatch(words[-1]) else ""
+        return TextRow(0, words[at], rating=rating)
+    fields = [field for field in map(str.strip, _BETWEEN.split(line)) if len(field) == board.cells]
+    if fields:
+        return TextRow(0, fields[0], fields[1] if len(fields) > 1 else "")
+    if len(words) == board.cells and all(map(str.isdecimal, words)):
+        return TextRow(0, " ".join(words))
+    return None
+
+
+def _is_near(head: list[str], board: Board) -> bool:
+    """Whether lines look like puzzles that are wrong, or of another size: each is refused as a row."""
+    words = [line.rstrip("\r\n") for line in head] if board.spaces else " ".join(head).split()
+    long = [
+        word.lower() if not board.spaces else word for word in words if len(word) >= max(10, board.cells // 3)
+    ]
+    return any(sum(mark in board.marks for mark in word) >= 0.9 * len(word) for word in long)
+
+
+def _a_line_each(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
+    section = ""
+    for number, line in enumerate(lines, start=1):
+        if found := _SECTION.match(line.strip()):
+            section = found[1].lower()
+        elif (row := _whole_puzzle(line, board)) is not None:
+            if not section or section in _PUZZLE:
+                yield replace(row, line=number)
+        elif board.spaces and line.strip():
+            yield TextRow(number, line.rstrip("\r\n"))
+        elif not board.spaces and (words := line.split("#", 1)[0].split()):
+            yield TextRow(number, words[0])
+
+
+# Grids over several lines.
+
+
+def _grid_row(line: str, board: Board) -> str | None:
+    """The cells of a row of a grid, one character each, or numbers with spaces between; None of another line."""
+    if board.spaces:
+        cells = line.rstrip("\r\n")
+        whole = len(cells) <= board.columns and board.marks.issuperset(cells) and not cells.isspace()
+        return cells.ljust(board.columns) if cells and whole else None
+    line = line.split("#", 1)[0]
+    words = line.translate(_DRAWN).split()
+    if len(words) == board.columns and all(map(str.isdecimal, words)):
+        return " ".join(words) + " "
+    cells = "".join(words)
+    if len(cells) != board.columns or not board.marks.issuperset(cells.lower()) or _RULE.match(line):
+        return None
+    return cells
+
+
+def _grids(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
+    """Grids with titles, empty lines and drawn lines between them; a section [Solution] has the answer to the grid
+    before it."""
+    section, pending, first = "", list[str](), 0
+    last: TextRow | None = None
+
+    def cut(number: int) -> TextRow:
+        return TextRow(
+            first, "", problem=f"{len(pending)} lines of a grid; expected {board.rows} before line {number}"
+        )
+
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        cells = _grid_row(line, board)
+        if cells is None and board.spaces and pending and not line.strip():
+            cells = " " * board.columns  # free cells, which were cut off at the end of the line
+        if cells is None:
+            if not line.strip() or (
+                not board.spaces and (_RULE.match(line) or line.lstrip().startswith("#"))
+            ):
+                continue
+            if pending:  # a title, before the grid is complete
+                yield cut(number)
+                pending = []
+            found = _SECTION.match(line.strip())
+            section = found[1].lower() if found else ""
+            continue
+        first = first if pending else number
+        pending.append(cells)
+        if len(pending) < board.rows:
+            continue
+        grid, pending = "".join(pending).rstrip(None if not board.spaces else "\n"), []
+        if not section or section in _PUZZLE:
+            if last is not None:
+                yield last
+            last = TextRow(first, grid)
+        elif section in _ANSWER and last is not None:
+            last = replace(last, answer=grid)
+    if last is not None:
+        yield last
+    if pending:
+        yield cut(number + 1)
+
+
+# JSON.
+
+
+def _json(lines: Iterator[str], shown: str, board: Board, named: Mapping[str, str]) -> Iterator[TextRow]:
+    """Rows of JSON Lines, or of one JSON value."""
+    lines = itertools.dropwhile(lambda line: not line.strip(), lines)
+    first = next(lines)
+    second = next((line for line in lines if line.strip()), None)
+    try:
+        value = json.loads(first)
+    except (ValueError, RecursionError):
+        whole = _whole(itertools.chain([first], [] if second is None else [second], lines), shown)
+        yield from _of_json(_parsed(whole, shown), shown, board, named)
+        return
+    if second is None:
+        yield from _of_json(value, shown, board, named)
+        return
+    rest = itertools.chain([first, second], lines)
+    for number, line in enumerate(rest, start=1):
+        if line.strip():
+            for row in _of_json(_parsed(line, f"{shown}:{number}"), f"{shown}:{number}", board, named):
+                yield replace(row, line=number)
+
+
+def _parsed(text: str, shown: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{shown}: is not JSON ({error})") from error
+
+
+def _of_json(value: Any, shown: str, board: Board, named: Mapping[str, str]) -> Iterator[TextRow]:
+    """Rows of a value: a puzzle, an object with one or with columns of them, or a list of these."""
+    if (text := _as_text(value, board)) is not None:
+        yield TextRow(1, text)
+    elif isinstance(value, dict):
+        yield from _of_object(cast(dict[str, Any], value), shown, board, named)
+    elif isinstance(value, list):
+        for number, item in enumerate(cast(list[Any], value), start=1):
+            for row in _of_json(item, f"{shown}: item {number}", board, named):
+                yield replace(row, line=number)
+    else:
+        raise SourceError(f"{shown}: got {json.dumps(value)[:40]} where a puzzle is expected. {FORMS}")
+
+
+def _of_object(
+    value: dict[str, Any], shown: str, board: Board, named: Mapping[str, str]
+) -> Iterator[TextRow]:
+    names = list(value)
+    at = find_columns(names, named, shown)
+    if "question" not in at:
+        lists = [item for item in value.values() if isinstance(item, list)]
+        if len(lists) == 1 and not {"train", "test", "examples", "messages", "input"} & value.keys():
+            yield from _of_json(lists[0], shown, board, named)
+            return
+        what = "a task of ARC, which is built by: trm-data build arc" if "train" in value else "no puzzle"
+        if {"examples", "messages"} & value.keys():
+            what = "a task of BARC, which is built by: trm-data build arc"
+        raise SourceError(
+            f"{shown}: an object with {', '.join(names[:8])} is {what}; {no_column('question', names)} "
+            f"(--columns question=NAME,answer=NAME names others). {FORMS}"
+        )
+    stated = {column: value[names[place]] for column, place in at.items()}
+    question = _as_text(stated["question"], board)
+    if question is not None:
+        answer, rating = stated.get("answer"), stated.get("rating")
+        text = "" if answer is None else _as_text(answer, board)
+        problem = "" if text is not None else f"answer: got {json.dumps(answer)[:40]}, expected cells"
+        yield TextRow(1, question, text or "", "" if rating is None else str(rating), problem)
+        return
+    columns = {column: items for column, items in stated.items() if isinstance(items, list)}
+    if "question" not in columns or len({len(items) for items in columns.values()}) != 1:
+        raise SourceError(f"{shown}: {names[at['question']]}: got no puzzle, nor a column of them. {FORMS}")
+    for number, items in enumerate(zip(*columns.values(), strict=True), start=1):
+        record = {names[at[column]]: item for column, item in zip(columns, items, strict=True)}
+        for row in _of_object(record, f"{shown}: item {number}", board, named):
+            yield replace(row, line=number)
+
+
+def _as_text(value: Any, board: Board) -> str | None:
+    """A puzzle as JSON states it, as text: a text, numbers, or rows of either; None of another value."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not value:
+        return None
+    items = cast(list[Any], value)
+    if all(type(item) is int for item in items):
+        return json.dumps(items)
+    if all(isinstance(item, list) for item in items):
+        if all(item and all(type(cell) is int for cell in item) for item in items):
+            grid = len(items) == board.rows and all(len(item) == board.columns for item in items)
+            return json.dumps(items) if grid else None
+        if len(items) == board.rows and all(all(isinstance(cell, str) for cell in item) for item in items):
+            return "".join("".join(item) for item in items)
+    if (
+        all(isinstance(item, str) and len(item) == board.columns for item in items)
+        and len(items) == board.rows
+    ):
+        return "".join(items)
+    return None
+
+
+# XML.
+
+
+def _xml(text: str, shown: str) -> Iterator[TextRow]:
+    """Puzzles of OpenSudoku: `<game data="...">`. Nothing is expanded: a document type is refused."""
+    if re.search(r"<!\s*(DOCTYPE|ENTITY)", text, re.IGNORECASE):
+        raise SourceError(f"{shown}: has a document type or entities, which are not read. Remove them")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise SourceError(f"{shown}: is not XML ({error})") from error
+    found = [game.get("data") for game in root.iter() if game.tag.rpartition("}")[2] == "game"]
+    games = [data for data in found if data is not None]
+    if not games:
+        raise SourceError(
+            f"{shown}: XML with <{root.tag}> is not read; expected OpenSudoku's <game data=...>. {FORMS}"
+        )
+    for number, data in enumerate(games, start=1):
+        yield TextRow(number, data)
+
+
+# Tables.
+
+
+def _table(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]:
+    """Rows of Parquet or npz, whose cells are texts or numbers."""
+    assert source.path is not None
+    magic = find_magic(source.path)
+    if magic == "parquet":
+        yield from _parquet(source, named)
+    elif magic == "zip":
+        yield from _npz(source, named)
+    else:
+        raise SourceError(f"{source.shown}: is neither Parquet nor npz. {FORMS}")
+
+
+def _columns_of_table(names: list[str], named: Mapping[str, str], shown: str) -> dict[str, str]:
+    at = find_columns(names, named, shown)
+    if "question" not in at:
+        tokens = "; tokens are built by: trm-data build table --train FILE" if "inputs" in names else ""
+        raise SourceError(
+            f"{shown}: {no_column('question', names)}; --columns question=NAME,answer=NAME names others{tokens}"
+        )
+    return {column: names[place] for column, place in at.items()}
+
+
+def _parquet(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    assert source.path is not None
+    number = 0
+    try:
+        with pq.ParquetFile(source.path) as file:
+            columns = _columns_of_table(file.schema_arrow.names, named, source.shown)
+            for batch in file.iter_batches(columns=list(dict.fromkeys(columns.values()))):
+                rows = [batch.column(name).to_pylist() for name in columns.values()]
+                for values in zip(*rows, strict=True):
+                    number += 1
+                    yield _stated(number, dict(zip(columns, values, strict=True)))
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        raise SourceError(f"{source.shown}: is no Parquet file ({error})") from error
+
+
+def _npz(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]:
+    assert source.path is not None
+    columns = _columns_of_table(names_in_npz(source.path, source.shown), named, source.shown)
+    arrays = load_npz(source.path, tuple(columns.values()), source.shown, texts=True)
+    lengths = {len(array) if array.ndim else 0 for array in arrays.values()}
+    if len(lengths) != 1:
+        raise SourceError(
+            f"{source.shown}: its arrays have {', '.join(map(str, sorted(lengths)))} rows; expected as many"
+        )
+    for row in range(lengths.pop()):
+        values = {column: arrays[name][row] for column, name in columns.items()}
+        plain = {column: np.asarray(value).tolist() for column, value in values.items()}
+        yield _stated(row + 1, plain)
+
+
+def _stated(number: int, values: Mapping[str, Any]) -> TextRow:
+    """A row of a table: cells as text, or as numbers."""
+
+    def text(column: str) -> str:
+        value = values.get(column)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return json.dumps(value) if isinstance(value, list) else "" if value is None else str(value)
+
+    rating = values.get("rating")
+    stated = "" if rating is None or rating != rating else str(rating)
+    return TextRow(number, text("question"), text("answer"), stated)
