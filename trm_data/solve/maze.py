@@ -71,9 +71,16 @@ def _changed(inputs: NDArray[np.uint8], answers: NDArray[np.uint8]) -> NDArray[n
 
 
 def path_problems(
-    inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: int, columns: int
+    inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: int, columns: int, *, shortest: bool = True
 ) -> list[str | None]:
     """Say what is wrong with each label, whichever of the shortest paths it marks; None if nothing.
+
+    Args:
+        inputs: Tokens [N, S].
+        labels: Tokens [N, S].
+        rows: R.
+        columns: C.
+        shortest: Refuse a path that is not a shortest one.
 
     Raises:
         ValueError: As `label_mazes`, or labels that are no tokens of cells.
@@ -96,18 +103,24 @@ def path_problems(
         elif steps[i] < 0:
             problems.append("the maze has no path from S to G")
         else:
-            problems.append(_path_problem(int(steps[i]), int(through[i]), int(marked[i]) + 1))
+            problems.append(
+                _path_problem(int(steps[i]), int(through[i]), int(marked[i]) + 1, must_be_shortest=shortest)
+            )
     return problems
 
 
-def _path_problem(shortest: int, through_marked: int, steps: int) -> str | None:
+def _path_problem(shortest: int, through_marked: int, steps: int, *, must_be_shortest: bool) -> str | None:
     """What is wrong with marked cells, one fewer than `steps`, through which the way has `through_marked` steps."""
     if through_marked < 0:
         return "the marked cells are no path from S to G"
     if steps == shortest:
         return None
     if steps == through_marked:
-        return f"the marked path has {steps} steps, a shortest one has {shortest}"
+        if not must_be_shortest:
+            return None
+        return f"the marked path has {steps} steps, a shortest one has {shortest}; --labels given keeps it"
+    if not must_be_shortest:
+        return f"{steps - 1} cells are marked, but the way through them has {through_marked} steps: no single path"
     return (
         f"{steps - 1} cells are marked, {steps - shortest} more than a shortest path of {shortest} steps has"
     )

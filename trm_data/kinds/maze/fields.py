@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
@@ -41,6 +41,8 @@ class BuildMaze(PuzzleFields):
     """Steps from S to G at least, for generated mazes (default: 109 for 30x30, in proportion for other grids)."""
     walls: Annotated[str, arg(metavar="LOW-HIGH")] = "0.3-0.5"
     """Range of the share of cells that are walls, for generated mazes."""
+    labels: Literal["shortest", "given"] = "shortest"
+    """Paths that a file states: shortest refuses others, given keeps every path as it is."""
 
     def request(self) -> BuildRequest:
         """What is asked for."""
@@ -55,9 +57,13 @@ class BuildMaze(PuzzleFields):
             default = default_min_path(rows, columns) if generated else 0
         except ValueError as error:
             raise SpecError(f"--grid {self.grid}: {error}") from error
+        if self.labels != "shortest" and generated:
+            raise SpecError(f"--labels {self.labels}: only for mazes of a file")
         if self.min_path is not None and not generated:
             raise SpecError(f"--min-path {self.min_path}: only for generated mazes")
         min_path = default if self.min_path is None else self.min_path
-        options = MazeOptions(rows=rows, columns=columns, min_path=min_path, wall_low=low, wall_high=high)
+        options = MazeOptions(
+            rows=rows, columns=columns, min_path=min_path, wall_low=low, wall_high=high, labels=self.labels
+        )
         aug = self.aug - 1 if self.aug == symmetries(rows, columns) else self.aug  # 8 is accepted as "all"
         return self.make_request("maze", options, allowed, aug=aug, hub=MAZE_HARD)

@@ -123,7 +123,7 @@ class MazeKind(GridKind):
         return replace(cost, choosing_s=candidates_needed(spec, slow=True) / per_s, at_least=not plain)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """Every label marks a shortest path; generated ones follow the published rule."""
+        """Every label marks a path, a shortest one unless it was given; generated ones follow the published rule."""
         options, first = _options(spec), puzzles.first_group
         shape = options.rows, options.columns
         inputs = puzzles.inputs
@@ -133,7 +133,8 @@ class MazeKind(GridKind):
         problems = named_problems(split, "group", wrong, "is no maze with one S and one G")
         if problems:
             return CheckedPuzzles(problems)
-        found = path_problems(inputs, puzzles.labels, *shape)
+        shortest = options.labels == "shortest"
+        found = path_problems(inputs, puzzles.labels, *shape, shortest=shortest)
         problems = [f"{split} group {first + i}: {problem}" for i, problem in enumerate(found) if problem]
         ruled = label_mazes(inputs, *shape)
         other = (ruled.labels != puzzles.labels).any(axis=1)
@@ -142,7 +143,8 @@ class MazeKind(GridKind):
             wrong = first + np.flatnonzero(other)
             problems += named_problems(split, "group", wrong, "its label does not follow the published rule")
         lengths = np.array(puzzles.facts["path_length"])
-        wrong = first + np.flatnonzero(lengths != ruled.path_steps)
+        marked = np.count_nonzero(puzzles.labels == MAZE_PATH, axis=1) + 1
+        wrong = first + np.flatnonzero(lengths != (ruled.path_steps if shortest else marked))
         problems += named_problems(split, "group", wrong, "has another path length than its catalog row")
         hashes = layout_hashes(inputs, *shape)
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
@@ -189,7 +191,7 @@ class MazeKind(GridKind):
         steps = marked_steps(inputs, predictions, options.rows, options.columns)
         valid = steps == (predictions == MAZE_PATH).sum(axis=1) + 1
         return Scores(
-            given_kept=kept, valid=valid, optimal=valid & (steps == (labels == MAZE_PATH).sum(axis=1) + 1)
+            given_kept=kept, valid=valid, optimal=valid & (steps <= (labels == MAZE_PATH).sum(axis=1) + 1)
         )
 
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
@@ -239,7 +241,10 @@ def _checked(options: MazeOptions, shown: str, rows: MazeRows) -> Checked:
     labels = np.where(stated.any(axis=1, keepdims=True), stated, ruled.labels)
     problems: list[str | None] = ["there is no path from S to G"] * len(inputs)
     solvable = ruled.path_steps >= 0
-    found = path_problems(inputs[solvable], labels[solvable], options.rows, options.columns)
+    shortest = options.labels == "shortest"
+    found = path_problems(
+        inputs[solvable], labels[solvable], options.rows, options.columns, shortest=shortest
+    )
     for position, problem in zip(np.flatnonzero(solvable).tolist(), found, strict=True):
         problems[position] = problem
     good = np.array([problem is None for problem in problems], np.bool_)

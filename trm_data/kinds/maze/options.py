@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from trm_data.kinds.parts import KindParts
 from trm_data.specs import DatasetSpec, Options
@@ -22,6 +22,8 @@ class MazeOptions(Options):
     wall_low: float = 0.3
     """Least share of cells that are walls, for generated mazes."""
     wall_high: float = 0.5
+    labels: Literal["shortest", "given"] = "shortest"
+    """Whether the path that a file states must be a shortest one, or is kept as given."""
 
     hub_repository: ClassVar[str] = "sapientinc/maze-30x30-hard-1k"
 
@@ -35,7 +37,13 @@ class MazeOptions(Options):
         if spec.source.kind == "generated":
             walls = f"{self.wall_low:g}-{self.wall_high:g}"
             arguments.append(f"--min-path {self.min_path} --walls {walls}")
+        if self.labels != "shortest":
+            arguments.append(f"--labels {self.labels}")
         return arguments
+
+    def choice_words(self) -> list[str]:
+        """Labels that are kept as given."""
+        return [] if self.labels == "shortest" else ["labels", self.labels]
 
 
 def symmetries(rows: int, columns: int) -> int:
