@@ -7,6 +7,10 @@ class EvalError(LabError):
     """Base of every error that `trm_eval` raises on purpose."""
 
 
+class NoCheckpointError(EvalError):
+    """A run that has not written weights yet."""
+
+
 class ResultError(EvalError):
     """Results that are missing, or cannot be written or read."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +86,9 @@ def make_submission(
         chosen = _of_ids(query_results(layout, OF_IDS, [run, list(evaluations)]), run, evaluations)
     else:
         found = query_results(layout, EVALUATIONS, [run, weights, split, split, dataset, dataset])
-        chosen = _choose(found, run, weights, steps)
+        options = {"--dataset": dataset, "--split": split, "--weights": None if weights == "ema" else weights}
+        asked = [word for name, value in options.items() if value is not None for word in (name, value)]
+        chosen = _choose(found, run, weights, steps, asked)
     evaluations = [str(row["evaluation"]) for row in chosen]
     if len(evaluations) == 1:
         found = query_results(layout, CANDIDATES.format(ONE), [evaluations[0], ATTEMPTS])
@@ -142,12 +145,28 @@ def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[di
     return [rows[evaluation] for evaluation in evaluations]
 
 
-def _choose(found: QueryResult, run: str, weights: str, steps: Sequence[int]) -> list[dict[str, Any]]:
-    """The rows of `evals` whose votes count, in the order of `steps`; the split and rows of the first."""
+def _of(asked: Sequence[str]) -> str:
+    """Of which dataset evaluations were asked for, if it is said."""
+    return f" of {asked[1]}" if asked[:1] == ["--dataset"] else ""
+
+
+def _choose(
+    found: QueryResult, run: str, weights: str, steps: Sequence[int], asked: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The rows of `evals` whose votes count, in the order of `steps`; the split and rows of the first.
+
+    Args:
+        found: The evaluations that fit what was asked for.
+        run: Name of the run.
+        weights: `ema` or `raw`.
+        steps: Checkpoints.
+        asked: Options of `trm-eval run` that make such an evaluation.
+    """
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    command = ["trm-eval", "run", run, *asked]
     if not rows:
         raise ResultError(
-            f"{run}: has no evaluation of held-out rows with {weights} weights: trm-eval run {run}"
+            f"{run}: has no evaluation of held-out rows{_of(asked)} with {weights} weights: {shlex.join(command)}"
         )
     whole = [row for row in rows if row["voted"]]
     if not whole:
@@ -155,7 +174,7 @@ def _choose(found: QueryResult, run: str, weights: str, steps: Sequence[int]) ->
         if len(limited) == len(rows):
             raise ResultError(
                 f"{run}: was evaluated on its first {max(limited)} rows only, in which test inputs lack votes: "
-                f"trm-eval run {run} without --limit"
+                f"{shlex.join(command)} without --limit"
             )
         raise ResultError(
             f"{run}: its evaluations have no votes, for the puzzles of {rows[0]['dataset']} are not those of ARC; "
@@ -166,11 +185,12 @@ def _choose(found: QueryResult, run: str, weights: str, steps: Sequence[int]) ->
     for row in whole:
         if [row["split"], row["split_digest"]] == same:
             by_step.setdefault(row["step"], row)
+    split = [] if "--split" in asked else ["--split", str(same[0])]
     for step in steps:
         if step not in by_step:
             there = ", ".join(map(str, sorted(by_step)))
             raise ResultError(
                 f"{run}: step {step} was not evaluated on all rows of {same[0]} with {weights} weights (steps {there} "
-                f"were): trm-eval run {run} --checkpoint {step} --split {same[0]} --weights {weights}"
+                f"were): {shlex.join([*command, '--checkpoint', str(step), *split])}"
             )
     return [by_step[step] for step in steps or [whole[0]["step"]]]

@@ -30,9 +30,11 @@ def layout(tmp_path: Path) -> Layout:
     return recorded_root(tmp_path / "root", "evaluated")
 
 
-def beside(layout: Layout, *, model: Changes | None = None, **changes: Any) -> Folder:
-    """A run beside the recorded one, as another version writes it: with a digest, in its place."""
-    (run,) = list_runs(layout)
+def beside(
+    layout: Layout, run: Folder | None = None, *, model: Changes | None = None, **changes: Any
+) -> Folder:
+    """A run beside one, or the only one, as another version writes it: with a digest, in its place."""
+    run = run or next(iter(list_runs(layout)))
     value = json.loads(run.read(CONFIG_FILE) or b"")
     value["config"]["model"] |= model or {}
     if "architecture" not in (model or {}):

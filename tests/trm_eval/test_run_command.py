@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -9,20 +10,24 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import run_here
+from tests.conftest import error_of, run_here
+from tests.recorded import recorded_root
 from tests.trm_eval.conftest import Evaluated
-from tests.trm_train.test_loop import TINY
+from tests.trm_eval.test_foreign_runs import beside
+from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.build.flow import build_dataset
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
 from trm_eval.cli import main
 from trm_eval.tables.query import query_results
+from trm_train.config.run import identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
 from trm_train.experiments.setting import SETTINGS
 from trm_train.run import find, record
 from trm_train.run.find import find_runs
-from trm_train.run.record import list_runs
+from trm_train.run.record import CONFIG_FILE, list_runs, read_record, run_folder, write_record
 
 
 @pytest.fixture
@@ -204,3 +209,46 @@ def test_wishes_that_exclude_each_other(options: list[str], message: str) -> Non
     done = run_here(main, "run", "tiny", *options)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> tuple[Layout, Folder, Folder]:
+    """A root with the recorded run, and that run; and one beside it that has taken no step."""
+    layout = recorded_root(tmp_path, "evaluated")
+    (run,) = list_runs(layout)
+    config = dataclasses.replace(TINY, seed=1)
+    new = run_folder(layout, EXPERIMENT, config)
+    changed = {"config": config, "run": new.name, "identity": identity_hash(config)}
+    write_record(new, dataclasses.replace(read_record(run), **changed))
+    return layout, run, new
+
+
+def test_of_a_glob_the_runs_that_can_be_are_evaluated_and_the_others_named(
+    several: tuple[Layout, Folder, Folder],
+) -> None:
+    layout, run, new = several
+    foreign = [beside(layout, run, model={"mixer": "gru"}), beside(layout, run, format_version=99)]
+    for checkpoint in ("last", "all"):
+        done = run_here(
+            main, "run", "tiny*", "--limit", "2", "--checkpoint", checkpoint, "--root", layout.place, "--json"
+        )
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)
+        assert (rows["step"], rows["count"]) == (12, 2)
+        for skipped in (new, *foreign):
+            assert f"skipped {skipped.name}: " in done.stderr
+
+
+def test_of_a_glob_a_damaged_run_is_skipped_with_exit_code_1(several: tuple[Layout, Folder, Folder]) -> None:
+    layout, _, new = several
+    new.write(CONFIG_FILE, b"{")
+    for words in (["tiny*"], ["*", "--scale", "full"]):
+        done = run_here(main, "run", *words, "--limit", "2", "--root", layout.place)
+        assert (done.returncode, f"skipped {new.name}: " in done.stderr) == (1, True), done.stderr
+        assert "exact accuracy" in done.stdout
+
+
+def test_runs_that_are_named_themselves_must_be_evaluated(several: tuple[Layout, Folder, Folder]) -> None:
+    layout, _, new = several
+    code, line = error_of(main, "run", new.name, "--root", layout.place)
+    assert (code, f"{new.name}: has no checkpoint yet" in line) == (2, True)

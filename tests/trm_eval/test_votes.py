@@ -405,6 +405,21 @@ def test_submissions_that_cannot_be(trained_votes: Voted, evaluated: Evaluated, 
     assert "on its first 5 rows only" in refused(layout)
 
 
+def test_a_submission_names_the_evaluation_that_it_lacks_as_it_was_asked_for(
+    voted: Voted, tmp_path: Path
+) -> None:
+    (folder,) = list_runs(voted.layout)
+    place = ("--root", voted.layout.place, "--out", str(tmp_path / "x"))
+    for asked in (["--dataset", "other"], ["--weights", "ema"], ["--dataset", "other", "--split", "test"]):
+        code, line = error_of(main, "submission", "tiny", *place, *asked)
+        command = " ".join(
+            ["trm-eval run", folder.name, *(word for word in asked if asked[0] != "--weights")]
+        )
+        assert (code, line.endswith(f": {command}")) == (2, True), line
+    unknown = error_of(main, "submission", "tiny", *place, "--weights", "raw", "--checkpoint", "7")[1]
+    assert unknown.endswith(f"trm-eval run {folder.name} --weights raw --checkpoint 7 --split test")
+
+
 def test_the_report_of_an_evaluation_says_what_passes(
     voted: Voted, capsys: pytest.CaptureFixture[str]
 ) -> None:

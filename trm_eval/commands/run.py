@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root
-from trm_data.errors import DataError
+from trm_data.errors import DataError, LabError
 from trm_data.interrupt import signals_end
 from trm_data.storage.root import resolve_root
-from trm_eval.errors import EvalError
+from trm_eval.errors import EvalError, NoCheckpointError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.commands.processes import ProcessOptions
+from trm_train.errors import ForeignRunError
 from trm_train.experiments.setting import parse_setting
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ REPORTED_S = 86_400.0
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """Evaluate checkpoints of runs on every row of a split, or on some.
+
+    Of the runs that a glob names those that cannot be evaluated are skipped and named; the exit code is 1 then, but for
+    runs without a checkpoint and of another version.
 
     Every row is given the same number of supervision steps, as published; or halts as in training (--mode halting,
     which is faster); or is answered several times with noise on the latent states, of which one answer is chosen
@@ -123,7 +127,7 @@ class Run:
             return int(hosts.meet("the end", str(int(code)), limit_s=REPORTED_S)[0])
 
     def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
-        from trm_train.run.find import find_runs
+        from trm_train.run.find import find_runs, is_pattern
 
         layout = resolve_root(self.root)
         found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
@@ -133,16 +137,28 @@ class Run:
 
         one = len(found) == 1 and self.checkpoint not in ("all", "watch")
         results: list[EvalResult] = []
+        skipped: list[LabError] = []
         code = Exit.DONE
         for run, checkpoint in self._wanted(found, hosts):
             asked = replace(request, checkpoint=checkpoint)
             if not hosts.first:
                 assist(layout, run, asked, hosts)
                 continue
-            with terminal_progress(quiet=self.json) as progress:
-                results.append(evaluate_run(layout, run, asked, progress, hosts))
+            try:
+                with terminal_progress(quiet=self.json) as progress:
+                    results.append(evaluate_run(layout, run, asked, progress, hosts))
+            except LabError as error:
+                if len(found) == 1 or hosts.count > 1 or not any(map(is_pattern, self.runs)):
+                    raise
+                skipped.append(error)
+                print(f"trm-eval: skipped {run.name}: {error}", file=sys.stderr)
+                continue
             if not self.json:
                 code = max(code, _say(layout, results[-1], asked, steps, one=one))
+        if skipped and not results:
+            raise skipped[0]
+        if any(not isinstance(error, ForeignRunError | NoCheckpointError) for error in skipped):
+            code = max(code, Exit.FOUND)
         if self.json and hosts.first:
             rows = [{"run": result.run, **result.row} for result in results]
             print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1, default=str))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trm_data.storage.store import Folder
-from trm_eval.errors import EvalError
+from trm_eval.errors import EvalError, NoCheckpointError
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics
 from trm_train.run.status import written_steps
@@ -12,10 +12,9 @@ from trm_train.run.status import written_steps
 def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
     """What `EvalRequest.checkpoint` takes: every step there is for `all`, else what was asked for.
 
-    Raises:
-        EvalError: `all` of a run that has no checkpoint yet.
+    Of a run that has no checkpoint yet `all` is `last`, which says so when it is evaluated.
     """
-    return [str(step) for step in _steps_of(run)] if checkpoint == "all" else [checkpoint]
+    return [str(step) for step in weights_steps(run)] or ["last"] if checkpoint == "all" else [checkpoint]
 
 
 def choose_step(run: Folder, checkpoint: str) -> int:
@@ -47,7 +46,7 @@ def choose_step(run: Folder, checkpoint: str) -> int:
 def _steps_of(run: Folder) -> list[int]:
     steps = weights_steps(run)
     if not steps:
-        raise EvalError(
+        raise NoCheckpointError(
             f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps"
         )
     return steps

@@ -74,7 +74,7 @@ class Group:
         quantity: What it varies with its unit, where that is a number; else empty.
         log: Whether that is spread over orders of magnitude.
         members: Those that were tested, by what varies.
-        missing: Names of those that were not.
+        missing: Names of those that were not, with what they lack where they have a run.
         curves: Validations of each run: steps and exact accuracies.
         against_baseline: Every other run against the baseline's of the same seed.
         ends: The smallest against the largest of one seed, where a number varies; None where they cannot be compared.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trm_data.storage.root import Layout
@@ -16,6 +16,8 @@ from trm_train.experiments.guide import Quantity
 from trm_train.experiments.registry import Experiment, groups_of
 from trm_train.experiments.setting import Setting
 
+MOST_SAID = 5
+"""Experiments of which an error says what they lack."""
 BASELINE = "baseline"
 """The experiment that the others of a study are compared with."""
 
@@ -43,6 +45,12 @@ ORDER BY evaluation, depth"""
 SETTINGS_SQL = """\
 SELECT scale, data, count(DISTINCT run) FROM study
 WHERE list_contains(?, experiment) AND evaluation IS NOT NULL GROUP BY scale, data ORDER BY ALL"""
+LACKS_SQL = """\
+SELECT s.experiment, s.run, s.state, max(e.row_limit)
+FROM study AS s
+LEFT JOIN evals AS e ON e.run = s.run AND e.step = s.total_steps AND e.weights = 'ema' AND e.split = 'test'
+WHERE s.scale = ? AND s.data = ? AND list_contains(?, s.experiment) AND s.evaluation IS NULL AND s.run IS NOT NULL
+GROUP BY ALL ORDER BY ALL"""
 FLIPS_SQL = """\
 SELECT a.evaluation AS a, b.evaluation AS b, count(*) AS puzzles,
        count_if(a.exact AND NOT b.exact) AS only_a, count_if(b.exact AND NOT a.exact) AS only_b
@@ -68,6 +76,13 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
     problems: list[str] = []
     names = [item.name for item in items]
     members = _members(layout, names, setting, problems)
+    untested = [name for name in names if name not in members]
+    lacks = _lacks(layout, untested, setting, problems)
+    if not members and any(lacks.values()):
+        said = [f"{name}: {text}" for name, text in lacks.items() if text]
+        raise EvalError(
+            "; ".join([f"no experiment has a test of all rows at {setting}", *said[:MOST_SAID], *problems])
+        )
     if not members:
         said = f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests them"
         said += ", with the options that the study gives them (runs with others are none of its runs)"
@@ -85,9 +100,23 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
     groups = [
         made
         for name, of_group in groups_of(items).items()
-        if (made := _group(layout, name, of_group, members, curves, depths, problems)) is not None
+        if (made := _group(layout, name, of_group, members, curves, depths, problems, lacks)) is not None
     ]
     return groups, problems
+
+
+def _lacks(layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]) -> dict[str, str]:
+    """What experiments without a whole test have instead, and the command that helps; none of those without a run."""
+    found: dict[str, str] = {}
+    rows = _rows(layout, LACKS_SQL, [setting.scale, setting.data, list(names)], problems) if names else []
+    for name, run, state, limit in rows:
+        if limit:
+            found[name] = f"tested on {limit:,} rows only: trm-eval run {run}"
+        elif state == "finished":
+            found[name] = f"trained and not tested: trm-eval run {run}"
+        else:
+            found[name] = f"not trained to its end: {run}"
+    return found
 
 
 def _group(
@@ -98,6 +127,7 @@ def _group(
     curves: dict[str, tuple[list[int], list[float]]],
     depths: dict[str, list[dict[str, Any]]],
     problems: list[str],
+    lacks: Mapping[str, str] | None = None,
 ) -> Group | None:
     found = [member for item in items for member in members.get(item.name, [])]
     guide = items[0].guide
@@ -126,7 +156,11 @@ def _group(
         quantity="" if quantity is None else _axis(quantity),
         log=quantity is not None and quantity.log,
         members=found,
-        missing=[item.name for item in items if item.name not in members],
+        missing=[
+            f"{item.name} ({said})" if (said := (lacks or {}).get(item.name)) else item.name
+            for item in items
+            if item.name not in members
+        ],
         curves={member.run: curves[member.run] for member in found if member.run in curves},
         against_baseline=[compared[key] for key in map(_key, against) if key in compared],
         ends=None if ends is None else compared.get(_key(ends)),

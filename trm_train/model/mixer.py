@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from trm_data.closest import one_of
 from trm_train.config.model import Mixer, ModelConfig
-from trm_train.errors import ConfigError
+from trm_train.errors import ForeignRunError
 from trm_train.model.attention import Attention
 from trm_train.model.layers import SwiGLU, rms_norm
 
@@ -76,7 +76,7 @@ class Level(nnx.Module):
 
     def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
         if config.mixer not in BLOCKS:
-            raise ConfigError(one_of("model.mixer", BLOCKS, config.mixer))
+            raise ForeignRunError(one_of("model.mixer", BLOCKS, config.mixer))
         block = BLOCKS[config.mixer]
         self.positions_first = block.positions_first
         self.num_layers = config.num_layers

@@ -9,7 +9,7 @@ from flax import nnx
 from trm_data.closest import one_of
 from trm_train.config.model import NetworkConfig
 from trm_train.config.run import InputSpec
-from trm_train.errors import ConfigError
+from trm_train.errors import ForeignRunError
 from trm_train.model.base import Network
 from trm_train.model.trm import TRM
 
@@ -30,5 +30,5 @@ def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> N
     """
     config.check()
     if config.architecture not in NETWORKS:
-        raise ConfigError(one_of("model.architecture", NETWORKS, config.architecture))
+        raise ForeignRunError(one_of("model.architecture", NETWORKS, config.architecture))
     return NETWORKS[config.architecture](config, spec, rngs=rngs)

@@ -9,9 +9,9 @@ from trm_data.closest import no_such
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
-from trm_train.experiments.registry import load_experiments
+from trm_train.experiments.registry import GLOB, load_experiments
 from trm_train.experiments.setting import Setting
-from trm_train.run.record import find_record, find_run, list_runs, runs_of, setting_of
+from trm_train.run.record import RunRecord, find_run, read_records, runs_of, setting_of
 
 
 def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None = None) -> list[Folder]:
@@ -27,21 +27,29 @@ def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None
     """
     found: dict[str, Folder] = {}
     for reference in references:
-        globbed = any(character in reference for character in "*?[")
         for run in (
-            _matching(layout, reference, setting) if globbed else [find_run(layout, reference, setting)]
+            _matching(layout, reference, setting)
+            if is_pattern(reference)
+            else [find_run(layout, reference, setting)]
         ):
             found[run.place] = run
     return list(found.values())
 
 
+def is_pattern(reference: str) -> bool:
+    """Whether it names any runs that fit, instead of one."""
+    return bool(set(reference) & GLOB)
+
+
 def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Folder]:
-    """Runs whose name or experiment a pattern fits.
+    """Runs whose name or experiment a pattern fits; also those whose records cannot be read.
 
     Raises:
         ConfigError: There is none.
     """
-    runs = list_runs(layout)
+    records = {run.place: (run, record) for run, record in read_records(layout)}
+    runs = [run for run, _ in records.values()]
+    readable = [run for run, record in records.values() if isinstance(record, RunRecord)]
     found = [
         run
         for run in runs
@@ -49,13 +57,12 @@ def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Fol
     ]
     for name in load_experiments():  # an alias is found by its name too
         if fnmatch.fnmatchcase(name, pattern):
-            found += runs_of(runs, name, setting)
+            found += runs_of(readable, name, setting)
     if setting is not None:
-        records = {run.place: find_record(run) for run in found}
         found = [
             run
             for run in found
-            if (record := records[run.place]) is not None and setting_of(record) == setting
+            if not isinstance(record := records[run.place][1], RunRecord) or setting_of(record) == setting
         ]
     if not found:
         where = "" if setting is None else f" at {setting}"

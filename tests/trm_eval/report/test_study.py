@@ -31,6 +31,7 @@ from trm_eval.report.write import write_report
 from trm_eval.statistics import Paired
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
+from trm_eval.tables.writer import replace_table, rows_of_evals, table_folder
 from trm_train.batch.summary import wilson
 from trm_train.config.run import RunConfig
 from trm_train.console import RunConsole
@@ -40,6 +41,7 @@ from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, find_run_of, select_experiments
 from trm_train.experiments.setting import Setting
 from trm_train.run.loop import train
+from trm_train.run.record import run_name
 
 SETTING = Setting("tiny", "generated")
 GUIDE = Guide(
@@ -397,3 +399,33 @@ def test_labels_of_a_group_are_of_one_sort() -> None:
     mixed = dataclasses.replace(group, members=[*short, long])
     assert mixed.labels() == {"small": "small", "large": "large", "staged": "staged"}
     assert set(mixed.names().values()) == {"small", "large", "staged"}
+
+
+def limited(layout: Layout, experiment: str, rows: int) -> str:
+    """Make the test of an experiment one of a few rows; returns its run."""
+    run = run_name(experiment, find_run_of(experiment, SETTING).make())
+    (row,) = rows_of_evals(table_folder(layout, "evals", experiment, run), "*.parquet")
+    row = {key: value for key, value in row.items() if key not in ("experiment", "run")}
+    replace_table(layout, "evals", experiment, run, row["evaluation"], [row | {"row_limit": rows}])
+    return run
+
+
+def test_a_report_says_what_a_test_with_a_limit_lacks(layout: Layout, tmp_path: Path) -> None:
+    copied = resolve_root(shutil.copytree(layout.place, tmp_path / "root"))
+    wide = limited(copied, "wide", rows=5)
+    groups, _ = gather(copied, select_experiments(["measured"], SETTING), SETTING)
+    assert groups[0].missing == [f"wide (tested on 5 rows only: trm-eval run {wide})", "untested"]
+    other = limited(copied, "baseline_of_test", rows=300)
+    arguments = ("report", "measured", "--out", str(tmp_path / "page"), "--root", copied.place)
+    code, line = error_of(main, *arguments)
+    assert code == 2
+    for run, rows in ((wide, 5), (other, 300)):
+        assert f"tested on {rows} rows only: trm-eval run {run}" in line
+
+
+def test_a_report_says_of_a_trained_run_how_it_is_tested(layout: Layout, tmp_path: Path) -> None:
+    copied = resolve_root(shutil.copytree(layout.place, tmp_path / "root"))
+    shutil.rmtree(Path(copied.place) / "results" / "evals")
+    code, line = error_of(main, "report", "measured", "--root", copied.place)
+    run = run_name("wide", find_run_of("wide", SETTING).make())
+    assert (code, f"trained and not tested: trm-eval run {run}" in line) == (2, True)
