@@ -1,8 +1,10 @@
 """Builds: the same specification gives the same rows whatever the workers, shards, kills; bad input gives none."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from trm_data.build.estimate import estimate_build
 from trm_data.build.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BadRowError, BuildError, SourceError, SpecError
+from trm_data.kinds.choosing import shares_of
 from trm_data.kinds.sudoku import kind
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import Dataset, open_dataset
@@ -321,3 +324,50 @@ def test_a_dry_run_says_what_the_build_would(
         estimate_build(request_small(size=4, source=parse_source(f"csv:{rows}")), layout)
     next((tmp_path / "datasets" / "small").glob("test*.array_record")).unlink()
     assert not estimate_build(request_small(size=4), layout).built
+
+
+def images(puzzle: str, count: int) -> list[str]:
+    """Equivalent puzzles: other names of the digits."""
+    digits = "123456789"
+    return [puzzle.translate(str.maketrans(digits, digits[i:] + digits[:i])) for i in range(1, count + 1)]
+
+
+def test_a_build_that_lacks_puzzles_counts_them_once_and_names_sizes_that_work(
+    layout: Layout, from_csv
+) -> None:
+    rows = [*PUZZLES, *images(PUZZLES[0], 6), TWO_SOLUTIONS, "." * 81, PUZZLES[0][:-1]]
+    lines = [f"{puzzle},," for puzzle in rows]
+    sizes = {"size": 400, "val_size": 50, "test_size": 50}
+    with pytest.raises(SpecError) as caught:
+        build_dataset(from_csv(*lines, **sizes, on_bad_row="skip"), layout)
+    said = str(caught.value)
+    assert "3 different puzzles in 12 rows" in said
+    assert "for example --size 1 --val-size 1 --test-size 1" in said
+    assert "9 rows were left out: 6 equivalent under symmetry to " in said
+    assert "2 the puzzle has several solutions" in said
+    assert "1 expected 81 characters, got 80" in said
+    options = re.findall(r"--(?:val-|test-)?size (\d+)", said.partition("for example")[2])
+    asked = dict(zip(sizes, map(int, options), strict=True))
+    result = build_dataset(from_csv(*lines, **asked, on_bad_row="skip"), layout)
+    assert {name: split.num_groups for name, split in result.manifest.splits.items()} == {
+        "train": 1,
+        "validation": 1,
+        "test": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "wanted", "sizes"),
+    [
+        (36, {"train": 300, "validation": 50, "test": 70}, {"train": 26, "validation": 4, "test": 6}),
+        (36, {"train": None, "validation": 4, "test": 6}, {"train": 29, "validation": 3, "test": 4}),
+        (10, {"train": 1000, "validation": 0, "test": 0}, {"train": 10}),
+        (3, {"train": 400, "validation": 50, "test": 50}, {"train": 1, "validation": 1, "test": 1}),
+        (2, {"train": 400, "validation": 50, "test": 50}, None),
+        (0, {"train": 400, "validation": 0, "test": 0}, None),
+    ],
+)
+def test_sizes_are_in_the_proportions_that_were_wanted(
+    count: int, wanted: dict[Any, int | None], sizes: dict[str, int] | None
+) -> None:
+    assert shares_of(count, wanted) == sizes

@@ -10,6 +10,7 @@ neither the engine nor the size of chunks. ARC tasks are chosen in `kinds.arc.ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -57,6 +58,29 @@ ASKED_BYTES = 1 << 27
 """Candidates that are asked for at a time, at most, however many classes are on the disk: 430,000 Sudokus of 9x9."""
 
 
+MOST_REASONS = 5
+"""Of rejected rows that a failing build names."""
+_NUMBERS = re.compile(r"\S+:\d+|\d[\d,]*")
+
+
+def shares_of(count: int, wanted: Mapping[Split, int | None]) -> dict[Split, int] | None:
+    """Sizes of the splits that some puzzles suffice for, in the proportions that were wanted; None if there are none.
+
+    Args:
+        count: Different puzzles.
+        wanted: Sizes; None is all that are left.
+    """
+    splits: list[Split] = [split for split in SIZE_OPTIONS if wanted.get(split, 0) != 0]
+    total = sum(max(count, 1) if wanted[split] is None else wanted[split] or 0 for split in splits)
+    sizes: dict[Split, int] = {
+        split: max(1, (count if wanted[split] is None else wanted[split] or 0) * count // max(total, 1))
+        for split in splits
+    }
+    largest = max(splits, key=lambda split: sizes[split])
+    sizes[largest] += count - sum(sizes.values())
+    return sizes if sizes[largest] >= 1 else None
+
+
 Checked = tuple[Candidates, list[Reject]]
 MakeGroups = Callable[[Split, Candidates, int], Groups]
 """Groups of chosen puzzles of a split, of which the first has a number in it."""
@@ -89,6 +113,21 @@ class Stream(Protocol):
         `Engine.run`, if the stream is not slow.
         """
         ...
+
+
+class TooFewError(SpecError):
+    """A stream has fewer usable puzzles than were asked for.
+
+    Args:
+        text: What is said.
+        stream: Which.
+        found: Puzzles that may be asked for of this split instead; 0 where that is not known.
+        split: Which split.
+    """
+
+    def __init__(self, text: str, stream: Stream, found: int = 0, split: Split = "train") -> None:
+        super().__init__(text)
+        self.stream, self.found, self.split = stream, found, split
 
 
 class GeneratedStream:
@@ -253,6 +292,7 @@ class Chooser:
         self._folder = folder
         self._taken = Classes(folder)
         self._holders: dict[str, int] = {}
+        self._different: dict[str, int] = {}
 
     def reject(self, rejects: list[Reject]) -> None:
         """Stop the build at the first bad row, or note them all, as the specification says."""
@@ -283,11 +323,17 @@ class Chooser:
             "validation": (main, self._spec.val_size),
             "test": (test, self._spec.test_size),
         }
-        chosen = {
-            split: self._groups(split, self._take(*wanted[split], split), make_groups)
-            for split in CHOOSING_ORDER
-            if wanted[split][1] != 0
-        }
+        try:
+            chosen = {
+                split: self._groups(split, self._take(*wanted[split], split), make_groups)
+                for split in CHOOSING_ORDER
+                if wanted[split][1] != 0
+            }
+        except TooFewError as error:
+            of: dict[Split, int | None] = {
+                split: count for split, (stream, count) in wanted.items() if stream is error.stream
+            }
+            raise SpecError(f"{error}{self._enough(error, of)}{self._advice}{self._rejected()}") from None
         self._taken.close()
         ordered: dict[Split, SplitGroups] = {split: chosen[split] for split in SPLITS if split in chosen}
         return Selection(ordered, self.sources, self.rejects)
@@ -332,7 +378,7 @@ class Chooser:
             self._taken.settle()
             most_asked = self._worth_asking(candidates)
         if not len(chosen):
-            raise SpecError(f"{stream.shown} has no usable puzzle left for the {split} split")
+            raise TooFewError(f"{stream.shown} has no usable puzzle left for the {split} split", stream)
         return chosen
 
     def _worth_asking(self, candidates: Candidates) -> int:
@@ -342,25 +388,47 @@ class Chooser:
         held = ASKED_BYTES * len(candidates) // candidates.num_bytes
         return max(MOST_ASKED, min(self._taken.on_disk // CLASSES_READ_FOR_ONE, held))
 
-    def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> SpecError:
+    def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> TooFewError:
         found = count - sum(quotas)
         hint = ""
         if len(quotas) > 1:
             short = ", ".join(self._names[i] for i, quota in enumerate(quotas) if quota > 0)
             hint = f" (too few of {short})"
-        elif stream.ends and (others := len(self._taken) - found) > 0:
-            hint = (
-                f" ({others:,} more {'is' if others == 1 else 'are'} in the splits that were chosen before)"
-            )
-        fewer = (
-            f"ask for fewer ({SIZE_OPTIONS[split]} {found})"
-            if found and len(quotas) == 1
-            else "ask for fewer"
-        )
-        return SpecError(
+        return TooFewError(
             f"{SIZE_OPTIONS[split]} {count}: {stream.shown} has only {found} usable, inequivalent "
-            f"puzzles for the {split} split{hint}; {fewer}{self._advice}"
+            f"puzzles for the {split} split{hint}",
+            stream,
+            found if not stream.ends and len(quotas) == 1 else 0,
+            split,
         )
+
+    def _enough(self, error: TooFewError, wanted: Mapping[Split, int | None]) -> str:
+        """How many different puzzles a stream that has ended has, and sizes that are possible."""
+        stream = error.stream
+        if not stream.ends:
+            return f"; ask for fewer{f' ({SIZE_OPTIONS[error.split]} {error.found})' if error.found else ''}"
+        different = self._different.get(stream.shown, 0)
+        rows = sum(source.rows for source in self.sources if source.file == stream.name)
+        counted = f". It has {different:,} different puzzle{'s' * (different != 1)} in {rows:,} rows"
+        sizes = shares_of(different, wanted)
+        if self._num_buckets > 1 or sizes is None:
+            return f"{counted}; ask for fewer"
+        options = " ".join(
+            f"{option} {sizes[split]}" for split, option in SIZE_OPTIONS.items() if split in sizes
+        )
+        return f"{counted}; for example {options}"
+
+    def _rejected(self) -> str:
+        """The rows that were left out, by reason; nothing if there are none."""
+        if not self.rejects:
+            return ""
+        by_reason: dict[str, list[str]] = {}
+        for reject in self.rejects:
+            by_reason.setdefault(_NUMBERS.sub("N", reject.reason), []).append(reject.reason)
+        ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+        said = [f"{len(found):,} {found[0] if len(set(found)) == 1 else reason}" for reason, found in ordered]
+        more = f" and {len(said) - MOST_REASONS} further reasons" if len(said) > MOST_REASONS else ""
+        return f". {len(self.rejects):,} rows were left out: {'; '.join(said[:MOST_REASONS])}{more}"
 
     def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:
         """Positions of the first candidates that fit and whose class is new, by bucket; lowers the quotas."""
@@ -376,6 +444,7 @@ class Chooser:
                 continue
             if before < 0 and hash_ not in newest:
                 newest[hash_] = holder | row
+                self._different[stream.shown] = self._different.get(stream.shown, 0) + 1
                 found[bucket].append(position)
                 quotas[bucket] -= 1
             elif stream.ends:
