@@ -127,7 +127,8 @@ class TooFewError(SpecError):
 
     def __init__(self, text: str, stream: Stream, found: int = 0, split: Split = "train") -> None:
         super().__init__(text)
-        self.stream, self.found, self.split = stream, found, split
+        self.stream, self.found = stream, found
+        self.split: Split = split
 
 
 class GeneratedStream:
