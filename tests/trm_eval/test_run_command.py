@@ -36,6 +36,7 @@ def layout(evaluated: Evaluated, tmp_path: Path) -> Layout:
     return resolve_root(tmp_path / "root")
 
 
+@pytest.mark.integration
 def test_depths_are_one_pass_and_every_depth_is_a_row(layout: Layout) -> None:
     done = run_here(main, "run", "tiny", "--steps", "2,5,1", "--root", layout.place)
     assert done.returncode == 0, done.stderr

@@ -131,6 +131,7 @@ def test_of_an_experiment_that_is_not_known_nothing_is_said_to_differ(
     assert said(layout, "describe", record.run, "--json")["dataset"] == "small"
 
 
+@pytest.mark.integration
 def test_a_label_stays_until_another_is_given(small_layout: Layout, tmp_path: Path) -> None:
     layout = root_with("small", tmp_path, small_layout)
     short = dataclasses.replace(TINY, total_steps=4)

@@ -185,8 +185,8 @@ def test_what_cannot_be_found_is_said() -> None:
         (3, 3, "b36be05d186865dc"),
         (30, 30, "830e56f5dd46cc6f"),
         (32, 32, "6755ac3cee7ef1a1"),
-        (33, 5, "e3a3a1aafae46093"),
-        (5, 64, "8eb37a011943f8a0"),
+        pytest.param(33, 5, "e3a3a1aafae46093", marks=pytest.mark.integration),
+        pytest.param(5, 64, "8eb37a011943f8a0", marks=pytest.mark.integration),
     ],
 )
 def test_mazes_are_those_of_every_version(rows: int, columns: int, digest: str) -> None:

@@ -28,7 +28,13 @@ def layout(tmp_path) -> Layout:
 
 
 SOME = {(2, 2), (2, 3), (3, 3), (3, 4), (4, 4)}
-ALL = [box if box in SOME else pytest.param(box, marks=pytest.mark.slow) for box in BOXES]
+FAST = {(2, 2), (2, 3), (3, 3)}
+ALL = [
+    box
+    if box in FAST
+    else pytest.param(box, marks=pytest.mark.integration if box in SOME else pytest.mark.slow)
+    for box in BOXES
+]
 
 
 @pytest.mark.parametrize("box", ALL)

@@ -257,6 +257,7 @@ def test_one_page_has_the_rest_beside_it_and_needs_nothing_of_it(
         write_report(Page("x", [Bullets([])]), tmp_path / "taken.html")
 
 
+@pytest.mark.integration
 def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(tmp_path / "r")]
     with pytest.raises(SystemExit, match="0"):

@@ -72,6 +72,7 @@ def test_what_a_run_goes_on_from_goes_only_when_asked(copied: tuple[Layout, Fold
     assert weights_steps(run)
 
 
+@pytest.mark.integration
 def test_a_run_that_is_trained_is_left_alone(copied: tuple[Layout, Folder]) -> None:
     layout, run = copied
     steps = weights_steps(run)
