@@ -136,12 +136,11 @@ def test_process_0_started_twice_is_refused(small_layout: Layout, tmp_path: Path
 @pytest.mark.parametrize("listens", [False, True])
 def test_a_coordinator_that_does_not_answer(small_layout: Layout, tmp_path: Path, listens: bool) -> None:
     """Nobody is there, or somebody who takes the connection and says nothing."""
-    layout, begun = root_with("small", tmp_path, small_layout), time.monotonic()
+    layout = root_with("small", tmp_path, small_layout)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}" if listens else free_address()
         done = ended([start([*options_of(layout.place, address, 2, 1), "--join-s", "3"])])
     check_refused(done, f"{address}: ", Exit.STALLED)
-    assert time.monotonic() - begun < 40
     assert list_runs(layout) == []
 
 

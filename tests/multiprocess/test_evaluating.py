@@ -300,9 +300,7 @@ def test_a_signal_to_one_process_ends_all(
     with evaluating(layout, 3, LONG) as processes:
         wait_for(layout)
         processes[signalled].send_signal(number)
-        begun = time.monotonic()
         done = ended(processes)
-    assert time.monotonic() - begun < 30
     assert [one.returncode for one in done] == [code] * 3, "\n".join(one.stderr for one in done)
     assert len(layout.results.names(EVALS)) == 1
     for index, one in enumerate(done):
@@ -320,9 +318,7 @@ def test_a_killed_process_ends_the_others(trained: Layout, tmp_path: Path, kille
     with evaluating(layout, 3, LONG) as processes:
         wait_for(layout)
         processes[killed].kill()
-        begun = time.monotonic()
         done = ended(processes)
-    assert time.monotonic() - begun < 90
     others = [one for index, one in enumerate(done) if index != killed]
     assert [one.returncode for one in others] == [code] * 2, "\n".join(one.stderr for one in others)
     if killed == 1:

@@ -96,9 +96,7 @@ def test_a_killed_process_ends_the_others(root: Layout, killed: int, code: int) 
     processes = start_together(Path(root.place), 2, ENDLESS)
     run = wait_for_checkpoint(root, 10)
     processes[killed].kill()
-    begun = time.monotonic()
     other = ended(processes)[1 - killed]
-    assert time.monotonic() - begun < 60
     assert other.returncode == code, other.stderr
     status = read_status(run)
     assert status is not None

@@ -180,13 +180,11 @@ def test_one_that_hangs_is_named_by_the_others(small_layout: Layout, tmp_path: P
     processes = start_together(layout.place, 2, ENDLESS)
     wait_for_more(layout, 0, processes)
     processes[1].send_signal(signal.SIGSTOP)
-    begun = time.monotonic()
     try:
         _, err = processes[0].communicate(timeout=150)
     finally:
         processes[1].send_signal(signal.SIGCONT)
         ended(processes[1:])
     assert processes[0].returncode == Exit.STALLED, err
-    assert time.monotonic() - begun < 120
     assert "process 1 (" in err
     assert "has shown no sign of life for 60 s" in err
