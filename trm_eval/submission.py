@@ -146,7 +146,7 @@ def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[di
 
 
 def _of(asked: Sequence[str]) -> str:
-    """Of which dataset evaluations were asked for, if it is said."""
+    """Name the dataset of `--dataset` for a message; empty without the option."""
     return f" of {asked[1]}" if asked[:1] == ["--dataset"] else ""
 
 

@@ -44,7 +44,7 @@ class Machine:
     source: str
 
     def hours(self, flops: float) -> float:
-        """Time that so many operations take it (h)."""
+        """Time for a number of operations (h)."""
         return flops / (self.peak_flops * self.utilisation) / 3600
 
 

@@ -106,7 +106,7 @@ def _check_functions(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object of a JSON value, however deep."""
+    """Every object of a JSON value, at any depth."""
     left = [tree]
     while left:
         value = left.pop()

@@ -250,7 +250,7 @@ def _said_plainly(parse: Parse, arguments: list[str]) -> str:
 
 @contextmanager
 def _columns(count: int) -> Generator[None, None, None]:
-    """A terminal that is so many letters wide, for the parser."""
+    """Set the terminal width that the parser sees, in characters."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(count)
     try:
@@ -333,7 +333,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
         if full:
-            _drop_output()
+            _drop_output()  # else Python writes it again at exit, fails and prints a second error
         said = f"{program}: {_of_system(error)}"
         print(f"{said}{'; free some, and the same command goes on' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))

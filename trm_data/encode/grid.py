@@ -79,7 +79,7 @@ def choose_digits(grids: Iterable[tuple[str, str]], side: int) -> str:
     As soon as a grid has the top digit and others, no more are looked at.
 
     Raises:
-        ValueError: 0 stands beside another blank, and nothing tells what it is.
+        ValueError: 0 and another blank both occur, and 0 may be a digit or a blank.
     """
     top, seen, zeros = digit_alphabet(side)[-1], set[str](), list[str]()
     for question, answer in grids:

@@ -119,7 +119,7 @@ class TooFewError(SpecError):
     """A stream has fewer usable puzzles than were asked for.
 
     Args:
-        text: What is said.
+        text: The message.
         stream: Which.
         found: Puzzles that may be asked for of this split instead; 0 where that is not known.
         split: Which split.

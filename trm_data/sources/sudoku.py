@@ -94,7 +94,7 @@ def _digits(source: LocalSource, read: Callable[[LocalSource], Iterator[TextRow]
         with closing(cast(Generator[TextRow], read(source))) as rows:
             return choose_digits(((plain(row.question, side), plain(row.answer, side)) for row in rows), side)
     except (UnicodeDecodeError, csv.Error):
-        return ""  # what is wrong is said when the rows are read
+        return ""  # reading the rows raises the error
     except ValueError as error:
         option = "--symbols " if source.spec.symbols else ""
         raise SourceError(f"{source.shown}: {option}{error}") from error
@@ -135,7 +135,7 @@ def decode_numbers(text: str, side: int) -> NDArray[np.uint8]:
     """Cell values, uint8 [side * side], of a JSON list of numbers with 0 for a blank.
 
     Raises:
-        ValueError: Another form, or a number that is none of a cell.
+        ValueError: Another form, or a number outside the range of a cell.
     """
     cells = flat_cells(text)
     if len(cells) != side * side:

@@ -28,7 +28,7 @@ MAGIC = {
 """What files are, by their first bytes."""
 ALWAYS_READ = 1 << 28
 MOST_RATIO = 100
-"""A file may have `ALWAYS_READ` bytes, or so many times the bytes of its compressed form."""
+"""Limit on the decompressed size: `ALWAYS_READ` bytes or `MOST_RATIO` times the compressed size, the larger of both."""
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError)
 """What reading a broken compressed file raises."""
 
@@ -49,7 +49,7 @@ def check_size(size: int, packed: int, shown: str) -> None:
     most = max(ALWAYS_READ, MOST_RATIO * packed)
     if size > most:
         raise SourceError(
-            f"{shown}: decompresses to more than {most:,} bytes (from {packed:,}), which no list of puzzles does"
+            f"{shown}: decompresses to more than {most:,} bytes (from {packed:,}), the limit for puzzle files"
         )
 
 

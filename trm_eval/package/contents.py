@@ -166,7 +166,7 @@ def read_package(folder: Path) -> Package:
     path = folder / PACKAGE_FILE
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise PackageError(f"{path}: is not a regular file; get the package anew")
+            raise PackageError(f"{path}: is not a regular file. Download the package again.")
         with path.open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)
     except OSError as error:
