@@ -1,4 +1,4 @@
-"""The training loss: stablemax cross-entropy of the cells and binary cross-entropy of halting.
+"""The training loss: cross-entropy of the cells (stablemax or softmax) and binary cross-entropy of halting.
 
 Everything is computed in float32, per slot; sums over the batch come last.
 Source: the TRM paper and its published code.
@@ -11,6 +11,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Int32
+
+from trm_train.config.loss import CellLoss
 
 HALT_LOSS_WEIGHT = 0.5
 
@@ -29,6 +31,12 @@ class Losses(NamedTuple):
     predictions: Int32[Array, "B S"]
     q_continue: Float[Array, " B"] | None = None
     """Cross-entropy of the continue logit against its target; None without the continue loss."""
+    continue_target: Float[Array, " B"] | None = None
+    """What the continue logit should say, from 0 to 1; None without the continue loss."""
+    added: Float[Array, " B"] | None = None
+    """Further terms, already weighted; None without any."""
+    weight: Float[Array, " B"] | None = None
+    """Weight of a slot in the total; None where all count alike."""
 
     @property
     def right(self) -> Bool[Array, " B"]:
@@ -37,8 +45,11 @@ class Losses(NamedTuple):
 
     def total(self) -> Float[Array, ""]:
         """Sum over the slots of all losses; divided by the global batch it is what training minimises."""
-        total = jnp.sum(self.lm) + HALT_LOSS_WEIGHT * jnp.sum(self.q_halt)
-        return total if self.q_continue is None else total + HALT_LOSS_WEIGHT * jnp.sum(self.q_continue)
+        weight = jnp.float32(1.0) if self.weight is None else self.weight
+        total = jnp.sum(self.lm * weight) + HALT_LOSS_WEIGHT * jnp.sum(self.q_halt * weight)
+        if self.q_continue is not None:
+            total = total + HALT_LOSS_WEIGHT * jnp.sum(self.q_continue * weight)
+        return total if self.added is None else total + jnp.sum(self.added * weight)
 
 
 def log_stablemax(logits: Float[Array, "... V"]) -> Float[Array, "... V"]:
@@ -50,6 +61,13 @@ def log_stablemax(logits: Float[Array, "... V"]) -> Float[Array, "... V"]:
     x = logits.astype(jnp.float32)
     s = jnp.where(x >= 0, x + 1.0, 1.0 / (1.0 - jnp.minimum(x, 0.0)))
     return jnp.log(s) - jnp.log(jnp.sum(s, axis=-1, keepdims=True))
+
+
+def log_probabilities(logits: Float[Array, "... V"], cells: CellLoss) -> Float[Array, "... V"]:
+    """Log-probabilities of the symbols, float32."""
+    if cells == "softmax":
+        return jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
+    return log_stablemax(logits)
 
 
 def binary_cross_entropy(
@@ -73,7 +91,11 @@ def continue_target(
 
 
 def slot_losses(
-    logits: Float[Array, "B S V"], q_halt: Float[Array, " B"], labels: Int[Array, "B S"], ignore_label: int
+    logits: Float[Array, "B S V"],
+    q_halt: Float[Array, " B"],
+    labels: Int[Array, "B S"],
+    ignore_label: int,
+    cells: CellLoss = "stablemax",
 ) -> Losses:
     """Losses of every slot against the labels of its current example.
 
@@ -82,11 +104,12 @@ def slot_losses(
         q_halt: Halting logits, float32.
         labels: Of the current examples, int32.
         ignore_label: Cells with this label add nothing.
+        cells: How logits become probabilities.
     """
     mask = labels != ignore_label
     labelled = jnp.sum(mask, axis=-1, dtype=jnp.int32)
     target = jnp.where(mask, labels, 0)
-    log_prob = jnp.take_along_axis(log_stablemax(logits), target[..., None], axis=-1)[..., 0]
+    log_prob = jnp.take_along_axis(log_probabilities(logits, cells), target[..., None], axis=-1)[..., 0]
     lm = jnp.sum(jnp.where(mask, -log_prob, 0.0), axis=-1) / jnp.maximum(labelled, 1).astype(jnp.float32)
 
     predictions = jnp.argmax(logits, axis=-1).astype(jnp.int32)

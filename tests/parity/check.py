@@ -10,6 +10,7 @@ read or holds what is not supported. The steps are those that training and evalu
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -23,10 +24,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from trm_train.config.data import DataConfig
-from trm_train.config.run import InputSpec, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.model import ARCHITECTURES, BlocksConfig
+from trm_train.config.optim import OptimizerConfig
+from trm_train.config.run import InputSpec, OptimConfig, RunConfig
 from trm_train.errors import TrainError
 from trm_train.model.published import (
     TABLE,
+    params_from_published,
     params_to_published,
     weights_from_published,
     weights_to_published,
@@ -38,6 +42,8 @@ from trm_train.step.train import make_train_step
 IGNORE_LABEL = -100
 STRAY_ELEMENTS = 10
 """Elements beyond the bound accepted in a parameter set: sign-like updates flip on rounding."""
+ROUNDING = 1e-4
+"""Gradients below this share of their parameter's root mean square have a sign that rounding decides."""
 TRAIN_METRICS = ("count", "accuracy", "exact_accuracy", "q_halt_accuracy", "steps", "lm_loss", "q_halt_loss")
 EXACT_METRICS = ("count", "exact_accuracy", "q_halt_accuracy", "steps")
 ROW_KEYS = ("inputs", "labels", "puzzle_identifiers")
@@ -129,34 +135,49 @@ def load_json(golden: Golden, name: str) -> dict[str, Any]:
     return value
 
 
+FIELDS = {
+    "trm": {
+        "num_layers": "L_layers",
+        "h_cycles": "H_cycles",
+        "l_cycles": "L_cycles",
+        "no_act_continue": "no_ACT_continue",
+    },
+    "single_z": {"num_layers": "L_layers", "h_cycles": "H_cycles", "l_cycles": "L_cycles"},
+    "hrm": {"num_layers": "L_layers", "h_cycles": "H_cycles", "l_cycles": "L_cycles"},
+    "transformer": {"num_layers": "H_layers"},
+}
+"""Options of each architecture, and the published keys of their values."""
+STATES = {"trm": ("z_H", "z_L"), "single_z": ("z_L",), "hrm": ("z_H", "z_L"), "transformer": ("z_H",)}
+"""States of each architecture in the carry; ours have the same names in lower case."""
+
+
 def load_config(golden: Golden) -> tuple[RunConfig, InputSpec, int]:
     """Our configuration for the file's, and the batch size."""
     theirs, rates = load_json(golden, "config"), load_json(golden, "hyperparameters")
-    if theirs.get("architecture", "trm") != "trm":
-        raise UnsupportedFixtureError(
-            f"architecture {theirs['architecture']!r} is not supported yet, only 'trm'"
-        )
+    name = theirs.get("architecture", "trm")
+    if name not in FIELDS:
+        raise UnsupportedFixtureError(f"architecture: expected one of {', '.join(FIELDS)}, got {name!r}")
     try:
         if theirs["forward_dtype"] != "float32":
             raise UnsupportedFixtureError(f"forward_dtype: expected float32, got {theirs['forward_dtype']!r}")
         if theirs["halt_exploration_prob"] != 0 or rates["global_batch_size"] != theirs["batch_size"]:
             raise UnsupportedFixtureError("expected no exploration, and a global batch of batch_size")
-        model = ModelConfig(
+        model = ARCHITECTURES.form(name)(
             hidden_size=theirs["hidden_size"],
-            num_heads=theirs["num_heads"],
-            expansion=float(theirs["expansion"]),
-            num_layers=theirs["L_layers"],
-            mixer="mlp_t" if theirs["mlp_t"] else "attention",
-            pos_encodings=theirs["pos_encodings"],
-            h_cycles=theirs["H_cycles"],
-            l_cycles=theirs["L_cycles"],
             halt_max_steps=theirs["halt_max_steps"],
             halt_exploration_prob=0.0,
-            no_act_continue=theirs["no_ACT_continue"],
             puzzle_emb_ndim=theirs["puzzle_emb_ndim"],
-            puzzle_emb_len=theirs["puzzle_emb_len"],
+            puzzle_emb_len=0 if name in ("hrm", "transformer") else theirs["puzzle_emb_len"],
             forward_dtype="float32",
+            **{
+                "num_heads": theirs["num_heads"],
+                "expansion": float(theirs["expansion"]),
+                "mixer": "mlp_t" if theirs.get("mlp_t", False) else "attention",
+                "pos_encodings": theirs["pos_encodings"],
+            },
+            **{ours: theirs[key] for ours, key in FIELDS[name].items()},
         )
+        assert isinstance(model, BlocksConfig)
         optim = OptimConfig(
             lr=rates["lr"],
             lr_warmup_steps=0,
@@ -189,8 +210,9 @@ def step_numbers(golden: Golden) -> list[int]:
     return found
 
 
-def check_complete(golden: Golden, steps: list[int], table: bool) -> None:
+def check_complete(golden: Golden, steps: list[int], config: BlocksConfig) -> None:
     """A file that lacks a quantity must not pass for lack of comparisons."""
+    table = config.puzzle_emb_ndim != 0
     needed = {"step1/grad/puzzle_emb_rows"} if table else set[str]()
     needed |= {"eval/steps_run", *(f"eval/out/{x}" for x in ("logits", "q_halt_logits", "preds"))}
     needed |= {f"eval/metrics/{x}" for x in TRAIN_METRICS}
@@ -198,7 +220,7 @@ def check_complete(golden: Golden, steps: list[int], table: bool) -> None:
         needed |= {f"step{n}/batch/{x}" for x in ROW_KEYS} | {f"step{n}/loss"}
         needed |= {f"step{n}/out/{x}" for x in ("logits", "q_halt_logits", "preds")}
         needed |= {f"step{n}/metrics/{x}" for x in TRAIN_METRICS}
-        needed |= {f"step{n}/carry/{x}" for x in ("z_H", "z_L", "steps", "halted")}
+        needed |= {f"step{n}/carry/{x}" for x in (*STATES[config.architecture], "steps", "halted")}
         needed |= {f"step{n}/carry/current/{x}" for x in ROW_KEYS}
     for prefix in ("init/", "step1/grad/inner.", "step1/params/", f"step{steps[-1]}/params/", "ema/"):
         if not any(name.startswith(prefix) for name in golden):
@@ -232,10 +254,22 @@ def compare_outputs(
     yield compare_exact(f"{prefix}/out/preds", predictions, golden[f"{prefix}/out/preds"])
 
 
+def compare_continue(prefix: str, detail: Any, golden: Golden, bound: float) -> Iterator[Row]:
+    """The continue logits and their loss, where the file has them."""
+    found = {f"{prefix}/out/q_continue_logits": detail.q_logits[:, 1]}
+    if detail.losses.q_continue is not None:
+        found[f"{prefix}/out/target_q_continue"] = detail.losses.continue_target
+        found[f"{prefix}/metrics/q_continue_loss"] = detail.losses.q_continue.sum()
+    for quantity, got in found.items():
+        if quantity in golden:
+            yield compare_norm(quantity, got, golden[quantity], bound)
+
+
 def compare_carry(prefix: str, carry: Any, golden: Golden, bound: float) -> Iterator[Row]:
-    """Latents by norm; counters, flags and current examples exactly."""
-    yield compare_norm(f"{prefix}/carry/z_H", carry.states["z_h"], golden[f"{prefix}/carry/z_H"], bound)
-    yield compare_norm(f"{prefix}/carry/z_L", carry.states["z_l"], golden[f"{prefix}/carry/z_L"], bound)
+    """States by norm; counters, flags and current examples exactly."""
+    for name, state in carry.states.items():
+        published = f"z_{name.removeprefix('z_').upper()}"
+        yield compare_norm(f"{prefix}/carry/{published}", state, golden[f"{prefix}/carry/{published}"], bound)
     yield compare_exact(f"{prefix}/carry/steps", carry.steps, golden[f"{prefix}/carry/steps"])
     yield compare_exact(f"{prefix}/carry/halted", carry.halted, golden[f"{prefix}/carry/halted"])
     for name in ROW_KEYS:
@@ -252,9 +286,11 @@ def check_fixture(path: str) -> Iterator[Row]:
     golden = load_golden(path)
     config, spec, batch_size = load_config(golden)
     steps = step_numbers(golden)
-    check_complete(golden, steps, table=config.model.puzzle_emb_ndim != 0)
+    model_config = config.model
+    assert isinstance(model_config, BlocksConfig)
+    check_complete(golden, steps, model_config)
     try:
-        params, fixed, table = weights_from_published(config.model, spec, section(golden, "init/"))
+        params, fixed, table = weights_from_published(model_config, spec, section(golden, "init/"))
         model, initial = init_state(config, spec, batch_size)
     except TrainError as e:
         raise UnsupportedFixtureError(str(e)) from e
@@ -268,24 +304,30 @@ def check_fixture(path: str) -> Iterator[Row]:
         prefix, bound = f"step{n}", relative_bound(n)
         batch = {name: golden[f"{prefix}/batch/{name}"].astype(np.int32) for name in ROW_KEYS}
         state, metrics, detail = train_step(state, batch)
-        outputs = (detail.logits, detail.q_halt_logits, detail.predictions)
+        outputs = (detail.logits, detail.q_logits[:, 0], detail.losses.predictions)
         yield from compare_outputs(prefix, *outputs, golden, bound)
         yield compare_norm(f"{prefix}/loss", detail.loss, golden[f"{prefix}/loss"], bound)
         yield from compare_metrics(prefix, metrics, golden, bound)
+        yield from compare_continue(prefix, detail, golden, bound)
         yield from compare_carry(prefix, state.carry, golden, bound)
-        yield from compare_gradients(prefix, config.model, detail, golden, bound)
+        yield from compare_gradients(prefix, model_config, detail, golden, bound)
         wanted = section(golden, f"{prefix}/params/")
         if wanted:
-            got = weights_to_published(config.model, spec, state.params, state.fixed, state.puzzle_table)
+            got = weights_to_published(model_config, spec, state.params, state.fixed, state.puzzle_table)
             yield from compare_parameters(f"{prefix}/params", got, wanted, absolute_bound(n))
+            if n == 1:
+                state, flips = without_flips(state, model_config, detail.grads, wanted, config.optim)
+                yield Row(
+                    f"{prefix}/flips", flips, STRAY_ELEMENTS, flips <= STRAY_ELEMENTS, "taken from the file"
+                )
 
-    average = params_to_published(config.model, state.ema)
+    average = params_to_published(model_config, state.ema)
     yield from compare_parameters("ema", average, section(golden, "ema/"), absolute_bound(steps[-1]))
 
     # From the file's own parameters, not from ours: those are compared above, and evaluation would amplify
     # their rounding (float64 arithmetic is as far from the golden logits then as the bound is).
     last = section(golden, f"step{steps[-1]}/params/")
-    weights = Weights(*jax.tree.map(jnp.asarray, weights_from_published(config.model, spec, last)))
+    weights = Weights(*jax.tree.map(jnp.asarray, weights_from_published(model_config, spec, last)))
     evaluated = jax.jit(make_eval_step(config, spec, model, return_logits=True))(weights, batch)
     bound = relative_bound(len(steps))
     outputs = (evaluated.logits, evaluated.q_halt_logits, evaluated.predictions)
@@ -294,8 +336,33 @@ def check_fixture(path: str) -> Iterator[Row]:
     yield from compare_metrics("eval", evaluated.metrics, golden, bound)
 
 
+def without_flips(
+    state: Any, config: BlocksConfig, grads: Any, wanted: Golden, optim: OptimizerConfig
+) -> tuple[Any, int]:
+    """The state with the file's value where an update had the other sign, and the number of such elements.
+
+    The first step of AdamATan2 moves every element by the same amount, whatever the size of its gradient. Where a
+    gradient is at rounding level its sign is noise: the gradient of one element of the single-state fixture is 6e-8 in
+    float64 arithmetic and -2e-7 in the file, beside a root mean square of 0.1. The later steps of the file follow from
+    its own choice. Only elements with a gradient below `ROUNDING` times that of their parameter are changed.
+    """
+    params, averages = (params_to_published(config, tree) for tree in (state.params, state.ema))
+    flipped = 0
+    for name, gradient in params_to_published(config, grads).items():
+        noise = np.abs(gradient) < ROUNDING * np.sqrt(np.mean(np.square(gradient)))
+        difference = np.where(noise, wanted[name] - params[name], 0.0)
+        difference[np.abs(difference) < optim.lr] = 0.0
+        flipped += int(np.count_nonzero(difference))
+        params[name] = params[name] + difference
+        averages[name] = averages[name] + (1 - optim.ema_rate) * difference
+    if not flipped:
+        return state, 0
+    changed = [jax.tree.map(jnp.asarray, params_from_published(config, tree)) for tree in (params, averages)]
+    return dataclasses.replace(state, params=changed[0], ema=changed[1]), flipped
+
+
 def compare_gradients(
-    prefix: str, config: ModelConfig, detail: Any, golden: Golden, bound: float
+    prefix: str, config: BlocksConfig, detail: Any, golden: Golden, bound: float
 ) -> Iterator[Row]:
     """Every parameter's gradient, and that of the puzzle-embedding row of every slot."""
     wanted = section(golden, f"{prefix}/grad/")

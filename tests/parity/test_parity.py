@@ -22,6 +22,7 @@ from trm_train.step import train as step
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MLP_T = FIXTURES / "trm_parity_mlp_t.npz"
 ATTENTION = FIXTURES / "trm_parity_attention_rope.npz"
+BASELINES = [FIXTURES / f"trm_parity_{name}.npz" for name in ("hrm", "single_z", "transformer")]
 
 
 def load_check() -> ModuleType:
@@ -59,7 +60,7 @@ def checked(path: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("path", [MLP_T, ATTENTION], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [MLP_T, ATTENTION, *BASELINES], ids=lambda path: path.stem)
 def test_golden_numbers(path: Path) -> None:
     printed = checked(path)
     assert "step5/out/logits" in printed
@@ -67,12 +68,13 @@ def test_golden_numbers(path: Path) -> None:
     assert "ema" in printed
 
 
-def test_every_step_and_quantity_is_compared() -> None:
-    with np.load(MLP_T) as golden:
+@pytest.mark.parametrize("path", [MLP_T, *BASELINES], ids=lambda path: path.stem)
+def test_every_step_and_quantity_is_compared(path: Path) -> None:
+    with np.load(path) as golden:
         names = {
             n for n in golden.files if "/params/" not in n and not n.startswith(("init/", "ema/", "conf"))
         }
-    compared = {word for line in checked(MLP_T).splitlines() for word in line.split()}
+    compared = {word for line in checked(path).splitlines() for word in line.split()}
     loaded = {f"step{n}/batch/{key}" for n in range(1, 6) for key in check.ROW_KEYS}
     assert names - compared - loaded - {"hyperparameters"} == set()
     assert {"step1/params", "step5/params", "ema"} <= compared
@@ -128,10 +130,10 @@ def test_unreadable_and_unsupported_files(tmp_path: Path, capsys: pytest.Capture
     with np.load(MLP_T) as golden:
         arrays = dict(golden)
     other = tmp_path / "other.npz"
-    config = arrays["config"].tobytes().replace(b'"batch_size"', b'"architecture": "hrm", "batch_size"')
+    config = arrays["config"].tobytes().replace(b'"batch_size"', b'"architecture": "gru", "batch_size"')
     np.savez(other, **(arrays | {"config": np.frombuffer(config, np.uint8)}))
     assert check.main([str(other)]) == 2
-    assert "'hrm' is not supported yet" in capsys.readouterr().err
+    assert "'gru'" in capsys.readouterr().err
     del arrays["step3/carry/z_H"]
     np.savez(other, **arrays)
     assert check.main([str(other)]) == 2

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from trm_eval.errors import PackageError
 from trm_eval.package.contents import RAW, WEIGHTS
-from trm_train.config.model import ModelConfig
+from trm_train.config.model import BlocksConfig
 from trm_train.errors import CheckpointError
 from trm_train.model.base import table_rows
 from trm_train.model.published import (
+    has_published_names,
     parameter_names,
     params_from_published,
     params_to_published,
@@ -39,7 +40,7 @@ def arrays_of(record: RunRecord, tree: Tree) -> dict[str, Arrays]:
     """The arrays of a tree of weights (`checkpoint.tree.weights_tree`), by file and name."""
     model, spec = record.config.model, record.input_spec
     table = tree["puzzle_table"].get("rows")
-    if isinstance(model, ModelConfig) and _is_published(model, tree["ema"]):
+    if isinstance(model, BlocksConfig) and has_published_names(model):
         weights = weights_to_published(model, spec, tree["ema"], tree["fixed"], table)
         return {WEIGHTS: weights, RAW: params_to_published(model, tree["params"])}
     weights = _flat("params", tree["ema"]) | _flat("fixed", tree["fixed"])
@@ -62,7 +63,7 @@ def tree_of(record: RunRecord, files: Mapping[str, Arrays], like: Tree) -> Tree:
     model, spec = record.config.model, record.input_spec
     weights, raw = files[WEIGHTS], files[RAW]
     try:
-        if isinstance(model, ModelConfig) and _is_published(model, like["ema"]):
+        if isinstance(model, BlocksConfig) and has_published_names(model):
             ema, fixed, table = weights_from_published(model, spec, weights)
             params = params_from_published(model, raw)
             _check_names(RAW, set(raw), {name for name, _, _ in parameter_names(model)})
@@ -142,11 +143,6 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np
 def largest_bytes(like: Tree) -> int:
     """Bytes of the largest leaf of a tree of shapes."""
     return max((4 * prod(leaf.shape) for _, leaf in _leaves(like)), default=0)
-
-
-def _is_published(model: ModelConfig, params: Tree) -> bool:
-    """Whether the published names cover the parameters of a network."""
-    return {path for _, path, _ in parameter_names(model)} == {path for path, _ in _leaves(params)}
 
 
 def _leaves(tree: Tree, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

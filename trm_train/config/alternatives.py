@@ -2,7 +2,8 @@
 
 A form declares its tag as a field with one value (`name: Literal["adamw"] = "adamw"`), so a value can never say that
 it is another form than it is. What all forms share stands in a common base. The first form is the default: a stored
-part without a tag is of it, and its tag is not part of a run's identity.
+part without a tag is of it, and its tag is not part of a run's identity. Another package adds forms by entry point
+(`extensions.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from trm_data.closest import one_of
 from trm_train.errors import ConfigError
+from trm_train.extensions import load_extension
 
 Part = TypeVar("Part")
 
@@ -26,11 +28,13 @@ class Alternatives(Generic[Part]):
         key: Key of the part in `RunConfig`.
         tag: Field that tells the forms apart.
         forms: Their classes by the value of the tag, the default first. All derive from one base.
+        extensions: Kind of the entry points that add forms; None where other packages cannot add any.
     """
 
     key: str
     tag: str
     forms: dict[str, type[Part]]
+    extensions: str | None = None
 
     @property
     def default(self) -> str:
@@ -41,11 +45,22 @@ class Alternatives(Generic[Part]):
         """The class of a tag.
 
         Raises:
-            ConfigError: There is no such form.
+            ConfigError: There is no such form, or the package that adds it declares it wrongly.
         """
-        if tag not in self.forms:
-            raise ConfigError(one_of(f"{self.key}.{self.tag}", self.forms, str(tag)))
-        return self.forms[tag]
+        if tag in self.forms:
+            return self.forms[tag]
+        name = f"{self.key}.{self.tag}"
+        if self.extensions is None:
+            raise ConfigError(one_of(name, self.forms, str(tag)))
+        found = load_extension(self.extensions, str(tag), self.forms, name)
+        form = getattr(found, "options", found)
+        base = next(iter(self.forms.values())).__mro__[-2]
+        if not (isinstance(form, type) and issubclass(form, base) and getattr(form, self.tag, None) == tag):
+            raise ConfigError(
+                f"{name} {tag}: its options are {form!r}; expected a dataclass derived from {base.__name__} with the "
+                f"field {self.tag}: Literal[{tag!r}] = {tag!r}"
+            )
+        return form
 
     def choose(self, part: Part, tag: str) -> Part:
         """The same part in another form.

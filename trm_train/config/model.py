@@ -14,9 +14,12 @@ from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_not_negative, check_positive, check_shares
 from trm_train.config.scheduled import Curriculum, Scheduled
 from trm_train.errors import ConfigError
+from trm_train.extensions import check_known
 
-Mixer = Literal["mlp_t", "attention"]
+MIXERS = ("mlp_t", "attention")
+"""Mixers of this package; another package adds its own by the entry point `trm_train.mixers`."""
 PosEncodings = Literal["none", "rope", "learned"]
+Gradient = Literal["last_cycle", "one_step"]
 Dtype = Literal["bfloat16", "float16", "float32"]
 
 INNER_MULTIPLE = 256
@@ -98,22 +101,64 @@ class NetworkConfig:
 
 
 LARGEST_LAYERS = 1_024
-"""Most layers of a network: each is traced by itself, so more would compile for hours."""
+"""Maximum number of layers. Each is traced by itself, so more would take hours to compile."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(NetworkConfig):
-    """The Tiny Recursive Model and its recursion."""
+class BlocksConfig(NetworkConfig):
+    """What every architecture of transformer-like blocks has."""
 
-    architecture: Literal["trm"] = "trm"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Architecture of the network; the other options of the model are its own."""
     num_heads: int = 8
     expansion: float = 4.0
     """SwiGLU expansion; the inner width is rounded up to a multiple of 256."""
     num_layers: int = 2
-    mixer: Mixer = "mlp_t"
-    """How positions mix: `mlp_t` (SwiGLU over the token axis) or bidirectional `attention`."""
+    """Blocks of each network."""
+    mixer: Annotated[str, arg(metavar="mlp_t|attention|NAME")] = "mlp_t"
+    """How positions mix: `mlp_t` (SwiGLU over the token axis), bidirectional `attention`, or the mixer of another
+    package."""
     pos_encodings: PosEncodings = "none"
+    """Positions of the cells; mlp_t needs none."""
+
+    @property
+    def two_networks(self) -> bool:
+        """Whether z_H has a network of its own."""
+        return False
+
+    def check(self) -> None:
+        """Check the values that blocks depend on.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        check_positive({"model.num_layers": self.num_layers, "model.num_heads": self.num_heads})
+        check_not_negative({"model.expansion": self.expansion})
+        if self.num_layers > LARGEST_LAYERS:
+            raise ConfigError(f"model.num_layers: at most {LARGEST_LAYERS:,}, got {self.num_layers:,}")
+        if self.pos_encodings not in get_args(PosEncodings):
+            raise ConfigError(one_of("model.pos_encodings", get_args(PosEncodings), self.pos_encodings))
+        check_known("mixers", self.mixer, MIXERS, "model.mixer")
+        super().check()
+        if self.mixer == "attention":
+            self._check_attention()
+
+    def _check_attention(self) -> None:
+        if self.hidden_size % self.num_heads:
+            raise ConfigError(
+                f"model.num_heads: a divisor of hidden_size {self.hidden_size}, got {self.num_heads}"
+            )
+        self._check_rope()
+
+    def _check_rope(self) -> None:
+        if self.pos_encodings == "rope" and (self.hidden_size // self.num_heads) % 2:
+            raise ConfigError(
+                "model.pos_encodings: rope needs an even width per head (hidden_size / num_heads)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CyclesConfig(BlocksConfig):
+    """What every architecture that runs the same blocks several times has."""
+
     h_cycles: int = 3
     """Updates of z_H in one supervision step (T in the paper); only the last carries gradient."""
     l_cycles: int = 6
@@ -121,8 +166,6 @@ class ModelConfig(NetworkConfig):
     curriculum: Curriculum | None = None
     """Fewer cycles at first: stages HxL (h_cycles, l_cycles) over the first SHARE of training, the last as the model
     has them. Evaluation always uses those of the model."""
-    no_act_continue: FlagConversionOff[bool] = True
-    """True: halt when q_halt > 0. False: when q_halt > q_continue, which then has a loss (one forward pass more)."""
 
     def stages(self, total_steps: int) -> list[tuple[int, NetworkConfig]]:
         """A stage for each entry of the curriculum."""
@@ -135,42 +178,117 @@ class ModelConfig(NetworkConfig):
         ]
 
     def check(self) -> None:
-        """Refuse what this network cannot be.
+        """Check the cycles and their curriculum.
 
         Raises:
             ConfigError: Names the key, what it got and what is allowed.
         """
-        check_positive(
-            {
-                "model.num_layers": self.num_layers,
-                "model.num_heads": self.num_heads,
-                "model.h_cycles": self.h_cycles,
-                "model.l_cycles": self.l_cycles,
-            }
-        )
-        check_not_negative({"model.expansion": self.expansion})
-        if self.num_layers > LARGEST_LAYERS:
-            raise ConfigError(f"model.num_layers: at most {LARGEST_LAYERS:,}, got {self.num_layers:,}")
-        if self.pos_encodings not in get_args(PosEncodings):
-            raise ConfigError(one_of("model.pos_encodings", get_args(PosEncodings), self.pos_encodings))
+        check_positive({"model.h_cycles": self.h_cycles, "model.l_cycles": self.l_cycles})
         super().check()
-        if self.mixer == "attention":
-            self._check_attention()
         if self.curriculum is not None and self.curriculum.cycles[-1] != (self.h_cycles, self.l_cycles):
             raise ConfigError(
                 f"model.curriculum: ends at the model's own {self.h_cycles}x{self.l_cycles}, got {self.curriculum}"
             )
 
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(CyclesConfig):
+    """The Tiny Recursive Model and its variants: z_H (answer) and z_L (latent)."""
+
+    architecture: Literal["trm"] = "trm"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Architecture of the network: trm, single_z, hrm, transformer, or one of another package; the other options of
+    the model depend on it."""
+    no_act_continue: FlagConversionOff[bool] = True
+    """True: halt when q_halt > 0. False: when q_halt > q_continue, which then has a loss (one forward pass more)."""
+    networks: int = 1
+    """Networks: 1 updates both states, 2 gives z_H a network of its own."""
+    gradient: Gradient = "last_cycle"
+    """Updates with gradient: those of the last of the `h_cycles`, or (`one_step`) the last of z_L and of z_H alone."""
+    multi_scale: bool = False
+    """One z_L for each of the `l_cycles`; every update reads the sum of all."""
+
+    @property
+    def two_networks(self) -> bool:
+        """Whether z_H has a network of its own."""
+        return self.networks == 2
+
+    def check(self) -> None:
+        """Check the variants of the recursion.
+
+        Raises:
+            ConfigError: Names the key, what it got and what is allowed.
+        """
+        super().check()
+        if self.networks not in (1, 2):
+            raise ConfigError(f"model.networks: 1 or 2, got {self.networks}")
+        if self.gradient not in get_args(Gradient):
+            raise ConfigError(one_of("model.gradient", get_args(Gradient), self.gradient))
+        if self.multi_scale and self.curriculum is not None:
+            raise ConfigError(
+                "model.curriculum: not with model.multi_scale, whose number of states follows l_cycles; "
+                "leave one of them out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleZConfig(CyclesConfig):
+    """One state z: `h_cycles` times { `l_cycles` times z = f(z + input); then z = f(z) }."""
+
+    architecture: Literal["single_z"] = "single_z"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Architecture of the network: trm, single_z, hrm, transformer, or one of another package; the other options of
+    the model depend on it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HRMConfig(CyclesConfig):
+    """The Hierarchical Reasoning Model (arXiv 2506.21734): two networks, one-step gradient, the continue loss."""
+
+    architecture: Literal["hrm"] = "hrm"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Architecture of the network: trm, single_z, hrm, transformer, or one of another package; the other options of
+    the model depend on it."""
+    num_layers: int = 4
+    """Blocks of each of the two networks."""
+    mixer: Annotated[str, arg(metavar="mlp_t|attention|NAME")] = "attention"
+    pos_encodings: PosEncodings = "rope"
+    h_cycles: int = 2
+    """Updates of z_H in one supervision step; only the last update of each state carries gradient."""
+    l_cycles: int = 2
+    puzzle_emb_len: int = 0
+    """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
+
+    @property
+    def two_networks(self) -> bool:
+        """Whether z_H has a network of its own."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(BlocksConfig):
+    """A plain transformer with the same carry and halting: z_H = f(z_H + input) once per supervision step."""
+
+    architecture: Literal["transformer"] = "transformer"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Architecture of the network: trm, single_z, hrm, transformer, or one of another package; the other options of
+    the model depend on it."""
+    num_heads: int = 12
+    """Heads; their width is hidden_size // num_heads, rounded down (12 heads of 512: 504 wide in all)."""
+    num_layers: int = 8
+    mixer: Annotated[str, arg(metavar="mlp_t|attention|NAME")] = "attention"
+    pos_encodings: PosEncodings = "rope"
+    puzzle_emb_len: int = 0
+    """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
+
     def _check_attention(self) -> None:
-        if self.hidden_size % self.num_heads:
+        if self.hidden_size < self.num_heads:
             raise ConfigError(
-                f"model.num_heads: a divisor of hidden_size {self.hidden_size}, got {self.num_heads}"
+                f"model.num_heads: at most hidden_size {self.hidden_size}, got {self.num_heads}"
             )
-        if self.pos_encodings == "rope" and (self.hidden_size // self.num_heads) % 2:
-            raise ConfigError(
-                "model.pos_encodings: rope needs an even width per head (hidden_size / num_heads)"
-            )
+        self._check_rope()
 
 
-ARCHITECTURES: Alternatives[NetworkConfig] = Alternatives("model", "architecture", {"trm": ModelConfig})
-"""Every architecture; `model/networks.py` has the network of each."""
+ARCHITECTURES: Alternatives[NetworkConfig] = Alternatives(
+    "model",
+    "architecture",
+    {"trm": ModelConfig, "single_z": SingleZConfig, "hrm": HRMConfig, "transformer": TransformerConfig},
+    extensions="networks",
+)
+"""Every architecture of this package; `model/networks.py` has the network of each."""

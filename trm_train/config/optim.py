@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_decays, check_not_negative, check_positive, check_shares
@@ -38,6 +39,14 @@ class OptimizerConfig:
     def lr_decays(self) -> bool:
         """Whether the rate after the warm-up depends on how many steps there are in all."""
         return self.lr_min_ratio != 1.0
+
+    def make(self, rate: Callable[[Any], Any]) -> Any:
+        """The optax transformation of an optimizer of another package; those of this one are in `optim/build.py`.
+
+        Args:
+            rate: Learning rate at a step, counted from 0.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method make(rate)")
 
     def check(self) -> None:
         """Refuse what no optimizer can be.
@@ -165,5 +174,6 @@ OPTIMIZERS: Alternatives[OptimizerConfig] = Alternatives(
     "optim",
     "name",
     {"adam_atan2": OptimConfig, "adamw": AdamWConfig, "lion": LionConfig, "muon": MuonConfig},
+    extensions="optimizers",
 )
 """Every optimizer; `optim/build.py` makes each."""

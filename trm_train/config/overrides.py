@@ -106,7 +106,7 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return overrides, rest
 
 
-_PARTS = ("--data.", "--model.", "--optim.", "--execution.")
+_PARTS = ("--data.", "--model.", "--optim.", "--loss.", "--execution.")
 
 
 def _is_flag(option: str) -> bool:

@@ -1,6 +1,6 @@
 """What a run is, as frozen dataclasses. Imports no jax, so that listing experiments stays fast.
 
-`RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `total_steps`, `seed`) changes the
+`RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `loss`, `total_steps`, `seed`) changes the
 mathematics and stands in the run's name (as a hash, and the seed itself); execution (`execution`) says how and
 where it runs and may differ from start to start of the same run. Parts lie in files of their own, each with its
 `check`; `data`, `model` and `optim` come in several forms (`alternatives.py`).
@@ -23,6 +23,7 @@ from trm_train.config.alternatives import Alternatives, default_of
 from trm_train.config.bounds import check_positive
 from trm_train.config.data import DATA, RowsConfig
 from trm_train.config.execution import ExecutionConfig
+from trm_train.config.loss import LossConfig
 from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
 from trm_train.config.optim import OPTIMIZERS, OptimConfig, OptimizerConfig
 from trm_train.config.scheduled import PARSERS, Spelled
@@ -36,6 +37,7 @@ class RunConfig:
     data: RowsConfig
     model: NetworkConfig = field(default_factory=ModelConfig)
     optim: OptimizerConfig = field(default_factory=OptimConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
     total_steps: int
     """Optimizer steps; one supervision step each."""
     seed: int = 0
@@ -55,13 +57,13 @@ class InputSpec:
     """Cells with this label add nothing to loss or metrics (PAD)."""
 
 
-IDENTITY = ("data", "model", "optim", "total_steps")
+IDENTITY = ("data", "model", "optim", "loss", "total_steps")
 """Parts of `RunConfig` that change the mathematics; the seed does too, and stands in the run's name itself."""
 
 ALTERNATIVES: tuple[Alternatives[Any], ...] = (DATA, ARCHITECTURES, OPTIMIZERS)
 """Parts of `RunConfig` that come in several forms."""
 
-PLAIN_PARTS: dict[str, type[Any]] = {"execution": ExecutionConfig}
+PLAIN_PARTS: dict[str, type[Any]] = {"loss": LossConfig, "execution": ExecutionConfig}
 
 
 def effective_identity(config: RunConfig) -> dict[str, Any]:
@@ -134,6 +136,7 @@ def check_config(config: RunConfig) -> None:
     config.data.check()
     config.model.check()
     config.optim.check()
+    config.loss.check()
     config.execution.check()
     check_positive({"total_steps": config.total_steps})
     if config.optim.lr_warmup_steps >= config.total_steps:
@@ -145,6 +148,11 @@ def check_config(config: RunConfig) -> None:
     if sorted(set(ends)) != ends:
         raise ConfigError(
             f"model.curriculum: stages of a step at least, but with {config.total_steps} steps they end at {ends[1:]}"
+        )
+    if config.loss.cycle_consistency and config.model.architecture == "transformer":
+        raise ConfigError(
+            f"loss.cycle_consistency: 0 with model.architecture transformer, which has no cycles, got "
+            f"{config.loss.cycle_consistency:g}"
         )
     if not 0 <= config.seed < 2**31:
         raise ConfigError(f"seed: from 0 to 2^31 - 1, got {config.seed}")

@@ -37,31 +37,31 @@ class Attention(nnx.Module):
 
     Args:
         width: D.
-        num_heads: H, a divisor of D.
+        num_heads: H. Heads are D // H wide; where H does not divide D, all heads together are narrower than D.
         rope: Whether queries and keys are turned by their position (all L of them).
     """
 
     def __init__(self, width: int, num_heads: int, *, rope: bool, rngs: nnx.Rngs):
-        self.num_heads = num_heads
+        self.num_heads, self.head_width = num_heads, width // num_heads
         self.rope = rope
-        self.qkv = Linear(width, 3 * width, rngs=rngs)
-        self.out = Linear(width, width, rngs=rngs)
+        inner = num_heads * self.head_width
+        self.qkv = Linear(width, 3 * inner, rngs=rngs)
+        self.out = Linear(inner, width, rngs=rngs)
 
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
         """Scores and their softmax are float32 whatever the compute dtype."""
-        batch, length, width = x.shape
-        head_width = width // self.num_heads
-        qkv = self.qkv(x).reshape(batch, length, 3 * self.num_heads, head_width)
+        batch, length, _ = x.shape
+        qkv = self.qkv(x).reshape(batch, length, 3 * self.num_heads, self.head_width)
         query, key, value = jnp.split(qkv, 3, axis=2)
         if self.rope:
-            cos, sin = rope_tables(length, head_width)
+            cos, sin = rope_tables(length, self.head_width)
             query, key = rotate(query, cos, sin), rotate(key, cos, sin)
         scores = jnp.einsum("blhk,bmhk->bhlm", query, key, preferred_element_type=jnp.float32)
-        weights = jax.nn.softmax(scores * head_width**-0.5, axis=-1).astype(x.dtype)
+        weights = jax.nn.softmax(scores * self.head_width**-0.5, axis=-1).astype(x.dtype)
         mixed = jnp.einsum("bhlm,bmhk->blhk", weights, value)
-        return self.out(mixed.reshape(batch, length, width))
+        return self.out(mixed.reshape(batch, length, self.num_heads * self.head_width))
 
     def flops(self, length: int) -> float:
         """Operations of one example with this many positions."""
-        width = self.qkv.kernel.shape[0]
-        return self.qkv.flops(length) + self.out.flops(length) + 4.0 * length**2 * width
+        products = 4.0 * length**2 * self.num_heads * self.head_width
+        return self.qkv.flops(length) + self.out.flops(length) + products

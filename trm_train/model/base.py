@@ -44,6 +44,9 @@ class Outputs(NamedTuple):
     """Float [B, S, V]; None once nobody needs them."""
     q_logits: Float[Array, "B 2"]
     """Float32; entry 0 is halt, entry 1 is continue (used with the continue loss only)."""
+    cycle_change: Float[Array, " B"] | None = None
+    """Mean squared change of the answer state over the last cycle, float32; its gradient flows to the state after it
+    only. None where a network has no cycles."""
 
 
 class Flops(NamedTuple):
@@ -91,6 +94,12 @@ class Network(nnx.Module):
         """
         raise NotImplementedError
 
+    def think_from(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> tuple[States, Float[Array, " B"] | None]:
+        """`think`, and `Outputs.cycle_change`."""
+        return self.think(states, inputs, puzzle_rows), None
+
     def logits(self, states: States) -> Float[Array, "B S V"]:
         """Of the cells, in the compute dtype."""
         raise NotImplementedError
@@ -111,8 +120,8 @@ class Network(nnx.Module):
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> Outputs:
         """One supervision step and its answers."""
-        states = self.think(states, inputs, puzzle_rows)
-        return Outputs(states=states, logits=self.logits(states), q_logits=self.q_logits(states))
+        states, change = self.think_from(states, inputs, puzzle_rows)
+        return Outputs(states, self.logits(states), self.q_logits(states), change)
 
 
 def table_rows(num_identifiers: int) -> int:

@@ -3,20 +3,21 @@
 A level computes in the layout that suits its mixer: [B, L, D] for attention, [L, B, D] for `mlp_t`, where
 both products of a block are then single matrix products over contiguous memory and nothing is transposed
 between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays
-packed for a whole supervision step. Another mixer is one more block in `BLOCKS`; without a method `flops` its runs have
-no FLOPs.
+packed for a whole supervision step. Another package adds a block by the entry point `trm_train.mixers`; without a
+method `flops` its runs have no FLOPs.
 Source: the TRM paper and its published code.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from trm_data.closest import one_of
-from trm_train.config.model import Mixer, ModelConfig
-from trm_train.errors import ForeignRunError
+from trm_train.config.model import BlocksConfig
+from trm_train.extensions import load_extension
 from trm_train.model.attention import Attention
 from trm_train.model.layers import SwiGLU, rms_norm
 
@@ -26,7 +27,7 @@ class AttentionBlock(nnx.Module):
 
     positions_first = False
 
-    def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
+    def __init__(self, config: BlocksConfig, length: int, *, rngs: nnx.Rngs):
         del length  # attention takes any
         rope = config.pos_encodings == "rope"
         self.attention = Attention(config.hidden_size, config.num_heads, rope=rope, rngs=rngs)
@@ -47,7 +48,7 @@ class TokenMlpBlock(nnx.Module):
 
     positions_first = True
 
-    def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
+    def __init__(self, config: BlocksConfig, length: int, *, rngs: nnx.Rngs):
         self.token_mlp = SwiGLU(length, config.expansion, axis=0, rngs=rngs)
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
 
@@ -61,11 +62,11 @@ class TokenMlpBlock(nnx.Module):
         return self.token_mlp.flops(self.mlp.width) + self.mlp.flops(length)
 
 
-BLOCKS: dict[Mixer, type[AttentionBlock] | type[TokenMlpBlock]] = {
+BLOCKS: dict[str, Any] = {
     "mlp_t": TokenMlpBlock,
     "attention": AttentionBlock,
 }
-"""The block of each mixer; `positions_first` says in which layout it computes."""
+"""The block of each mixer of this package; `positions_first` says in which layout it computes."""
 
 
 class Level(nnx.Module):
@@ -74,10 +75,8 @@ class Level(nnx.Module):
     Blocks are attributes `block_0`, `block_1`, ... so that every key of the parameter tree is a string.
     """
 
-    def __init__(self, config: ModelConfig, length: int, *, rngs: nnx.Rngs):
-        if config.mixer not in BLOCKS:
-            raise ForeignRunError(one_of("model.mixer", BLOCKS, config.mixer))
-        block = BLOCKS[config.mixer]
+    def __init__(self, config: BlocksConfig, length: int, *, rngs: nnx.Rngs):
+        block = BLOCKS.get(config.mixer) or load_extension("mixers", config.mixer, BLOCKS, "model.mixer")
         self.positions_first = block.positions_first
         self.num_layers = config.num_layers
         for i in range(config.num_layers):

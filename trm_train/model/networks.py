@@ -1,4 +1,8 @@
-"""The network of each architecture: `config/model.py` has their options under the same tags."""
+"""The network of each architecture: `config/model.py` has their options under the same names.
+
+Another package adds a network by the entry point `trm_train.networks`: a subclass of `Network` whose attribute
+`options` is its configuration class, a subclass of `NetworkConfig`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,20 @@ from collections.abc import Callable
 
 from flax import nnx
 
-from trm_data.closest import one_of
 from trm_train.config.model import NetworkConfig
 from trm_train.config.run import InputSpec
-from trm_train.errors import ForeignRunError
+from trm_train.extensions import load_extension
 from trm_train.model.base import Network
+from trm_train.model.baselines import HRM, SingleZ, Transformer
 from trm_train.model.trm import TRM
 
-NETWORKS: dict[str, Callable[..., Network]] = {"trm": TRM}
-"""By the tag `architecture`; each is called with its options, the input specification and `rngs`."""
+NETWORKS: dict[str, Callable[..., Network]] = {
+    "trm": TRM,
+    "single_z": SingleZ,
+    "hrm": HRM,
+    "transformer": Transformer,
+}
+"""By `architecture`; each is called with its options, the input specification and `rngs`."""
 
 
 def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> Network:
@@ -29,6 +38,6 @@ def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> N
         ConfigError: The network cannot be as configured.
     """
     config.check()
-    if config.architecture not in NETWORKS:
-        raise ForeignRunError(one_of("model.architecture", NETWORKS, config.architecture))
-    return NETWORKS[config.architecture](config, spec, rngs=rngs)
+    name = config.architecture
+    make = NETWORKS.get(name) or load_extension("networks", name, NETWORKS, "model.architecture")
+    return make(config, spec, rngs=rngs)

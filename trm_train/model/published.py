@@ -11,19 +11,43 @@ from typing import Any
 
 import numpy as np
 
-from trm_train.config.model import ModelConfig
+from trm_train.config.model import BlocksConfig, NetworkConfig, SingleZConfig, TransformerConfig
 from trm_train.config.run import InputSpec
 from trm_train.errors import CheckpointError
 from trm_train.model.base import table_rows
 
 PREFIXES = ("_orig_mod.model.", "model.")
 TABLE = "inner.puzzle_emb.weights"
-FIXED = {"inner.H_init": "h_init", "inner.L_init": "l_init"}
 
 Path = tuple[str, ...]
 
 
-def parameter_names(config: ModelConfig) -> Iterator[tuple[str, Path, bool]]:
+def has_published_names(config: NetworkConfig) -> bool:
+    """Whether the published code has a network like this one."""
+    if not isinstance(config, BlocksConfig) or config.mixer not in ("mlp_t", "attention"):
+        return False
+    return not getattr(config, "multi_scale", False)
+
+
+def level_names(config: BlocksConfig) -> dict[str, str]:
+    """Published names of the levels, and ours."""
+    if isinstance(config, TransformerConfig):
+        return {"inner.H_level": "level"}
+    levels = {"inner.L_level": "level"}
+    return levels | {"inner.H_level": "high_level"} if config.two_networks else levels
+
+
+def fixed_names(config: BlocksConfig) -> dict[str, str]:
+    """Published names of the initial states, and ours."""
+    names = {"inner.H_init": "h_init", "inner.L_init": "l_init"}
+    if isinstance(config, SingleZConfig):
+        del names["inner.H_init"]
+    if isinstance(config, TransformerConfig):
+        del names["inner.L_init"]
+    return names
+
+
+def parameter_names(config: BlocksConfig) -> Iterator[tuple[str, Path, bool]]:
     """Every trained parameter: published name, path in our tree, whether the matrix is transposed."""
     yield "inner.embed_tokens.embedding_weight", ("embedding", "tokens"), False
     if config.pos_encodings == "learned":
@@ -31,8 +55,9 @@ def parameter_names(config: ModelConfig) -> Iterator[tuple[str, Path, bool]]:
     yield "inner.lm_head.weight", ("lm_head", "kernel"), True
     yield "inner.q_head.weight", ("q_head", "kernel"), True
     yield "inner.q_head.bias", ("q_head", "bias"), False
-    for i in range(config.num_layers):
-        theirs, ours = f"inner.L_level.layers.{i}", ("level", f"block_{i}")
+    blocks = [(*names, i) for names in level_names(config).items() for i in range(config.num_layers)]
+    for their_level, our_level, i in blocks:
+        theirs, ours = f"{their_level}.layers.{i}", (our_level, f"block_{i}")
         if config.mixer == "mlp_t":
             yield f"{theirs}.mlp_t.gate_up_proj.weight", (*ours, "token_mlp", "gate_up", "kernel"), True
             yield f"{theirs}.mlp_t.down_proj.weight", (*ours, "token_mlp", "down", "kernel"), True
@@ -52,7 +77,7 @@ def without_prefix(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return bare
 
 
-def params_from_published(config: ModelConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def params_from_published(config: BlocksConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The tree of trained parameters, float32.
 
     Raises:
@@ -70,7 +95,7 @@ def params_from_published(config: ModelConfig, tensors: Mapping[str, np.ndarray]
     return tree
 
 
-def params_to_published(config: ModelConfig, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def params_to_published(config: BlocksConfig, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Inverse of `params_from_published`; works on any tree of the same structure (gradients, an EMA)."""
     tensors = {}
     for name, path, transposed in parameter_names(config):
@@ -83,7 +108,7 @@ def params_to_published(config: ModelConfig, params: Mapping[str, Any]) -> dict[
 
 
 def weights_from_published(
-    config: ModelConfig, spec: InputSpec, tensors: Mapping[str, np.ndarray]
+    config: BlocksConfig, spec: InputSpec, tensors: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], np.ndarray | None]:
     """Parameters, fixed latents and the (padded) puzzle table from a published state.
 
@@ -91,14 +116,14 @@ def weights_from_published(
         CheckpointError: A parameter is missing or unknown, or the table has another shape than configured.
     """
     tensors = without_prefix(tensors)
-    expected = {name for name, _, _ in parameter_names(config)} | set(FIXED)
+    expected = {name for name, _, _ in parameter_names(config)} | set(fixed_names(config))
     if config.puzzle_width > 0:
         expected.add(TABLE)
     if set(tensors) != expected:
         missing, unknown = sorted(expected - set(tensors)), sorted(set(tensors) - expected)
         raise CheckpointError(f"published parameters do not fit: missing {missing}, unknown {unknown}")
     params = params_from_published(config, tensors)
-    fixed = {ours: np.asarray(tensors[name], np.float32) for name, ours in FIXED.items()}
+    fixed = {ours: np.asarray(tensors[name], np.float32) for name, ours in fixed_names(config).items()}
     if config.puzzle_width == 0:
         return params, fixed, None
     rows = np.asarray(tensors[TABLE], np.float32)
@@ -112,7 +137,7 @@ def weights_from_published(
 
 
 def weights_to_published(
-    config: ModelConfig,
+    config: BlocksConfig,
     spec: InputSpec,
     params: Mapping[str, Any],
     fixed: Mapping[str, Any],
@@ -120,7 +145,7 @@ def weights_to_published(
 ) -> dict[str, np.ndarray]:
     """Inverse of `weights_from_published`, without a prefix and without the padding of the table."""
     tensors = params_to_published(config, params)
-    tensors |= {name: np.asarray(fixed[ours]) for name, ours in FIXED.items()}
+    tensors |= {name: np.asarray(fixed[ours]) for name, ours in fixed_names(config).items()}
     if puzzle_table is not None:
         tensors[TABLE] = np.asarray(puzzle_table)[: spec.num_identifiers]
     return tensors

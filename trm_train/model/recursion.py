@@ -1,31 +1,54 @@
-"""One supervision step of the recursion, as a pure function of a level.
+"""One supervision step of the recursion, as a pure function of levels and packed states.
 
-`h_cycles` times: `l_cycles` updates of z_L, then one of z_H. One level serves both updates. Only the last
-cycle carries gradient: the cycles before it run on a copy of the level and of the input without gradient,
-so that differentiating a step costs nothing for them.
-Source: the TRM paper and its published code.
+`h_cycles` times: `l_cycles` updates of z_L, then one of z_H. One level, or one for each state, makes the updates. Only
+the last cycle carries gradient, or only the last update of each state (the one-step gradient): the updates before run
+on a copy of the levels and of the input without gradient, so that differentiating a step costs nothing for them.
+Source: the TRM paper and its published code; the HRM paper (arXiv 2506.21734) for the one-step gradient.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 from jaxtyping import Array, Float
 
 State = Float[Array, "..."]
+Latents = tuple[State, ...]
+"""The z_L: one, or one for each of the `l_cycles` (multi-scale)."""
 LevelFunction = Callable[[State, State], State]
 
 
-def cycle(level: LevelFunction, z_h: State, z_l: State, e: State, l_cycles: int) -> tuple[State, State]:
+class Levels(NamedTuple):
+    """The functions f(z, injection) that update the states; with one network both are the same."""
+
+    low: Any
+    """Updates z_L."""
+    high: Any
+    """Updates z_H."""
+
+
+def total(z_l: Latents) -> State:
+    """What an update reads of the latents: their sum."""
+    return functools.reduce(jnp.add, z_l)
+
+
+def low_updates(level: LevelFunction, z_h: State, z_l: Latents, e: State, count: int) -> Latents:
+    """`count` updates of z_L from z_H and the input; of several, each update replaces the one that is oldest."""
+    for _ in range(count):
+        z_l = (*z_l[1:], level(total(z_l), z_h + e))
+    return z_l
+
+
+def cycle(levels: Levels, z_h: State, z_l: Latents, e: State, l_cycles: int) -> tuple[State, Latents]:
     """`l_cycles` updates of z_L, each from z_H and the input; then one update of z_H from z_L."""
-    for _ in range(l_cycles):
-        z_l = level(z_l, z_h + e)
-    z_h = level(z_h, z_l)
-    return z_h, z_l
+    z_l = low_updates(levels.low, z_h, z_l, e, l_cycles)
+    return levels.high(z_h, total(z_l)), z_l
 
 
 def without_gradient(module: nnx.Module) -> nnx.Module:
@@ -35,59 +58,74 @@ def without_gradient(module: nnx.Module) -> nnx.Module:
 
 
 def recurse(
-    level: nnx.Module,
+    levels: Levels,
     z_h: State,
-    z_l: State,
+    z_l: Latents,
     e: State,
     *,
     h_cycles: int,
     l_cycles: int,
+    one_step: bool = False,
     recomputes: bool = False,
-) -> tuple[State, State]:
+) -> tuple[State, Latents, State]:
     """One supervision step on packed states.
 
     Args:
-        level: f(z, injection).
+        levels: What updates the states.
         z_h: Answer state.
-        z_l: Latent state.
+        z_l: Latent states.
         e: Embedded input.
         h_cycles: Updates of z_H; gradient flows through the last one only.
         l_cycles: Updates of z_L for each update of z_H.
+        one_step: Gradient flows through the last update of z_L and of z_H only, not through the whole last cycle.
         recomputes: Keep only the states between levels for the backward pass, which computes the rest again.
 
     Returns:
-        The new z_H and z_L.
+        The new z_H and z_L, and the z_H before the last cycle, without gradient.
     """
+    low = without_gradient(levels.low)
+    frozen = Levels(low, low if levels.high is levels.low else without_gradient(levels.high))
+    frozen_e = lax.stop_gradient(e)
     if h_cycles > 1:
-        frozen, frozen_e = without_gradient(level), lax.stop_gradient(e)
 
-        def body(z: tuple[State, State], _: None) -> tuple[tuple[State, State], None]:
+        def body(z: tuple[State, Latents], _: None) -> tuple[tuple[State, Latents], None]:
             return cycle(frozen, *z, frozen_e, l_cycles), None
 
-        start = (lax.stop_gradient(z_h), lax.stop_gradient(z_l))
-        (z_h, z_l), _ = lax.scan(body, start, length=h_cycles - 1)
-        z_h, z_l = lax.stop_gradient(z_h), lax.stop_gradient(z_l)
-    if recomputes:
-        return _recomputing_cycle(level, z_h, z_l, e, l_cycles)
-    return cycle(level, z_h, z_l, e, l_cycles)
+        (z_h, z_l), _ = lax.scan(body, lax.stop_gradient((z_h, z_l)), length=h_cycles - 1)
+        z_h, z_l = lax.stop_gradient((z_h, z_l))
+    before = lax.stop_gradient(z_h)
+    if one_step and l_cycles > 1:
+        z_l = lax.stop_gradient(low_updates(frozen.low, before, z_l, frozen_e, l_cycles - 1))
+        l_cycles = 1
+    last = _recomputing_cycle if recomputes else cycle
+    return *last(levels, z_h, z_l, e, l_cycles), before
+
+
+def mean_squared_change(before: State, after: Float[Array, "B L D"]) -> Float[Array, " B"]:
+    """Over positions and width, for each slot, in float32."""
+    difference = after.astype(jnp.float32) - before.astype(jnp.float32)
+    return jnp.mean(jnp.square(difference), axis=(1, 2))
 
 
 def _recomputing_cycle(
-    level: nnx.Module, z_h: State, z_l: State, e: State, l_cycles: int
-) -> tuple[State, State]:
+    levels: Levels, z_h: State, z_l: Latents, e: State, l_cycles: int
+) -> tuple[State, Latents]:
     """`cycle`, of which differentiation keeps only the states between levels.
 
     A loop and not a sequence: of a sequence compilers may find (measured: XLA on CPU) that what is computed again was
     computed before, and keep it all the same.
     """
-    definition, parameters = nnx.split(level)
+    low, high = map(recomputing, levels)
 
-    @jax.checkpoint
-    def apply(parameters: Any, z: State, injection: State) -> State:
-        return nnx.merge(definition, parameters)(z, injection)
-
-    def body(z_l: State, _: None) -> tuple[State, None]:
-        return apply(parameters, z_l, z_h + e), None
+    def body(z_l: Latents, _: None) -> tuple[Latents, None]:
+        return low_updates(low, z_h, z_l, e, 1), None
 
     z_l, _ = lax.scan(body, z_l, length=l_cycles)
-    return apply(parameters, z_h, z_l), z_l
+    return high(z_h, total(z_l)), z_l
+
+
+def recomputing(level: nnx.Module) -> LevelFunction:
+    """The same level; differentiation keeps its arguments only and computes what is inside again."""
+    definition, parameters = nnx.split(level)
+    apply = jax.checkpoint(lambda parameters, z, injection: nnx.merge(definition, parameters)(z, injection))
+    return functools.partial(apply, parameters)

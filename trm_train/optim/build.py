@@ -14,7 +14,6 @@ from jaxtyping import Array
 
 from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
-from trm_train.errors import ConfigError
 from trm_train.optim.adam_atan2 import adam_atan2
 from trm_train.optim.loss_scale import with_loss_scale
 from trm_train.optim.schedule import rate_factor
@@ -38,9 +37,6 @@ def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
     """The optimizer of everything the network trains; the puzzle embedding has `sign_sgd`.
 
     With float16 it takes gradients of a scaled loss, and its state is a `loss_scale.Scaled`.
-
-    Raises:
-        ConfigError: There is no such optimizer.
     """
     factor, optim = make_schedule(config), config.optim
 
@@ -82,7 +78,7 @@ def _optimizer(optim: OptimizerConfig, rate: Callable[[Array], Array]) -> optax.
                 consistent_rms=MUON_RMS,
             )
         case _:
-            raise ConfigError(f"optim: nothing is known of {type(optim).__name__}")
+            made = optim.make(rate_after)
     return _with_its_promotion(made)
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from trm_train.config.loss import CellLoss
 from trm_train.objective import slot_losses
 
 
@@ -40,9 +41,10 @@ def answers(
     halt_steps: Int[Array, " B"],
     labels: Int[Array, "B S"],
     ignore_label: int,
+    cells: CellLoss,
 ) -> Answers:
     """What a network says after a supervision step, against the labels."""
-    losses = slot_losses(logits, q_logits[:, 0], labels, ignore_label)
+    losses = slot_losses(logits, q_logits[:, 0], labels, ignore_label, cells)
     return Answers(
         predictions=losses.predictions,
         q_halt_logits=q_logits[:, 0],

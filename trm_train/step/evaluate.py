@@ -88,7 +88,7 @@ def make_eval_step(
             supervision_step, initial, length=num_steps
         )
         logits, q_halt = network.logits(states), q_halt_by_step[-1]
-        losses = slot_losses(logits, q_halt, labels, spec.ignore_label)
+        losses = slot_losses(logits, q_halt, labels, spec.ignore_label, config.loss.cells)
         metrics = metric_sums(
             losses,
             q_halt,

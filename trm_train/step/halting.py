@@ -55,6 +55,7 @@ def make_halting_step(
             jnp.where(margins > 0, steps, 0),
             carry.current["labels"],
             spec.ignore_label,
+            config.loss.cells,
         )
         return Carry(states=states, steps=steps, halted=halted, current=carry.current), found
 

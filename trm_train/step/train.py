@@ -25,13 +25,14 @@ from jaxtyping import Array, Float, Int
 
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.config.scheduled import Linear
+from trm_train.errors import ConfigError
 from trm_train.mesh.fingerprint import batch_fingerprint
 from trm_train.mesh.sharding import BATCH, add_up, added_specs, split_parameters, whole
 from trm_train.mesh.table import look_up, update_rows
 from trm_train.metrics.sums import Metrics, metric_sums
 from trm_train.model.act import Carry, exploration_min_steps, halt, refill
 from trm_train.model.base import Network, Outputs, merge
-from trm_train.objective import binary_cross_entropy, continue_target, slot_losses
+from trm_train.objective import Losses, binary_cross_entropy, continue_target, slot_losses
 from trm_train.optim.build import make_optimizer, make_schedule
 from trm_train.optim.ema import update_ema
 from trm_train.optim.loss_scale import Scaled, after_step, all_finite, chosen, scale_of
@@ -47,8 +48,8 @@ class Detail(NamedTuple):
     """What a training step computes on its way, for whoever checks it."""
 
     logits: Float[Array, "B S V"]
-    q_halt_logits: Float[Array, " B"]
-    predictions: Int[Array, "B S"]
+    q_logits: Float[Array, "B 2"]
+    losses: Losses
     loss: Float[Array, ""]
     """Before the division by the global batch."""
     grads: Any
@@ -120,7 +121,7 @@ class _Step:
             metrics |= {"loss_scale": new_state.opt_state.scale, "skipped": new_state.opt_state.skipped}
         if not self.with_detail:
             return new_state, metrics
-        detail = Detail(outputs.logits, q_halt, losses.predictions, losses.total(), grads, row_grads)
+        detail = Detail(outputs.logits, outputs.q_logits, losses, losses.total(), grads, row_grads)
         return new_state, metrics, detail
 
     def gradients(self, state: TrainState, params: Any, carry: Carry, rows: Array | None) -> Any:
@@ -179,12 +180,8 @@ class _Step:
         def objective(params: Any, rows: Array | None) -> Any:
             network = merge(self.model, params, shared.fixed, table)
             outputs = network(carry.states, carry.current["inputs"], rows)
-            losses = slot_losses(
-                outputs.logits, outputs.q_logits[:, 0], carry.current["labels"], self.spec.ignore_label
-            )
-            if network.continue_loss:
-                further = self.continue_loss(network, carry, outputs, rows, shared.max_steps)
-                losses = losses._replace(q_continue=further)
+            losses = self.losses(network, carry, outputs, rows, shared.max_steps)
+            outputs = outputs._replace(cycle_change=None)
             if not self.with_detail:
                 outputs = outputs._replace(logits=None)
             loss = losses.total() / shared.slots
@@ -193,7 +190,35 @@ class _Step:
         (_, aux), grads = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(shared.params, rows)
         return aux, grads if scale is None else jax.tree.map(lambda g: g / scale, grads)
 
-    def continue_loss(
+    def losses(
+        self,
+        network: Network,
+        carry: Carry,
+        outputs: Outputs,
+        rows: Array | None,
+        max_steps: int | Int[Array, ""],
+    ) -> Losses:
+        """All terms of the loss, for every slot."""
+        loss, q_logits = self.config.loss, outputs.q_logits
+        losses = slot_losses(
+            outputs.logits, q_logits[:, 0], carry.current["labels"], self.spec.ignore_label, loss.cells
+        )
+        if network.continue_loss:
+            target = self.continue_target(network, carry, outputs, rows, max_steps)
+            of_continue = binary_cross_entropy(q_logits[:, 1], target)
+            losses = losses._replace(q_continue=of_continue, continue_target=target)
+        if loss.cycle_consistency:
+            if outputs.cycle_change is None:
+                raise ConfigError(
+                    f"loss.cycle_consistency: 0 with model.architecture {self.config.model.architecture}, which has "
+                    f"no cycles, got {loss.cycle_consistency:g}"
+                )
+            losses = losses._replace(added=loss.cycle_consistency * outputs.cycle_change)
+        if loss.supervision_decay != 1:
+            losses = losses._replace(weight=loss.supervision_decay ** carry.steps.astype(jnp.float32))
+        return losses
+
+    def continue_target(
         self,
         network: Network,
         carry: Carry,
@@ -201,12 +226,11 @@ class _Step:
         rows: Array | None,
         max_steps: int | Int[Array, ""],
     ) -> Float[Array, " B"]:
-        """Cross-entropy of the continue logits against what one more supervision step gives, without its gradient."""
+        """What one more supervision step says of each slot, without its gradient."""
         states = lax.stop_gradient(outputs.states)
         further = network.q_logits(network.think(states, carry.current["inputs"], rows))
         last = carry.steps + 1 >= max_steps
-        target = continue_target(lax.stop_gradient(further), last)
-        return binary_cross_entropy(outputs.q_logits[:, 1], target)
+        return continue_target(lax.stop_gradient(further), last)
 
     def max_steps(self, taken: Int[Array, ""]) -> int | Int[Array, ""]:
         """Supervision steps of a slot at most, at the training step after so many."""

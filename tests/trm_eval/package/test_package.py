@@ -133,7 +133,7 @@ def test_weights_are_plain_arrays_under_the_published_names(evaluated: Evaluated
 def test_any_network_comes_back_by_the_names_of_its_tree(
     evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trm_eval.package.weights._is_published", lambda *_: False)
+    monkeypatch.setattr("trm_eval.package.weights.has_published_names", lambda *_: False)
     record = evaluated.record
     like = weights_tree(abstract_weights(record.config, record.input_spec)[1])
     tree, _ = restore_weights(evaluated.folder, 12, like)

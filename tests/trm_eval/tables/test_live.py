@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.tables.live import live_parts, live_runs
 from trm_eval.tables.query import query_results
-from trm_train.model import mixer
+from trm_train import extensions
 from trm_train.model.layers import SwiGLU, rms_norm
 from trm_train.run.record import CONFIG_FILE, make_record, run_folder, write_record
 from trm_train.run.status import STATUS_FILE, read_status
@@ -112,7 +113,8 @@ class ShiftBlock(nnx.Module):
 def test_a_mixer_of_another_package_has_its_own_parameters_and_no_operations(
     small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(mixer.BLOCKS, "shift", ShiftBlock)
+    point = EntryPoint("shift", f"{__name__}:ShiftBlock", "trm_train.mixers")
+    monkeypatch.setattr(extensions, "extensions", lambda kind: {"shift": point} if kind == "mixers" else {})
     layout = resolve_root(tmp_path)
     model = dataclasses.replace(TINY.model, mixer="shift")
     config = dataclasses.replace(TINY, model=model)
@@ -122,5 +124,7 @@ def test_a_mixer_of_another_package_has_its_own_parameters_and_no_operations(
     # One SwiGLU of width 16, inner 256; 10 tokens embedded and answered; the halting head.
     expected = 3 * 16 * 256 + 2 * 16 * record.input_spec.vocabulary_size + 2 * 16 + 2
     assert trm_eval.sql(f"SELECT {columns} FROM runs", layout).rows() == [(expected, None, None)]
-    monkeypatch.delitem(mixer.BLOCKS, "shift")  # its package is gone; what was counted stays
+    monkeypatch.setattr(
+        extensions, "extensions", lambda kind: {}
+    )  # its package is gone; what was counted stays
     assert trm_eval.sql(f"SELECT {columns} FROM runs", layout).rows() == [(expected, None, None)]
