@@ -7,6 +7,7 @@ import pytest
 
 from trm_data.show import progress
 from trm_data.show.progress import LineProgress
+from trm_data.show.progress_bar import rich_progress
 
 
 class Closed(io.StringIO):
@@ -49,3 +50,10 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     lines.advance(1)  # of a thread that is late
     assert len(stream.getvalue().splitlines()) == 4
+
+
+def test_a_bar_counts_where_the_end_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with rich_progress() as bars:
+        bars.start("read rows", None, "rows")
+        bars.advance(1_234)
+    assert "1,234" in capsys.readouterr().err

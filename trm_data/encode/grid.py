@@ -46,7 +46,7 @@ def decode_grid(text: str, side: int, digits: str = "") -> NDArray[np.uint8]:
     if len(text) != side * side:
         raise ValueError(f"expected {side * side} characters, got {len(text)}")
     digits = digits or digit_alphabet(side)
-    table = _cell_values(digits)
+    table = cell_values(digits)
     values = np.frombuffer(text.translate(table).encode("latin-1", "replace"), dtype=np.uint8)
     if values.max() > side:
         position = int(np.argmax(values > side))
@@ -123,4 +123,4 @@ class _CellValues(dict[int, int]):
         return 255
 
 
-_cell_values = cache(_CellValues)
+cell_values = cache(_CellValues)

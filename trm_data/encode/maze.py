@@ -95,7 +95,7 @@ def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[
     """
     if len(text) != rows * columns:
         raise ValueError(f"expected {rows * columns} characters, got {len(text)}")
-    values = np.frombuffer(text.translate(_cell_tokens(cells or CELLS)).encode("latin-1"), dtype=np.uint8)
+    values = np.frombuffer(text.translate(cell_tokens(cells or CELLS)).encode("latin-1"), dtype=np.uint8)
     if values.max() == _OTHER:
         position = int(np.argmax(values == _OTHER))
         raise ValueError(
@@ -115,4 +115,4 @@ class _CellTokens(dict[int, int]):
         return _OTHER
 
 
-_cell_tokens = cache(_CellTokens)
+cell_tokens = cache(_CellTokens)

@@ -284,7 +284,7 @@ class Chooser:
         self.sources: list[SourceFile] = []
         self.rejects: list[Reject] = []
         self._spec = spec
-        self._progress = progress
+        self.progress = progress
         self._bucket = bucket
         self._num_buckets = num_buckets
         self._names, self._advice = names, advice
@@ -355,13 +355,13 @@ class Chooser:
             count = stream.left or 0
         quotas = [-(-(count - bucket) // self._num_buckets) for bucket in range(self._num_buckets)]
         chosen = Chosen(self._num_buckets, self._folder)
-        self._progress.start(f"choose {split} puzzles", count, "puzzles")
+        self.progress.start(f"choose {split} puzzles", count, "puzzles")
         brief = is_brief(self._spec, stream.left)
         misses, most_asked = 0, MOST_ASKED
         while any(quota > 0 for quota in quotas):
             left = sum(quotas)
             asked = left if stream.ends else max(left, 2 * misses, LEAST_ASKED)
-            likely = _Likely(self._progress, 0 if self._selective else left)
+            likely = _Likely(self.progress, 0 if self._selective else left)
             chunk = stream.next_chunk(split, min(asked, most_asked), likely.advance, brief=brief)
             if chunk is None and wanted_all:
                 break
@@ -375,7 +375,7 @@ class Chooser:
                     chosen.add(bucket, candidates.take(positions))
             found = sum(map(len, usable))
             misses = 0 if found else misses + len(candidates)
-            self._progress.advance(found - likely.told)
+            self.progress.advance(found - likely.told)
             self._taken.settle()
             most_asked = self._worth_asking(candidates)
         if not len(chosen):

@@ -20,6 +20,14 @@ class _RateColumn(ProgressColumn):
         return Text(f"{rate:,.0f} {task.fields['unit']}/s" if rate else "")
 
 
+class _CountColumn(ProgressColumn):
+    """Units that are done, of how many where that is known."""
+
+    def render(self, task: Task) -> Text:
+        """The count."""
+        return Text(f"{task.completed:,.0f}" + ("" if task.total is None else f"/{task.total:,.0f}"))
+
+
 class _BarProgress:
     """A `Progress` that draws one bar a stage."""
 
@@ -43,7 +51,7 @@ def rich_progress() -> Generator[_BarProgress, None, None]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        _CountColumn(),
         _RateColumn(),
         TimeRemainingColumn(compact=True),
     )

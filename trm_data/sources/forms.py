@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 from xml.etree import ElementTree
 
@@ -181,7 +181,7 @@ def _a_line_each(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
             section = found[1].lower()
         elif (row := _whole_puzzle(line, board)) is not None:
             if not section or section in _PUZZLE:
-                yield replace(row, line=number)
+                yield row._replace(line=number)
         elif board.spaces and line.strip():
             yield TextRow(number, line.rstrip("\r\n"))
         elif not board.spaces and (words := line.split("#", 1)[0].split()):
@@ -244,7 +244,7 @@ def _grids(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
                 yield last
             last = TextRow(first, grid)
         elif section in _ANSWER and last is not None:
-            last = replace(last, answer=grid)
+            last = last._replace(answer=grid)
     if last is not None:
         yield last
     if pending:
@@ -272,7 +272,7 @@ def _json(lines: Iterator[str], shown: str, board: Board, named: Mapping[str, st
     for number, line in enumerate(rest, start=1):
         if line.strip():
             for row in _of_json(_parsed(line, f"{shown}:{number}"), f"{shown}:{number}", board, named):
-                yield replace(row, line=number)
+                yield row._replace(line=number)
 
 
 def _parsed(text: str, shown: str) -> Any:
@@ -291,7 +291,7 @@ def _of_json(value: Any, shown: str, board: Board, named: Mapping[str, str]) -> 
     elif isinstance(value, list):
         for number, item in enumerate(cast(list[Any], value), start=1):
             for row in _of_json(item, f"{shown}: item {number}", board, named):
-                yield replace(row, line=number)
+                yield row._replace(line=number)
     else:
         raise SourceError(f"{shown}: got {json.dumps(value)[:40]} where a puzzle is expected. {FORMS}")
 
@@ -327,7 +327,7 @@ def _of_object(
     for number, items in enumerate(zip(*columns.values(), strict=True), start=1):
         record = {names[at[column]]: item for column, item in zip(columns, items, strict=True)}
         for row in _of_object(record, f"{shown}: item {number}", board, named):
-            yield replace(row, line=number)
+            yield row._replace(line=number)
 
 
 def _as_text(value: Any, board: Board) -> str | None:

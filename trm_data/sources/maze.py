@@ -13,13 +13,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.maze import CELLS, check_cells, check_maze_size, decode_maze
+from trm_data.encode.maze import CELLS, cell_tokens, check_cells, check_maze_size, decode_maze
 from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START
 from trm_data.errors import SourceError
 from trm_data.records import Reject
+from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
 from trm_data.sources.forms import Board, read_puzzle_rows
-from trm_data.sources.rows import SourceRows, TextRow, read_rows
+from trm_data.sources.rows import Decoder, SourceRows, TextRow, read_rows
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ class MazeRows(SourceRows):
 
 
 def read_mazes(
-    source: LocalSource, rows: int, columns: int, *, distinct: bool = True
+    source: LocalSource,
+    rows: int,
+    columns: int,
+    *,
+    distinct: bool = True,
+    progress: Progress | None = None,
 ) -> tuple[MazeRows, list[Reject]]:
     """All rows of a file.
 
@@ -52,6 +58,7 @@ def read_mazes(
         rows: R.
         columns: C.
         distinct: Refuse exact duplicates.
+        progress: Told of rows as they are read.
 
     Returns:
         The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
@@ -77,7 +84,18 @@ def read_mazes(
 
     board = Board(rows, columns, frozenset(cells or CELLS), spaces=True)
     read = partial(read_puzzle_rows, board=board)
-    found, rejects = read_rows(source, read, decode, rows * columns, "maze", distinct=distinct)
+    decoder = Decoder(
+        rows * columns,
+        decode,
+        cell_tokens(cells or CELLS),
+        is_question=lambda cells: (
+            (cells < MAZE_PATH).all(axis=1)
+            & ((cells == MAZE_START).sum(axis=1) == 1)
+            & ((cells == MAZE_GOAL).sum(axis=1) == 1)
+        ),
+        is_answer=lambda cells: np.all(cells <= MAZE_PATH, axis=1),
+    )
+    found, rejects = read_rows(source, read, decoder, "maze", distinct=distinct, progress=progress)
     return MazeRows(found.questions, found.answers, found.ratings, found.lines), rejects
 
 

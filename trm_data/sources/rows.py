@@ -11,15 +11,18 @@ import csv
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property, lru_cache
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SourceError
 from trm_data.records import Reject
+from trm_data.show.progress import NoProgress, Progress
 from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import (
     CSV_COLUMNS,
@@ -30,6 +33,11 @@ from trm_data.sources.columns import (
     looks_like_cells,
     no_column,
 )
+
+ROWS_AT_ONCE = 4096
+OTHER = 255
+"""What is no value of a cell."""
+_HASH_FACTOR = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,7 @@ class SourceRows:
         )
 
 
-@dataclass(frozen=True)
-class TextRow:
+class TextRow(NamedTuple):
     """One row as it stands in the file: spaces may be cells."""
 
     line: int
@@ -58,7 +65,40 @@ class TextRow:
 
 
 @dataclass(frozen=True)
-class StatedRows:
+class Decoder:
+    """Makes cells of texts: most rows at once by a table, and one by one where a row needs a closer look.
+
+    Attributes:
+        cells: S.
+        one: Cells [S] of a question and its answer, or None; a ValueError rejects the row.
+        values: The value of each character; what a row of a wrong form must have is at `OTHER`.
+        is_question: Which of these cells [N, S] are questions, bool [N].
+        is_answer: Which of these cells [N, S] are answers, bool [N].
+    """
+
+    cells: int
+    one: Callable[[TextRow], tuple[NDArray[np.uint8], NDArray[np.uint8] | None]]
+    values: Mapping[int, int]
+    is_question: Callable[[NDArray[np.uint8]], NDArray[np.bool_]]
+    is_answer: Callable[[NDArray[np.uint8]], NDArray[np.bool_]]
+
+    @cached_property
+    def _table(self) -> bytes:
+        marks = [OTHER if mark == ord("[") else self.values[mark] for mark in range(128)]  # [: JSON
+        return bytes(marks).ljust(256, bytes([OTHER]))
+
+    def many(self, texts: Sequence[str]) -> NDArray[np.uint8]:
+        """Cells [N, S], `OTHER` in texts of other lengths."""
+        fits = np.array([len(text) == self.cells and text.isascii() for text in texts], np.bool_)
+        joined = "".join(texts if fits.all() else itertools.compress(texts, fits.tolist()))
+        found = np.frombuffer(joined.encode("ascii").translate(self._table), np.uint8)
+        cells = np.full((len(texts), self.cells), OTHER, np.uint8)
+        cells[fits] = found.reshape(-1, self.cells)
+        return cells
+
+
+@dataclass(frozen=True)
+class StatedRows(SourceRows):
     """Rows of a source, N of S cells.
 
     Attributes:
@@ -77,21 +117,21 @@ class StatedRows:
 def read_rows(
     source: LocalSource,
     read: Callable[[LocalSource], Iterator[TextRow]],
-    decode: Callable[[TextRow], tuple[NDArray[np.uint8], NDArray[np.uint8] | None]],
-    cells: int,
+    decoder: Decoder,
     noun: str,
     *,
     distinct: bool = True,
+    progress: Progress | None = None,
 ) -> tuple[StatedRows, list[Reject]]:
-    """All rows of a file.
+    """All rows of a file. Memory holds the cells of all, and the texts of `ROWS_AT_ONCE`.
 
     Args:
         source: A source that is a file.
         read: Makes the rows of the file.
-        decode: Makes cells [S] of a question and its answer, or None; a ValueError rejects the row.
-        cells: S.
+        decoder: Makes their cells.
         noun: What a question is, in messages.
         distinct: Refuse exact duplicates.
+        progress: Told of rows as they are read.
 
     Returns:
         The rows whose form is right and, if distinct, no duplicate of an earlier one, and the others with the reason.
@@ -99,46 +139,110 @@ def read_rows(
     Raises:
         SourceError: The file as a whole is no such source (no rows, a missing column, not text).
     """
-    questions: list[NDArray[np.uint8]] = []
-    answers: list[NDArray[np.uint8]] = []
-    ratings: list[float] = []
-    lines: list[int] = []
-    rejects: list[Reject] = []
-    seen: dict[bytes, int] = {}
-    not_stated = np.zeros(cells, np.uint8)
+    progress = progress or NoProgress()
+    progress.start(f"read {source.spec.name or source.shown}", None, "rows")
+    questions, answers = bytearray(), bytearray()
+    ratings, lines, numbers = array("f"), array("q"), array("q")
+    rejects: dict[int, Reject] = {}
+    count = 0
     try:
-        for row in read(source):
-            try:
-                if row.problem:
-                    raise ValueError(row.problem)
-                question, answer = decode(row)
-                rating = _decode_rating(row.rating.strip())
-            except ValueError as error:
-                rejects.append(Reject(source.shown, row.line, str(error)))
-                continue
-            first = seen.setdefault(question.tobytes(), row.line)
-            if distinct and first != row.line:
-                rejects.append(Reject(source.shown, row.line, f"the same {noun} as line {first}"))
-                continue
-            questions.append(question)
-            answers.append(not_stated if answer is None else answer)
-            ratings.append(rating)
-            lines.append(row.line)
+        rows = read(source)
+        while batch := list(itertools.islice(rows, ROWS_AT_ONCE)):
+            read_batch = _decode(batch, decoder)
+            good = np.flatnonzero(read_batch.good)
+            questions += read_batch.questions[good].tobytes()
+            answers += read_batch.answers[good].tobytes()
+            ratings.frombytes(read_batch.ratings[good].tobytes())
+            lines.extend(batch[position].line for position in good.tolist())
+            numbers.extend((good + count).tolist())
+            rejects |= {
+                count + position: Reject(source.shown, batch[position].line, problem)
+                for position, problem in read_batch.problems.items()
+            }
+            count += len(batch)
+            progress.advance(len(batch))
     except UnicodeDecodeError as error:
         raise SourceError(
             f"{source.shown}: is not UTF-8 text ({error.reason} at byte {error.start})"
         ) from error
     except csv.Error as error:
         raise SourceError(f"{source.shown}: is not CSV ({error})") from error
-    if not questions and not rejects:
+    if not count:
         raise SourceError(f"{source.shown}: has no rows")
-    rows = StatedRows(
-        np.array(questions, np.uint8).reshape(-1, cells),
-        np.array(answers, np.uint8).reshape(-1, cells),
-        np.array(ratings, np.float32),
-        np.array(lines, np.int64),
+    found = StatedRows(
+        np.frombuffer(questions, np.uint8).reshape(-1, decoder.cells),
+        np.frombuffer(answers, np.uint8).reshape(-1, decoder.cells),
+        np.frombuffer(ratings, np.float32),
+        np.frombuffer(lines, np.int64),
     )
-    return rows, rejects
+    repeated = _repeated(found) if distinct else {}
+    for position, first in repeated.items():
+        reason = f"the same {noun} as line {first}"
+        rejects[numbers[position]] = Reject(source.shown, lines[position], reason)
+    if repeated:
+        found = found.take(np.delete(np.arange(len(lines)), list(repeated)))
+    return found, [rejects[number] for number in sorted(rejects)]
+
+
+class _Batch(NamedTuple):
+    """Some rows with their cells: those that are `good`, and what is wrong with the others."""
+
+    questions: NDArray[np.uint8]
+    answers: NDArray[np.uint8]
+    ratings: NDArray[np.float32]
+    good: NDArray[np.bool_]
+    problems: dict[int, str]
+
+
+def _decode(batch: list[TextRow], decoder: Decoder) -> _Batch:
+    """The rows of a batch; those whose form is not the usual one are decoded one by one."""
+    _, texts, answer_texts, rating_texts, known_problems = zip(*batch, strict=True)
+    questions, answers = decoder.many(texts), decoder.many(answer_texts)
+    stated = np.array([bool(text) for text in answer_texts], np.bool_)
+    good = decoder.is_question(questions) & (decoder.is_answer(answers) | ~stated)
+    answers[~stated] = 0
+    if any(known_problems):
+        good &= [not problem for problem in known_problems]
+    ratings = np.zeros(len(batch), np.float32)
+    try:
+        ratings[:] = [_decode_rating(text) for text in rating_texts]
+    except ValueError:
+        good[:] = False
+    problems: dict[int, str] = {}
+    for position in np.flatnonzero(~good).tolist():
+        row = batch[position]
+        try:
+            if row.problem:
+                raise ValueError(row.problem)
+            questions[position], answer = decoder.one(row)
+            answers[position] = 0 if answer is None else answer
+            ratings[position] = _decode_rating(row.rating)
+            good[position] = True
+        except ValueError as error:
+            problems[position] = str(error)
+    return _Batch(questions, answers, ratings, good, problems)
+
+
+def _repeated(rows: StatedRows) -> dict[int, int]:
+    """Positions of questions that stand on an earlier line too, with that line.
+
+    Rows are compared only where a hash of 64 bits is equal.
+    """
+    weights = np.cumprod(np.full(rows.questions.shape[1], _HASH_FACTOR, np.uint64))
+    hashes = np.empty(len(rows.questions), np.uint64)
+    for start in range(0, len(hashes), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        hashes[part] = rows.questions[part].astype(np.uint64) @ weights
+    order = np.argsort(hashes, kind="stable")
+    equal = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    seen: dict[bytes, int] = {}
+    repeated: dict[int, int] = {}
+    for position in np.unique(order[np.concatenate([equal, equal + 1])]).tolist():
+        line = int(rows.lines[position])
+        first = seen.setdefault(rows.questions[position].tobytes(), line)
+        if first != line:
+            repeated[position] = first
+    return repeated
 
 
 def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = None) -> Iterator[TextRow]:
@@ -173,16 +277,24 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
         )
     reader = csv.reader(itertools.chain([first], text), delimiter=separator)
     next(reader)
+    width = len(columns)
+    question, answer, rating = at["question"], at.get("answer", -1), at.get("rating", -1)
     for fields in reader:
         if not fields:
             continue
-        padded = [*fields, *[""] * (len(columns) - len(fields))]
-        values = {name: padded[position] for name, position in at.items()}
-        question, answer = (values.get(name, "").removeprefix("'") for name in ("question", "answer"))
-        yield TextRow(reader.line_num, question, answer, values.get("rating", ""))
+        fields.extend([""] * (width - len(fields) + 1))  # the last one is that of a column that is not there
+        fields[width:] = [""]
+        yield TextRow(
+            reader.line_num,
+            fields[question].removeprefix("'"),
+            fields[answer].removeprefix("'"),
+            fields[rating],
+        )
 
 
+@lru_cache(4096)
 def _decode_rating(text: str) -> float:
+    text = text.strip()
     if not text:
         return math.nan
     try:

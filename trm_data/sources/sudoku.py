@@ -19,13 +19,21 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.grid import BLANKS, check_digits, choose_digits, decode_grid
+from trm_data.encode.grid import (
+    BLANKS,
+    cell_values,
+    check_digits,
+    choose_digits,
+    decode_grid,
+    digit_alphabet,
+)
 from trm_data.errors import SourceError
 from trm_data.records import Reject
+from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
 from trm_data.sources.cells import flat_cells, is_json
 from trm_data.sources.forms import Board, read_puzzle_rows
-from trm_data.sources.rows import SourceRows, TextRow, read_rows
+from trm_data.sources.rows import Decoder, SourceRows, TextRow, read_rows
 
 MARKS = "0123456789abcdefghijklmnop"
 """Characters of cells besides blanks."""
@@ -54,13 +62,16 @@ class PuzzleRows(SourceRows):
         return len(self.puzzles)
 
 
-def read_puzzles(source: LocalSource, side: int, *, distinct: bool = True) -> tuple[PuzzleRows, list[Reject]]:
+def read_puzzles(
+    source: LocalSource, side: int, *, distinct: bool = True, progress: Progress | None = None
+) -> tuple[PuzzleRows, list[Reject]]:
     """All rows of a file.
 
     Args:
         source: A `csv`, `txt` or `table` source.
         side: Cells in a row of the grid.
         distinct: Refuse exact duplicates.
+        progress: Told of rows as they are read.
 
     Returns:
         The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
@@ -78,7 +89,14 @@ def read_puzzles(source: LocalSource, side: int, *, distinct: bool = True) -> tu
         question = _decode(row.question.strip(), side, digits)
         return question, _decode_answer(answer, side, digits) if answer else None
 
-    rows, rejects = read_rows(source, read, decode, side * side, "puzzle", distinct=distinct)
+    decoder = Decoder(
+        side * side,
+        decode,
+        cell_values(digits or digit_alphabet(side)),
+        is_question=lambda cells: np.all(cells <= side, axis=1),
+        is_answer=lambda cells: np.all((cells > 0) & (cells <= side), axis=1),
+    )
+    rows, rejects = read_rows(source, read, decoder, "puzzle", distinct=distinct, progress=progress)
     return PuzzleRows(rows.questions, rows.answers, rows.ratings, rows.lines), rejects
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -413,3 +414,63 @@ def test_symbols_stand_in_the_specification_and_the_command(tmp_path: Path) -> N
     assert "--symbols abcdefghi" in spec.options.build_command("mine", spec)
     done = run_here(main, "build", "sudoku", "--symbols", "abcdefghi", "--size", "2", "--root", root)
     assert (done.returncode, "--symbols abcdefghi: only a file" in done.stderr) == (2, True)
+
+
+class Told:
+    """Progress that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.done: list[int] = []
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        self.stages.append(stage)
+
+    def advance(self, count: int) -> None:
+        self.done.append(count)
+
+
+def test_rows_of_several_batches_are_those_of_one(csv_file, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = encode_grid(generate(0, 0, 0, 1, 3, 3)[1][0])
+    multi_line = f'"{OTHER[:40]}\n{OTHER[40:]}"'
+    path = csv_file(
+        f"a,{PUZZLE},,1",
+        f"a,{PUZZLE.replace('8', 'x', 1)},,1",
+        f"a,{PUZZLE},,2",
+        f"a,{multi_line},,",
+        f"a,{OTHER.replace('0', '.')},,7",
+        f"a,{answer},{answer},many",
+        "",
+        f"a,{answer},{answer[:80]}.,3",
+        f"a,{answer},{answer},3,too many",
+        f"a,' {answer},{answer}",
+    )
+    whole = read(path)
+    monkeypatch.setattr("trm_data.sources.rows.ROWS_AT_ONCE", 2)
+    told = Told()
+    with fetch_source(parse_source(f"csv:{path}")) as source:
+        rows, rejects = read_puzzles(source, 9, progress=told)
+    assert rows.lines.tolist() == [2, 6, 11]
+    assert [reject.line for reject in rejects] == [3, 4, 7, 8, 10, 12]
+    assert rejects[1].reason.endswith("line 2")
+    assert rejects[3].reason.startswith("rating 'many'")
+    assert rejects[4].reason.startswith("answer: a blank")
+    assert whole[1] == [(reject.line, reject.reason) for reject in rejects]
+    for field in dataclasses.fields(PuzzleRows):
+        np.testing.assert_array_equal(getattr(whole[0], field.name), getattr(rows, field.name))
+    assert told.stages == ["read puzzles.csv"]
+    assert sum(told.done) == 9
+
+
+def test_memory_of_reading_is_that_of_the_cells(csv_file) -> None:
+    count = 50_000
+    permuted = np.random.default_rng(0).permuted(np.tile(np.arange(1, 10), (count, 9)), axis=1)
+    path = csv_file(*(f"a,{text},,5" for text in map("".join, permuted.astype(str))))
+    tracemalloc.start()
+    try:
+        rows, _ = read(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(rows) == count
+    assert peak < 400 * count, peak

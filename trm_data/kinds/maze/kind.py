@@ -208,7 +208,7 @@ def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engi
     if source.spec.kind == "generated":
         folder = cache_folder(cache, "maze", spec.seed, asdict(options))
         return GeneratedStream(partial(_generated, spec.seed, options), engine, cache=folder)
-    rows, rejects = read_mazes(source, options.rows, options.columns)
+    rows, rejects = read_mazes(source, options.rows, options.columns, progress=chooser.progress)
     chooser.reject(rejects)
     chooser.sources.append(
         SourceFile(source.spec.name, source.spec.sha256, len(rows) + len(rejects), source.licence)

@@ -115,7 +115,7 @@ def _open(
         return GeneratedStream(
             partial(_generated, spec.seed, options), engine, cache=folder if slow else None
         )
-    rows, rejects = read_puzzles(source, options.side)
+    rows, rejects = read_puzzles(source, options.side, progress=chooser.progress)
     chooser.reject(rejects)
     chooser.sources.append(
         SourceFile(source.spec.name, source.spec.sha256, len(rows) + len(rejects), source.licence)
