@@ -7,7 +7,6 @@ print(solver.solve("..2....3.45..4........6...51.......3").text())
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from trm_data.manifest import read_manifest
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource, guess_kind, standard_input
 from trm_data.specs import DatasetSpec, SourceSpec
+from trm_data.storage.atomic import parse_json
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
 from trm_eval.evaluate.which import choose_step
@@ -290,8 +290,8 @@ def _texts(text: str, shown: str, is_puzzle: Callable[[str], bool]) -> list[str]
         return [text]
     if text.lstrip().startswith(("[", "{")):
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            value = parse_json(text)
+        except ValueError as error:
             raise SourceError(f"{shown}: is not JSON ({error})") from error
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
             return value

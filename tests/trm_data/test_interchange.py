@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -163,6 +164,12 @@ def test_puzzles_of_a_group_with_other_numbers_of_rows(published: Path) -> None:
         ("identifiers.json", '["<blank>"]', "has 1 entries, expected"),
         ("identifiers.json", "[" * 100_000, "cannot be read as JSON"),
         ("test_puzzles.json", "nothing", "cannot be read as JSON"),
+        ("test_puzzles.json", '{"\\ud800": 1}', "lone surrogate"),
+        (
+            "train/dataset.json",
+            '{"sets": ["all"], "seq_len": 900, "vocab_size": 12, "num_puzzle_identifiers": 1000000000000}',
+            "num_puzzle_identifiers",
+        ),
         ("train/all__inputs.npy", "nothing", "without pickle"),
     ],
 )
@@ -170,6 +177,37 @@ def test_files_that_do_not_fit(published: Path, file: str, content: str, message
     (published / file).write_text(content)
     with pytest.raises(SourceError, match=message):
         imported_options(published)
+
+
+def test_an_export_that_names_more_identifiers_or_tokens_than_can_be(
+    tmp_path: Path, layout: Layout, request_small
+) -> None:
+    build_dataset(request_small(name="made"), layout)
+    out = tmp_path / "out"
+    export_dataset(layout, "made", out, "parquet")
+    facts = json.loads((out / "export.json").read_text())
+    for name, message in (
+        ("num_identifiers", "num_puzzle_identifiers 1000000000000"),
+        ("vocabulary_size", "vocab_size 1000000000000"),
+    ):
+        (out / "export.json").write_text(json.dumps(facts | {name: 10**12}))
+        with pytest.raises(SourceError, match=message):
+            imported_options(out)
+
+
+def test_parquet_that_holds_far_more_than_its_bytes_is_not_read(
+    tmp_path: Path, layout: Layout, request_small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_dataset(request_small(name="made"), layout)
+    out = tmp_path / "out"
+    export_dataset(layout, "made", out, "parquet")
+    path = next(out.glob("train-*.parquet"))
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table.slice(0, 1)] * 20_000).combine_chunks(), path, compression="zstd")
+    monkeypatch.setattr("trm_data.sources.unpack.ALWAYS_READ", 1 << 10)
+    monkeypatch.setattr(pq, "read_table", None)
+    with pytest.raises(SourceError, match="decompresses to more than"):
+        imported_options(out)
 
 
 def test_a_missing_array_and_an_empty_folder(published: Path, tmp_path) -> None:

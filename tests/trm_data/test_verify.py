@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from array_record.python.array_record_module import ArrayRecordWriter
 
 from tests.conftest import small_request
 from trm_data.build.flow import build_dataset
+from trm_data.encode.block import block_schema, encode_block, to_batch
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError
 from trm_data.loader.dataset import open_dataset
@@ -19,7 +21,7 @@ from trm_data.manifest import MANIFEST, Manifest, _digest, read_manifest
 from trm_data.records import Rows
 from trm_data.shards import reader
 from trm_data.shards.reader import read_rows
-from trm_data.shards.writer import write_shard
+from trm_data.shards.writer import WRITER_OPTIONS, write_shard
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify import checker
@@ -166,6 +168,25 @@ def test_shards_are_read_into_the_same_memory(tmp_path: Path, monkeypatch: pytes
         for name, column in plain.columns().items():
             np.testing.assert_array_equal(rows.columns()[name], column)
     assert len(begins) == 1
+
+
+@pytest.mark.parametrize("count", [0, 257, 3_000])
+@pytest.mark.parametrize("large", [False, True])
+def test_a_record_of_a_size_that_is_never_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr(reader, "LARGE_CELLS", 0)
+    path = tmp_path / "odd.array_record"
+    writer = ArrayRecordWriter(str(path), WRITER_OPTIONS)
+    writer.write(encode_block(to_batch(Rows.empty(count, 36), block_schema(36))))
+    writer.close()
+    for read in (
+        lambda: read_rows(path, sequence_length=36, num_records=1, num_examples=count),
+        lambda: reader.read_block(path, 0, sequence_length=36),
+    ):
+        with pytest.raises(CorruptDatasetError, match=rf"odd\.array_record: a record has {count:,} rows"):
+            read()
 
 
 def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:

@@ -188,7 +188,8 @@ def decode_block(record: bytes, schema: pa.Schema) -> Rows:
         return numbers_of(batch.column(name))
 
     def cells(name: str) -> NDArray[np.uint8]:
-        return numbers_of(batch.column(name).flatten()).reshape(batch.num_rows, -1)
+        column = batch.column(name)
+        return numbers_of(column.flatten()).reshape(batch.num_rows, column.type.list_size)
 
     return Rows(
         inputs=cells("inputs"),

@@ -14,6 +14,7 @@ from trm_data.encode.block import BlockDecoder
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
 from trm_data.shards.threads import check_threads
+from trm_data.specs import BLOCK_EXAMPLES
 
 LARGE_CELLS = 32 << 20
 """A shard with more is read some records at a time."""
@@ -67,7 +68,7 @@ def read_rows(
                 f"{path}: has {reader.num_records()} records, the manifest says {num_records}"
             )
         large = num_examples * sequence_length > LARGE_CELLS
-        blocks = (decoder.decode(record) for record in _records(reader, num_records, large=large))
+        blocks = (_decoded(path, decoder, record) for record in _records(reader, num_records, large=large))
         if large:
             rows, found = _filled(path, blocks, num_examples, sequence_length, memory or RowsMemory())
         else:
@@ -121,7 +122,25 @@ def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
         if not 0 <= record < reader.num_records():
             raise CorruptDatasetError(f"{path}: has no record {record}")
         content = reader.read([record])[0]
-    return BlockDecoder(sequence_length).decode(content)
+    return _decoded(path, BlockDecoder(sequence_length), content)
+
+
+def _decoded(path: Path, decoder: BlockDecoder, record: bytes) -> Rows:
+    """The rows of a record.
+
+    Raises:
+        CorruptDatasetError: It holds no block, or one of a size that is never written.
+    """
+    try:
+        rows = decoder.decode(record)
+    except CorruptDatasetError as error:
+        raise CorruptDatasetError(f"{path}: {error}") from error
+    if not 1 <= len(rows) <= BLOCK_EXAMPLES:
+        raise CorruptDatasetError(
+            f"{path}: a record has {len(rows):,} rows (expected 1 to {BLOCK_EXAMPLES}). "
+            "Copy or build the dataset again."
+        )
+    return rows
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from trm_data.sources.arrays import load_npz, names_in_npz
 from trm_data.sources.base import LocalSource, find_magic
 from trm_data.sources.columns import find_columns, no_column, parse_columns
 from trm_data.sources.rows import TextRow, read_csv
+from trm_data.storage.atomic import parse_json
 
 LOOKED_AT = 1 << 16
 """Characters from which the form of a text is found out."""
@@ -260,8 +261,8 @@ def _json(lines: Iterator[str], shown: str, board: Board, named: Mapping[str, st
     first = next(lines)
     second = next((line for line in lines if line.strip()), None)
     try:
-        value = json.loads(first)
-    except (ValueError, RecursionError):
+        value = parse_json(first)
+    except ValueError:
         whole = _whole(itertools.chain([first], [] if second is None else [second], lines), shown)
         yield from _of_json(_parsed(whole, shown), shown, board, named)
         return
@@ -277,8 +278,8 @@ def _json(lines: Iterator[str], shown: str, board: Board, named: Mapping[str, st
 
 def _parsed(text: str, shown: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text)
+    except ValueError as error:
         raise SourceError(f"{shown}: is not JSON ({error})") from error
 
 

@@ -13,7 +13,6 @@ identifiers, DIR/test_puzzles.json holds test tasks.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,8 +24,9 @@ from numpy.typing import NDArray
 from trm_data.errors import SourceError
 from trm_data.records import Rows, SourceFile
 from trm_data.sources.arrays import load_npy
+from trm_data.sources.unpack import check_size
 from trm_data.specs import SPLITS, Split, canonical_json
-from trm_data.storage.atomic import file_sha256
+from trm_data.storage.atomic import file_sha256, parse_json
 
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 TEST_PUZZLES = "test_puzzles.json"
@@ -35,6 +35,8 @@ FACTS = "export.json"
 """File of an exported folder that says what it is, with the digests of the others."""
 _PARQUET = re.compile(r"(train|validation|test)-\d{5}-of-\d{5}\.parquet")
 MOST_TOKENS = 256
+MOST_IDENTIFIERS = 1 << 23
+"""Eight times those of ARC with 1,000 augmentations: each gets a name."""
 
 
 @dataclass(frozen=True)
@@ -127,12 +129,21 @@ def _read_published(folder: Path, found: list[Split]) -> ImportedRows:
             SourceFile(f"{split}/{name}", file_sha256(folder / split / name), len(splits[split]))
             for name in names
         ]
-    if facts["vocab_size"] > MOST_TOKENS:
-        raise SourceError(f"{folder}: vocab_size {facts['vocab_size']}: rows of bytes hold {MOST_TOKENS}")
+    _check_bounds(folder, facts)
     names, extra = _read_names(folder, facts["num_puzzle_identifiers"], files)
     return ImportedRows(
         splits, facts["vocab_size"], facts["seq_len"], facts["num_puzzle_identifiers"], names, extra, files
     )
+
+
+def _check_bounds(folder: Path, facts: dict[str, int]) -> None:
+    """Refuse sizes that rows cannot have, or that take memory which no row accounts for."""
+    if facts["vocab_size"] > MOST_TOKENS:
+        raise SourceError(f"{folder}: vocab_size {facts['vocab_size']}: rows of bytes hold {MOST_TOKENS}")
+    if facts["num_puzzle_identifiers"] > MOST_IDENTIFIERS:
+        raise SourceError(
+            f"{folder}: num_puzzle_identifiers {facts['num_puzzle_identifiers']}: allowed are {MOST_IDENTIFIERS:,}"
+        )
 
 
 def _read_names(folder: Path, num_identifiers: int, files: list[SourceFile]) -> tuple[tuple[str, ...], bytes]:
@@ -156,8 +167,8 @@ def _read_names(folder: Path, num_identifiers: int, files: list[SourceFile]) -> 
 
 def _read_json(path: Path, expected: type = dict) -> Any:
     try:
-        value = json.loads(path.read_bytes())
-    except (ValueError, OSError, RecursionError) as error:
+        value = parse_json(path.read_bytes())
+    except (ValueError, OSError) as error:
         raise SourceError(f"{path}: cannot be read as JSON ({error})") from error
     if not isinstance(value, expected):
         raise SourceError(f"{path}: is a {type(value).__name__}, expected a {expected.__name__}")
@@ -250,12 +261,16 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
         shape = int(stated["grid_rows"]), int(stated["grid_columns"])
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{folder / FACTS}: lacks {error}") from error
+    _check_bounds(folder, facts)
     splits: dict[Split, Rows] = {}
     files = [SourceFile(FACTS, file_sha256(folder / FACTS), 0)]
     for split in SPLITS:
         parts: list[Rows] = []
         for path in (path for path in paths if path.name.startswith(f"{split}-")):
             try:
+                check_size(
+                    pq.read_metadata(path).num_rows * 2 * facts["seq_len"], path.stat().st_size, str(path)
+                )
                 parts.append(_parquet_rows(path, pq.read_table(path), facts))
             except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
                 raise SourceError(f"{path}: is no Parquet file of an export ({error})") from error

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -88,16 +89,29 @@ def write_json(path: Path, value: object) -> None:
     write_bytes(path, json_bytes(value))
 
 
-def parse_json(content: bytes | str) -> Any:
+def parse_json(content: bytes | str, *, objects: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """The value of a JSON text.
 
+    Args:
+        content: The text.
+        objects: Makes the value of an object of its names and values; default: a dictionary.
+
     Raises:
-        ValueError: It is none, one that is nested too deeply, or has an integer beyond 64 bits.
+        ValueError: It is none, one that is nested too deeply, or has an integer beyond 64 bits or a lone surrogate.
     """
+    text = content if isinstance(content, str) else content.decode(json.detect_encoding(content))
     try:
-        return json.loads(content, parse_int=_bounded_int)
+        value = json.loads(text, parse_int=_bounded_int, object_pairs_hook=objects)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{error.object[error.start]!a} is half a character, a lone surrogate") from error
+    return value
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")
 
 
 def _bounded_int(text: str) -> int:

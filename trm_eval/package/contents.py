@@ -40,7 +40,7 @@ FILES = (
 """Every name that a file of a package can have, its card and `package.json` aside."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 LARGEST_BYTES = 1 << 20
-"""Of `package.json`."""
+"""Of `package.json`, of the configuration and of the recipe of the data."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,11 @@ def _check(package: Package, where: str) -> None:
             raise PackageError(f"{where}: names no {name}; get the package anew")
     if type(package.step) is not int or not 0 <= package.step < 2**63:
         raise ValueError(f"step {package.step!r}")
-    for file in package.files.values():
+    for name, file in package.files.items():
         if type(file.size_bytes) is not int or not SHA256.fullmatch(file.sha256):
             raise ValueError(f"size {file.size_bytes!r}, sha256 {file.sha256!r}")
+        if name in (CONFIG, DATASET) and file.size_bytes > LARGEST_BYTES:
+            raise ValueError(f"{name}: {file.size_bytes:,} bytes are more than {LARGEST_BYTES:,}")
 
 
 def read_package(folder: Path) -> Package:

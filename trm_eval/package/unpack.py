@@ -39,6 +39,8 @@ from trm_train.run.record import RunRecord, find_record, read_record, write_reco
 from trm_train.run.status import STATUS_FILE
 from trm_train.state import abstract_weights
 
+MOST_METRIC_ROWS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Unpacked:
@@ -141,7 +143,10 @@ def _read_metrics(folder: Path, package: Package) -> Part | None:
     if METRICS not in package.files:
         return None
     try:
-        rows = of_today(pq.ParquetFile(path).read()).to_pylist()
+        with pq.ParquetFile(path) as file:
+            if file.metadata.num_rows > MOST_METRIC_ROWS:
+                raise ValueError(f"{file.metadata.num_rows:,} rows; expected up to {MOST_METRIC_ROWS:,}")
+            rows = of_today(file.read()).to_pylist()
         for row in rows:
             if row["split"] not in ("train", "validation") or type(row["step"]) is not int or row["step"] < 0:
                 raise ValueError(f"a row of split {row['split']!r} and step {row['step']!r}")

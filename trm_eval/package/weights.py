@@ -111,7 +111,10 @@ def read_arrays(path: Path, largest_bytes: int) -> Arrays:
     found: Arrays = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
+            members = archive.infolist()
+            if (total := sum(member.file_size for member in members)) > path.stat().st_size:
+                raise ValueError(f"{total:,} bytes of arrays are more than the file has")
+            for member in members:
                 name = member.filename.removesuffix(".npy")
                 if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
                     raise ValueError(f"{member.filename!r} is compressed (expected stored arrays, as packed)")
@@ -175,9 +178,9 @@ def _padded(rows: NDArray[np.float32] | None, num_identifiers: int) -> NDArray[n
     """A puzzle table with the padding that a mesh wants behind its rows."""
     if rows is None or rows.ndim != 2:
         return rows
-    table = np.zeros((table_rows(num_identifiers), rows.shape[1]), np.float32)
-    if len(rows) > len(table):
+    if len(rows) != num_identifiers:
         raise CheckpointError(f"{TABLE}: {len(rows):,} rows for {num_identifiers:,} identifiers")
+    table = np.zeros((table_rows(num_identifiers), rows.shape[1]), np.float32)
     table[: len(rows)] = rows
     return table
 

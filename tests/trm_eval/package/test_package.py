@@ -29,7 +29,7 @@ from trm_eval.identity import EvalRequest
 from trm_eval.package.contents import CARD, PACKAGE_FILE
 from trm_eval.package.pack import Packed, pack_run
 from trm_eval.package.unpack import unpack_run
-from trm_eval.package.weights import arrays_of, tree_of
+from trm_eval.package.weights import _padded, arrays_of, tree_of
 from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import restore_weights, weights_steps
@@ -424,6 +424,33 @@ def test_metrics_of_steps_before_the_first_are_refused(package: Path, root: Layo
     resealed(package)
     with pytest.raises(PackageError, match="step -1"):
         unpack_run(package, root)
+
+
+def test_metrics_of_more_rows_than_a_run_writes_are_not_read(
+    package: Path, root: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trm_eval.package.unpack.MOST_METRIC_ROWS", 2)
+    with pytest.raises(PackageError, match="expected up to 2"):
+        unpack_run(package, root)
+    assert not root.runs.names()
+
+
+def test_a_table_is_not_filled_up_to_identifiers_that_it_lacks() -> None:
+    with pytest.raises(CheckpointError, match="3 rows for 1,000,000,000,000 identifiers"):
+        _padded(np.zeros((3, 4), np.float32), 10**12)
+
+
+@pytest.mark.parametrize("name", ["config.json", "package.json"])
+def test_half_a_character_is_one_line(package: Path, root: Layout, name: str) -> None:
+    value = json.loads((package / name).read_text())
+    value["experiment" if name == "config.json" else "run"] = "\ud800"
+    (package / name).write_text(json.dumps(with_digest(value)))
+    if name == "config.json":
+        resealed(package)
+    done = run_here(main, "import", str(package), "--root", root.place)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "lone surrogate" in done.stderr
+    assert name in done.stderr
 
 
 def test_metrics_that_are_none_are_refused(package: Path, root: Layout) -> None:
