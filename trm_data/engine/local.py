@@ -6,6 +6,7 @@ called, has imported what tasks need, kernels included: so one starts safely, in
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -46,7 +47,8 @@ SERVER_ENVIRONMENT = {
 LOOK_S = 5.0
 """Between two looks at whether workers do something."""
 STILL_LOOKS = 36
-"""Looks at which they did nothing, one after the other, before they are ended; a silent bucket takes 23."""
+"""Looks at which they did nothing, one after the other, before they are ended; more where a bucket is waited for longer
+than usual (`TRM_BUCKET_PATIENCE_S`)."""
 
 _starting = threading.Lock()
 
@@ -152,7 +154,7 @@ def _watched(
         ScarceError: None of them computed anything for some minutes; they are ended.
     """
     waiting: set[Future[R]] = set(futures)
-    before, still = -1.0, 0
+    before, still, most_still = -1.0, 0, STILL_LOOKS + _looks_for_bucket()
     while waiting:
         ended, waiting = wait_for(waiting, LOOK_S, FIRST_COMPLETED)
         yield from ended
@@ -160,7 +162,7 @@ def _watched(
         spent = sum(_computed_s(worker.pid) for worker in workers)
         still = still + 1 if not ended and workers and spent == before else 0
         before = spent
-        if still >= STILL_LOOKS and spent > 0:
+        if still >= most_still and spent > 0:
             for worker in workers:
                 worker.kill()
             raise ScarceError(
@@ -168,6 +170,13 @@ def _watched(
                 "scarce, or a disk does not answer; what is whole is kept: build again with fewer --workers or a "
                 "higher limit (ulimit -v, the container's)"
             )
+
+
+def _looks_for_bucket() -> int:
+    """Looks by which a bucket is waited for longer than usual."""
+    from trm_data.storage.connection import PATIENCE_S, patience_s
+
+    return math.ceil(max(0.0, patience_s() - PATIENCE_S) / LOOK_S)
 
 
 def _computed_s(process: int | None) -> float:

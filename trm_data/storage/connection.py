@@ -187,7 +187,7 @@ class Connection:
         """Try until it succeeds or patience ends; of what is not brief the time in which bytes moved does not count."""
         from fsspec.asyn import sync
 
-        patience_s = _patience_s()
+        patience = patience_s()
 
         async def patiently() -> T:
             loop = asyncio.get_running_loop()
@@ -209,13 +209,13 @@ class Connection:
                     elif isinstance(error, TimeoutError):
                         spent += SILENCE_S
                     refused = getattr(error, "code", None) == 401 and not self._renew(tries)
-                    if spent >= patience_s or refused or not _may_pass(error):
+                    if spent >= patience or refused or not _may_pass(error):
                         raise GaveUpError(tries, loop.time() - begun, error) from error
                     if tries == WARNED_TRY:
                         LOG.warning(
                             "the bucket does not answer (%s); trying again for %.0f s",
                             error,
-                            patience_s - spent,
+                            patience - spent,
                         )
                 await asyncio.sleep(wait * random.uniform(0.8, 1.0))
                 spent, wait = spent + wait, min(2 * wait, LONGEST_WAIT_S)
@@ -232,7 +232,7 @@ class Connection:
         return True
 
 
-def _patience_s() -> float:
+def patience_s() -> float:
     """How long requests are patient, which a user may say.
 
     Raises:
@@ -294,8 +294,8 @@ def _make_gcsfs_patient() -> None:
     ask = getattr(opened._request, "__wrapped__", None)
     if ask is None:
         return
-    patience_s, waited, tries = _patience_s(), 0.0, 1
-    while waited < patience_s:
+    patience, waited, tries = patience_s(), 0.0, 1
+    while waited < patience:
         waited, tries = waited + min(2.0 ** (tries - 1), 32.0), tries + 1
     patient: Any = retry_request
     opened._request = patient(retries=tries)(ask)
