@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Generator, Iterable
@@ -23,12 +25,45 @@ from trm_data.storage.atomic import (
 )
 from trm_data.storage.store import Check, Store, Stored, Turn, check_inside, no_check
 
+NO_LINKS = (
+    errno.EPERM,
+    errno.EACCES,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.EMLINK,
+)
+"""What file systems without hard links answer."""
+
 
 class OwnTurn:
     """The turn of a root that no other machine writes."""
 
     def check(self) -> None:
         """The lock is held for as long as the process lives."""
+
+
+def _name_once(temporary: Path, path: Path) -> None:
+    """Give a whole file its name, by a hard link; on a file system without them by a rename under the folder's lock.
+
+    Raises:
+        FileExistsError: There is a file of this name.
+    """
+    try:
+        os.link(temporary, path)
+        return
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        temporary.replace(path)
+    finally:
+        os.close(folder)
 
 
 @dataclass(frozen=True)
@@ -94,7 +129,7 @@ class LocalStore(Store):
         temporary = temporary_path(path)
         try:
             write_bytes(temporary, content)
-            os.link(temporary, path)
+            _name_once(temporary, path)
         except FileExistsError:
             return path.read_bytes() == content
         finally:
