@@ -19,6 +19,8 @@ SAID_S = 30.0
 """It is said after so long, and again each time that it has taken twice as long as said before."""
 ASK_S = 10.0
 """Between two questions whether the bucket answers."""
+CLOSE_S = 1.0
+"""A thread that asks a silent bucket is not waited for longer."""
 GRACE_S = 10.0
 """Where another process has given up, this one has so long to hear of it in the way that it usually does."""
 
@@ -49,17 +51,23 @@ class Overdue:
         self._ask, self._told, self._end = ask, told, end
         self._over = threading.Event()
         self._away = ""
+        self._threads = [
+            threading.Thread(target=self._watch, name="overdue", daemon=True),
+            threading.Thread(target=self._ask_now_and_then, name="asking", daemon=True),
+        ]
 
     def __enter__(self) -> None:
         """Watch from here on."""
-        threading.Thread(target=self._watch, name="overdue", daemon=True).start()
-        threading.Thread(target=self._ask_now_and_then, name="asking", daemon=True).start()
+        for thread in self._threads:
+            thread.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Watch no more."""
         self._over.set()
+        for thread in self._threads:
+            thread.join(CLOSE_S)
 
     def _ask_now_and_then(self) -> None:
         while not self._over.wait(ASK_S):
