@@ -110,10 +110,12 @@ class PuzzleFields(BuildFields):
         if test_size is None:
             test_size = self.generated_test_size if generated or test_source is not None else 0
         if not generated and self.val_size is None and self.test_size is None and not test_size:
+            from trm_data.sources.base import without_credentials
+
             LOG.warning(
                 "--source %s: nothing is held out; --val-size N and --test-size N keep puzzles of it for validation "
                 "and test",
-                self.source,
+                without_credentials(self.source),
             )
         return BuildRequest(
             kind=kind,
@@ -136,7 +138,7 @@ class PuzzleFields(BuildFields):
         Raises:
             SpecError: A source that is none of the allowed.
         """
-        from trm_data.sources.base import FILES, SourceRef, parse_source
+        from trm_data.sources.base import FILES, SourceRef, parse_source, without_credentials
 
         def parsed(text: str, option: str) -> SourceRef:
             source = parse_source(text, option, allowed, columns=self.columns or "")
@@ -151,7 +153,9 @@ class PuzzleFields(BuildFields):
         source = parsed(self.source, "--source")
         for option, value in (("columns", self.columns), ("symbols", self.symbols)):
             if value is not None and source.kind not in FILES:
-                raise SpecError(f"--{option} {value}: only a file has {option}, not {self.source}")
+                raise SpecError(
+                    f"--{option} {value}: only a file has {option}, not {without_credentials(self.source)}"
+                )
         if self.test_source is not None:
             return source, parsed(self.test_source, "--test-source")
         return source, source if source.kind == "hf" else None

@@ -51,6 +51,8 @@ ENDINGS = {
 }
 """What files hold, by their endings, where no kind is typed before the path."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
+_USER = re.compile(r"(https?://)[^/?#\s]*@", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
 LOG = logging.getLogger(__name__)
 
 
@@ -92,7 +94,7 @@ class SourceRef:
     @property
     def name(self) -> str:
         """The file's own name, without its folder."""
-        return self.path.rstrip("/").rsplit("/", 1)[-1]
+        return without_credentials(self.path).rstrip("/").rsplit("/", 1)[-1]
 
     @property
     def stem(self) -> str:
@@ -141,21 +143,27 @@ def parse_source(
         if kind == "hf" and (path or not separator):
             return SourceRef("hf", path)
     guessed = guess_kind(text, columns)
+    shown = without_credentials(text)
     if guessed in allowed:
-        LOG.warning("%s %s: is read as %s:%s", option, text, guessed, text)
+        LOG.warning("%s %s: is read as %s:%s", option, shown, guessed, shown)
         return SourceRef(cast(SourceKind, guessed), text)
     forms = f"allowed are {', '.join(FORMS[kind] for kind in allowed)}"
     if separator and path.startswith("//"):
-        forms = f"say what it holds, as csv:{text}; {forms}"
+        forms = f"say what it holds, as csv:{shown}; {forms}"
     elif separator and "/" not in kind and (meant := closest(kind, allowed)):
-        forms = f"did you mean {meant}:{path}? {forms}"
+        forms = f"did you mean {meant}:{without_credentials(path)}? {forms}"
     elif guessed == "table" and option == "--source":
         forms = f"arrays and tables are built by: trm-data build table --train {shlex.quote(text)}; {forms}"
     elif _exists(text):
         forms = f"of no kind that is known by its name; {forms}"
     elif "/" in text or "." in text:
         forms = f"no such file; {forms}"
-    raise SpecError(f"{option} {text}: {forms}")
+    raise SpecError(f"{option} {shown}: {forms}")
+
+
+def without_credentials(text: str) -> str:
+    """A text without the users and passwords of the URLs in it: a token can be either."""
+    return _PASSWORD.sub(r"\1@", _USER.sub(r"\1", text))
 
 
 def _exists(text: str) -> bool:
@@ -277,9 +285,10 @@ def fetch_source(
             licence=file.licence,
         )
         return
+    shown = without_credentials(ref.path)
     with _local_file(ref.path) as path:
         if path.stat().st_size == 0:
-            raise SourceError(f"{ref.path}: the file is empty")
+            raise SourceError(f"{shown}: the file is empty")
         kind = cast(Any, ref.kind)
         spec = SourceSpec(
             kind=kind,
@@ -288,7 +297,7 @@ def fetch_source(
             columns=ref.columns,
             symbols=ref.symbols,
         )
-        yield LocalSource(spec, shown=ref.path, path=path)
+        yield LocalSource(spec, shown=shown, path=path)
 
 
 @contextmanager
@@ -328,7 +337,8 @@ def _local_file(path: str) -> Generator[Path, None, None]:
             with fsspec.open(path, "rb") as remote:
                 shutil.copyfileobj(cast(IO[bytes], remote), copy)
         except (OSError, ValueError, ImportError) as error:
-            raise SourceError(f"{path}: cannot be fetched ({type(error).__name__}: {error})") from error
+            said = f"{path}: cannot be fetched ({type(error).__name__}: {error})"
+            raise SourceError(without_credentials(said)) from None  # the cause names the URL
         copy.flush()
         yield Path(copy.name)
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from trm_data.sources.base import without_credentials
 from trm_train.launch.shell import Shell
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ def find_source(
             )
         if repository is None:
             problems.append("this package is no git checkout: name the --repository that hosts fetch")
-        return Source(repository or "REPOSITORY", commit or "COMMIT"), problems
+        return Source(without_credentials(repository or "REPOSITORY"), commit or "COMMIT"), problems
     git = ["git", "-C", str(checkout)]
     problems = []
     asked = shell.ask([*git, "rev-parse", "--verify", "--quiet", f"{commit or 'HEAD'}^{{commit}}"])
@@ -73,6 +74,12 @@ def find_source(
                 "the checkout has no remote called origin: name the --repository that hosts fetch"
             )
             repository = "REPOSITORY"
+    elif without_credentials(repository) != repository:
+        problems.append(
+            f"--repository {without_credentials(repository)}: got a user or a password, which scripts and "
+            "logs would show. Name the address without them."
+        )
+    repository = without_credentials(repository)
     if repository.startswith("-"):
         problems.append(f"--repository {repository!r}: expected an address")
     return Source(without_key(repository), found), problems

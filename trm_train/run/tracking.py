@@ -70,7 +70,8 @@ class WandbTracker:
             config=_flat(record),
             dir=folder.working("wandb").parent,
             mode=_mode(online),
-            settings=wandb.Settings(console="off", silent=True),
+            # wandb sends the remote of the checkout, whose URL may have a token; the config has the version of the code
+            settings=wandb.Settings(console="off", silent=True, disable_git=True),
         )
         self.id: str = self._run.id
 

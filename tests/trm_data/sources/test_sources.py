@@ -14,7 +14,7 @@ from trm_data.encode.grid import encode_grid
 from trm_data.errors import SourceError, SpecError
 from trm_data.generate.sudoku import generate
 from trm_data.manifest import read_manifest
-from trm_data.sources.base import SourceRef, fetch_source, parse_source
+from trm_data.sources.base import SourceRef, fetch_source, parse_source, without_credentials
 from trm_data.sources.columns import parse_columns
 from trm_data.sources.sudoku import PuzzleRows, read_puzzles
 from trm_data.storage.root import resolve_root
@@ -474,3 +474,27 @@ def test_memory_of_reading_is_that_of_the_cells(csv_file) -> None:
         tracemalloc.stop()
     assert len(rows) == count
     assert peak < 400 * count, peak
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://user:s3cret@host/p.csv", "https://host/p.csv"),
+        ("csv:HTTPS://s3cret@host:80/p.csv", "csv:HTTPS://host:80/p.csv"),
+        ("see https://a:s3@cret@host/x and ftp://me:s3cret@host/y", "see https://host/x and ftp://me@host/y"),
+        ("git@github.com:me/trm.git", "git@github.com:me/trm.git"),
+        ("ssh://git@host/x", "ssh://git@host/x"),
+        ("https://host/x@1", "https://host/x@1"),
+    ],
+)
+def test_users_and_passwords_of_urls_are_not_shown(url: str, shown: str) -> None:
+    assert without_credentials(url) == shown
+
+
+@pytest.mark.parametrize("source", ["csv:", "csvv:", ""])
+def test_a_source_that_cannot_be_fetched_is_named_without_its_token(source: str, tmp_path: Path) -> None:
+    url = f"{source}http://user:s3cret@127.0.0.1:9/p.csv"
+    done = run_here(main, "build", "sudoku", "--source", url, "--size", "1", "--root", str(tmp_path))
+    assert done.returncode == 2
+    assert "s3cret" not in done.stdout + done.stderr
+    assert "127.0.0.1" in done.stderr

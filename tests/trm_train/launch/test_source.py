@@ -69,6 +69,16 @@ def test_without_a_checkout_commit_and_repository_are_named(tmp_path: Path) -> N
     assert found(tmp_path, "1" * 40, "https://example.com/r") == ("1" * 40, "https://example.com/r", [])
 
 
+@pytest.mark.parametrize("user", ["user:s3cret", "s3cret", "s3cret:x-oauth-basic"])
+def test_a_token_in_an_address_is_neither_shown_nor_sent(checkout: Path, user: str) -> None:
+    git(checkout, "remote", "set-url", "origin", f"https://{user}@example.com/me/trm.git")
+    assert found(checkout)[1:] == ("https://example.com/me/trm.git", [])
+    _, repository, problems = found(checkout, None, f"https://{user}@example.com/r")
+    assert repository == "https://example.com/r"
+    assert len(problems) == 1
+    assert "s3cret" not in problems[0]
+
+
 def test_a_repository_is_no_option(checkout: Path) -> None:
     assert "expected an address" in found(checkout, None, "--upload-pack=x")[2][0]
 
