@@ -103,6 +103,10 @@ class CorruptDatasetError(DataError):
     """A dataset whose files are not what its manifest says."""
 
 
+class ForeignDatasetError(CorruptDatasetError):
+    """A dataset that another version wrote: nothing says that it is damaged."""
+
+
 class CorruptFileError(DataError):
     """A file of results or metrics whose bytes are not those that were written."""
 

@@ -12,7 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from trm_data.closest import no_such
-from trm_data.errors import BuildError, CorruptDatasetError, DatasetNotFoundError, SpecError
+from trm_data.errors import (
+    BuildError,
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    ForeignDatasetError,
+    SpecError,
+)
 from trm_data.kinds.registry import spec_from_json
 from trm_data.named import is_meant, named_datasets, names_of
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json
@@ -121,9 +127,12 @@ def manifest_from_json(value: dict[str, Any]) -> Manifest:
     """
     content = dict(value)
     version = content.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise CorruptDatasetError(
-            f"has format version {version!r}, this version of trm-data reads up to {FORMAT_VERSION}: upgrade it"
+    if not isinstance(version, int):
+        raise CorruptDatasetError(f"has format version {version!r}; expected a number")
+    if version > FORMAT_VERSION:
+        raise ForeignDatasetError(
+            f"was written by a newer version of trm-data; upgrade it (got format {version}; expected up to "
+            f"{FORMAT_VERSION})"
         )
     stated = content.pop("manifest_digest", None)
     if stated != _digest(content):
@@ -136,7 +145,7 @@ def manifest_from_json(value: dict[str, Any]) -> Manifest:
         content["catalog"] = tuple(FileEntry(**file) for file in content["catalog"])
         manifest = Manifest(**content)
     except (TypeError, KeyError, ValueError, SpecError) as error:
-        raise CorruptDatasetError(f"has fields that this version does not know: {error}") from error
+        raise ForeignDatasetError(f"has fields that this version does not know: {error}") from error
     length = cast(object, manifest.sequence_length)
     if type(length) is not int or not 1 <= length <= _MOST_CELLS:
         raise CorruptDatasetError(f"has the sequence_length {length!r}, allowed is 1 to {_MOST_CELLS:,}")
@@ -201,7 +210,7 @@ def _parse(content: bytes, name: str, where: str) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise CorruptDatasetError(f"{where}: is not JSON ({error})") from error
     except CorruptDatasetError as error:
-        raise CorruptDatasetError(f"{where}: {error}") from error
+        raise type(error)(f"{where}: {error}") from error
 
 
 def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from trm_data.build.recorded import carry
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
-from trm_data.errors import BuildError, CorruptDatasetError, QueryError, SpecError, not_written
+from trm_data.errors import (
+    BuildError,
+    CorruptDatasetError,
+    ForeignDatasetError,
+    QueryError,
+    SpecError,
+    not_written,
+)
 from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, find_manifest, read_manifest
 from trm_data.shards.naming import sidecar_name
 from trm_data.show.progress import NoProgress, Progress
@@ -73,9 +80,16 @@ def sync_datasets(
     progress = progress or NoProgress()
     if source.place == target.place:
         raise SpecError(f"{source.place}: source and target are the same root")
-    manifests = [read_manifest(source, name) for name in names or source.dataset_names()]
-    done: list[Synced] = []
     warnings: list[str] = []
+    manifests: list[Manifest] = []
+    for name in names or source.dataset_names():
+        try:
+            manifests.append(read_manifest(source, name))
+        except ForeignDatasetError as error:
+            if names:
+                raise
+            warnings.append(f"left out: {error}")
+    done: list[Synced] = []
     for manifest in manifests:
         name = manifest.name
         done.append(_sync(source.dataset(name), target.dataset(name), manifest, progress))

@@ -6,15 +6,13 @@ Heavy imports happen inside the commands, so that `--help` and `list` stay fast.
 from __future__ import annotations
 
 import sys
-from itertools import takewhile
 from typing import Annotated
 
 from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
-from trm_train.commands.batch import Batch, patterns_first
-from trm_train.commands.common import refuse_other_dataset_options
+from trm_train.commands.batch import Batch, patterns_first, refuse_other_dataset_options_of_batch
 from trm_train.commands.doctor import Doctor
 from trm_train.commands.launch import Launch, split_launch
 from trm_train.commands.look import Describe, List
@@ -22,7 +20,7 @@ from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.sync import Sync
 from trm_train.commands.tidy import Prune, Remove
-from trm_train.config.overrides import split_overrides, take_option
+from trm_train.config.overrides import split_overrides
 from trm_train.errors import ConfigError, TrainError
 
 Command = (
@@ -53,9 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         overrides: list[str] = []  # what else there is, for what a batch or a launch begins
         if given[:1] == ["batch"]:
             overrides, others = split_overrides(given[1:])
-            _, named = take_option("--dataset", others)
-            names = takewhile(lambda word: not word.startswith("-"), patterns_first(named))
-            refuse_other_dataset_options(" ".join(["trm-train batch", *names]), others)
+            refuse_other_dataset_options_of_batch("trm-train batch", others)
             given = ["batch", *patterns_first(others)]
         if given[:1] == ["launch"]:
             own, overrides = split_launch(given[1:])

@@ -29,7 +29,7 @@ from trm_data.catalog.query import query_catalog
 from trm_data.errors import QueryError
 from trm_data.export import export_dataset
 from trm_data.loader.dataset import open_dataset
-from trm_data.manifest import MANIFEST, read_manifest
+from trm_data.manifest import MANIFEST, _digest, read_manifest
 from trm_data.records import Rows, SourceFile
 from trm_data.shards.naming import sidecar_path
 from trm_data.storage.atomic import file_sha256
@@ -337,3 +337,35 @@ def test_a_root_that_may_only_be_read_is_read(layout: Layout, command: list[str]
         assert done.stdout.splitlines()[-1] == "44"
     assert not (root / ".locks").exists()
     assert not layout.catalog.exists()
+
+
+# A dataset of a newer version is left out with a note; everything else is answered.
+
+
+@pytest.mark.parametrize("change", [{"format_version": 99}, {"spec": {"of": "a later version"}}])
+def test_a_dataset_of_another_version_is_a_note(
+    layout: Layout, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    place = Path(layout.place)
+    newer = place / "datasets" / "newer"
+    shutil.copytree(place / "datasets" / "small", newer)
+    value = json.loads((newer / MANIFEST).read_text()) | {"name": "newer"} | change
+    del value["manifest_digest"]
+    value["manifest_digest"] = _digest(value)
+    (newer / MANIFEST).write_text(json.dumps(value))
+    copy = tmp_path / "copy"
+    for command in (["sql", "SELECT dataset FROM datasets"], ["catalog", "refresh"], ["list"]):
+        done = run("trm-data", *command, root=place)
+        assert done.returncode == 0, done.stderr
+        assert "small" in done.stdout or command[0] == "catalog"
+        assert str(newer / MANIFEST) in (done.stdout + done.stderr).replace("\n", "") or command[0] == "list"
+    with pytest.warns(UserWarning, match="left out: newer"):
+        assert trm_data.sql("SELECT dataset FROM datasets", layout)["dataset"].to_list() == ["small"]
+    done = run_here(trm_data.cli.main, "sync", str(place), str(copy))
+    assert done.returncode == 0, done.stderr
+    assert str(newer / MANIFEST) in done.stderr
+    assert [path.name for path in (copy / "datasets").iterdir()] == ["small"]
+    for command in (["verify", "newer"], ["describe", "newer"]):
+        done = run("trm-data", *command, root=place)
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr

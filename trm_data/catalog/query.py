@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from trm_data.catalog.schema import quote_literal
 from trm_data.catalog.write import catalog_index
-from trm_data.errors import QueryError
+from trm_data.errors import Note, QueryError
 from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -73,8 +74,12 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise QueryError(f"sql: one query as text, got {type(query).__name__}")
     with _open_catalog(resolve_root(root)) as (connection, problems):
-        if problems and not skip_damaged:
-            raise QueryError("; ".join(problems) + " (skip_damaged=True leaves them out)")
+        damaged = [problem for problem in problems if not isinstance(problem, Note)]
+        if damaged and not skip_damaged:
+            raise QueryError("; ".join(damaged) + " (skip_damaged=True leaves them out)")
+        for note in problems:
+            if isinstance(note, Note):
+                warnings.warn(f"left out: {note}", stacklevel=2)
         return frame_locked(connection, query)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
-from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, QueryError
+from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, ForeignDatasetError, Note, QueryError
 from trm_data.manifest import FileEntry, Manifest, find_manifest, read_manifests
 from trm_data.storage.atomic import file_sha256, sync_file, temporary_path, write_bytes
 from trm_data.storage.root import Layout
@@ -190,10 +190,16 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
                 except DatasetNotFoundError:
                     continue  # a bucket's listing was behind
                 except (CorruptDatasetError, duckdb.Error, pa.ArrowException) as error:
-                    problems.append(f"{name}: not in the catalog: {error}")
+                    problems.append(_left_out(name, error))
     finally:
         Path(f"{path}.wal").unlink(missing_ok=True)
     return problems
+
+
+def _left_out(name: str, error: Exception) -> str:
+    """A line for a dataset that the catalog is without; a note where another version wrote it."""
+    line = f"{name}: not in the catalog: {error}"
+    return Note(line) if isinstance(error, ForeignDatasetError) else line
 
 
 def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: str) -> None:
@@ -261,9 +267,7 @@ def catalog_index(layout: Layout) -> Generator[tuple[Path, list[str]], None, Non
         raise QueryError(f"no datasets under {layout.place} yet: trm-data build sudoku")
     built = {name: found.content_digest for name, found in manifests.items() if isinstance(found, Manifest)}
     problems = [
-        f"{name}: not in the catalog: {found}"
-        for name, found in manifests.items()
-        if not isinstance(found, Manifest)
+        _left_out(name, found) for name, found in manifests.items() if not isinstance(found, Manifest)
     ]
     _remove_left_if_idle(layout)
     if _indexed(layout.catalog) == built:

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Exit, Json, Root
 from trm_data.commands.common import chosen, megabytes
+from trm_data.errors import Note
 from trm_data.storage.root import resolve_root, root_to_read
 
 
@@ -95,4 +96,4 @@ class Catalog:
             print(f"{layout.catalog}: {len(names)} datasets under {layout.place}")
             for problem in problems:
                 print(f"  {problem}", file=sys.stderr)
-        return 1 if problems else 0
+        return Exit.FOUND if any(not isinstance(problem, Note) for problem in problems) else Exit.DONE

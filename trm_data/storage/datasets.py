@@ -87,6 +87,11 @@ class DatasetFolder(Folder):
         """What is wrong with these files where they lie: one line each that is missing or has other bytes."""
         return self._each(self.store.damage, files)
 
+    def missing_shards(self, files: Sequence[StoredFile]) -> list[str]:
+        """Shards among these files that a listing of the folder lacks."""
+        there = set(self.names("*"))
+        return [file.file for file in files if "/" not in file.file and file.file not in there]
+
     def overwritten(self, files: Sequence[StoredFile]) -> list[str]:
         """As `damaged`, of files just written: what another machine may have done to them meanwhile."""
         return self._each(self.store.overwritten, files)

@@ -17,9 +17,9 @@ from trm_data.errors import DataError, LabError
 from trm_data.interrupt import signals_end
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, NoCheckpointError
-from trm_train.commands.common import DataOption, ScaleOption
+from trm_train.commands.common import DataOption, ScaleOption, refuse_dataset_as_data
 from trm_train.commands.processes import ProcessOptions
-from trm_train.errors import ForeignRunError
+from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.setting import parse_setting
 
 if TYPE_CHECKING:
@@ -130,7 +130,15 @@ class Run:
         from trm_train.run.find import find_runs, is_pattern
 
         layout = resolve_root(self.root)
-        found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
+        refuse_dataset_as_data("trm-eval run " + " ".join(self.runs), self.data, "--dataset")
+        try:
+            found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
+        except ConfigError as error:
+            if there := sorted(set(self.runs) & set(layout.dataset_names())):
+                raise EvalError(
+                    f"{there[0]} is a dataset, not a run. Test a run on it: trm-eval run RUN --dataset {there[0]}"
+                ) from error
+            raise
         # Imports jax, which a name that is wrong need not wait for.
         from trm_data.show.progress import terminal_progress
         from trm_eval.evaluate.flow import assist, evaluate_run

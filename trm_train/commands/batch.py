@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,8 +29,10 @@ from trm_train.commands.common import (
     duration,
     percent,
     refuse_dataset_as_experiment,
+    refuse_other_dataset_options,
     say_hours,
 )
+from trm_train.config.overrides import take_option
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError, TrainError
 from trm_train.experiments.dataset import build_missing
@@ -183,6 +186,17 @@ class Batch:
             folder = Path(layout.machine) / "batches" / hashlib.sha256(names.encode()).hexdigest()[:8]
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def refuse_other_dataset_options_of_batch(command: str, arguments: Sequence[str]) -> None:
+    """As `refuse_other_dataset_options`, of what is typed behind the command of a batch.
+
+    Raises:
+        ConfigError: One of them is there.
+    """
+    _, named = take_option("--dataset", list(arguments))
+    names = takewhile(lambda word: not word.startswith("-"), patterns_first(named))
+    refuse_other_dataset_options(" ".join([command, *names]), arguments)
 
 
 def patterns_first(arguments: Sequence[str]) -> list[str]:

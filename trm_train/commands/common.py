@@ -100,9 +100,23 @@ def refuse_other_dataset_options(command: str, arguments: Sequence[str]) -> None
             f"no option --dataset of {command}; did you mean '--data.dataset'? {command} --data.dataset {dataset}"
         )
     data, _ = take_option("--data", list(arguments))
+    refuse_dataset_as_data(command, data, "--data.dataset")
+
+
+def refuse_dataset_as_data(command: str, data: str | None, option: str) -> None:
+    """Refuse the value of `--data` where it seems to be the name of a dataset.
+
+    Args:
+        command: What the user typed, without it.
+        data: The value; None where it was not typed.
+        option: What names a dataset there.
+
+    Raises:
+        ConfigError: It is no setting, and no typo of one.
+    """
     if data is not None and data not in PUZZLES and closest(data, PUZZLES) is None:
         raise ConfigError(
-            f"{one_of('--data', PUZZLES, data)}. A dataset is named so: {command} --data.dataset {data}"
+            f"{one_of('--data', PUZZLES, data)}. A dataset is named so: {command} {option} {data}"
         )
 
 

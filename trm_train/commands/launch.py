@@ -16,7 +16,14 @@ from trm_data.closest import closest
 from trm_data.command import Exit, Json, Root
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.commands.batch import Batch, override, parse_seeds, patterns_first
+from trm_train.commands.batch import (
+    Batch,
+    override,
+    parse_seeds,
+    patterns_first,
+    refuse_other_dataset_options_of_batch,
+)
+from trm_train.commands.common import refuse_dataset_as_experiment
 from trm_train.commands.processes import ProcessOptions
 from trm_train.commands.restart import once
 from trm_train.commands.run import RunOptions, parse_options, read_options
@@ -355,6 +362,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
     from trm_train.launch.target import Work
 
     overrides, others = split_overrides(words)
+    refuse_other_dataset_options_of_batch("trm-train launch batch", others)
     batch = parse_options(Batch(patterns=()), "trm-train launch batch", None, patterns_first(others))
     if not batch.patterns:
         raise LaunchError("name experiments: trm-train launch batch PATTERN ... (trm-train list)")
@@ -362,6 +370,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
     _refuse(batch, "no_build", "nothing is built anyway")
     for name in ("limit", "log_dir", "wide"):
         _refuse(batch, name, "nothing is tested: trm-eval run RUN, or trm-train batch, does that afterwards")
+    refuse_dataset_as_experiment("trm-train launch batch", batch.patterns, layout)
     items = select_experiments(batch.patterns, parse_setting(batch.scale, batch.data))
     sources = parse_source_of(batch.source)
     more = [*overrides, *(["--source", batch.source] if batch.source else [])]

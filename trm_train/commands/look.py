@@ -311,7 +311,9 @@ def _data_state(dataset: str, layout: Layout) -> Literal["there", "missing", "da
     from trm_data.manifest import read_manifest
 
     try:
-        read_manifest(layout, dataset)
+        manifest = read_manifest(layout, dataset)
+        if missing := layout.dataset(manifest.name).missing_shards(manifest.files):
+            raise CorruptDatasetError(f"{missing[0]}: is missing")
     except DatasetNotFoundError:
         return "missing"
     except CorruptDatasetError:
