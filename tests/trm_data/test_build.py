@@ -356,6 +356,16 @@ def test_a_build_that_lacks_puzzles_counts_them_once_and_names_sizes_that_work(
     }
 
 
+def test_a_build_whose_rows_are_all_wrong_names_them_by_reason(layout: Layout, from_csv) -> None:
+    rows = ["abc,,", "12345,,", f"{'x' * 81},,"]
+    with pytest.raises(SpecError) as caught:
+        build_dataset(from_csv(*rows, size=1, test_size=1, on_bad_row="skip"), layout)
+    said = str(caught.value)
+    assert "0 different puzzles in 3 rows. 3 rows were left out: 2 expected" in said
+    assert "1 character 'x' at position 1" in said
+    assert "ask for fewer" not in said
+
+
 @pytest.mark.parametrize(
     ("count", "wanted", "sizes"),
     [

@@ -60,6 +60,7 @@ ASKED_BYTES = 1 << 27
 
 MOST_REASONS = 5
 """Of rejected rows that a failing build names."""
+_TASK = re.compile(r"^(line \d+, )?task [^\s,:]+[,:] ")
 _NUMBERS = re.compile(r"\S+:\d+|\d[\d,]*")
 
 
@@ -79,6 +80,21 @@ def shares_of(count: int, wanted: Mapping[Split, int | None]) -> dict[Split, int
     largest = max(splits, key=lambda split: sizes[split])
     sizes[largest] += count - sum(sizes.values())
     return sizes if sizes[largest] >= 1 else None
+
+
+def said_of_rejects(rejects: Sequence[Reject], noun: str = "row") -> str:
+    """How many rows were left out, by reason; nothing if there are none."""
+    if not rejects:
+        return ""
+    by_reason: dict[str, list[str]] = {}
+    for reject in rejects:
+        reason = _TASK.sub("", reject.reason)
+        by_reason.setdefault(_NUMBERS.sub("N", reason), []).append(reason)
+    ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    said = [f"{len(found):,} {found[0] if len(set(found)) == 1 else reason}" for reason, found in ordered]
+    more = f" and {len(said) - MOST_REASONS} further reasons" if len(said) > MOST_REASONS else ""
+    count = f"{noun} was" if len(rejects) == 1 else f"{noun}s were"
+    return f". {len(rejects):,} {count} left out: {'; '.join(said[:MOST_REASONS])}{more}"
 
 
 Checked = tuple[Candidates, list[Reject]]
@@ -334,7 +350,9 @@ class Chooser:
             of: dict[Split, int | None] = {
                 split: count for split, (stream, count) in wanted.items() if stream is error.stream
             }
-            raise SpecError(f"{error}{self._enough(error, of)}{self._advice}{self._rejected()}") from None
+            raise SpecError(
+                f"{error}{self._enough(error, of)}{self._advice}{said_of_rejects(self.rejects)}"
+            ) from None
         self._taken.close()
         ordered: dict[Split, SplitGroups] = {split: chosen[split] for split in SPLITS if split in chosen}
         return Selection(ordered, self.sources, self.rejects)
@@ -412,24 +430,14 @@ class Chooser:
         rows = sum(source.rows for source in self.sources if source.file == stream.name)
         counted = f". It has {different:,} different puzzle{'s' * (different != 1)} in {rows:,} rows"
         sizes = shares_of(different, wanted)
+        if not different:
+            return counted
         if self._num_buckets > 1 or sizes is None:
             return f"{counted}; ask for fewer"
         options = " ".join(
             f"{option} {sizes[split]}" for split, option in SIZE_OPTIONS.items() if split in sizes
         )
         return f"{counted}; for example {options}"
-
-    def _rejected(self) -> str:
-        """The rows that were left out, by reason; nothing if there are none."""
-        if not self.rejects:
-            return ""
-        by_reason: dict[str, list[str]] = {}
-        for reject in self.rejects:
-            by_reason.setdefault(_NUMBERS.sub("N", reject.reason), []).append(reject.reason)
-        ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
-        said = [f"{len(found):,} {found[0] if len(set(found)) == 1 else reason}" for reason, found in ordered]
-        more = f" and {len(said) - MOST_REASONS} further reasons" if len(said) > MOST_REASONS else ""
-        return f". {len(self.rejects):,} rows were left out: {'; '.join(said[:MOST_REASONS])}{more}"
 
     def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:
         """Positions of the first candidates that fit and whose class is new, by bucket; lowers the quotas."""

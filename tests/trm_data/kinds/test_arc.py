@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.conftest import run_here
+from tests.conftest import error_of, run_here
 from trm_data.augment.arc import ArcSymmetry
 from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
@@ -300,3 +300,25 @@ def test_bad_tasks_stop_a_build_or_are_in_its_rejects(tmp_path: Path) -> None:
     assert [(file.rpartition("/")[2], line) for file, line, _ in rows] == [("tasks.jsonl", 2)]
     manifest = read_manifest(resolve_root(tmp_path), "mine")
     assert manifest.splits["train"].num_groups == 2
+
+
+@pytest.mark.parametrize(
+    ("good", "more", "named"),
+    [
+        (0, (), "has no task that can be built"),
+        (2, ("--size", "9"), "--size 9"),
+        (2, ("--val-size", "9"), "--val-size 9"),
+    ],
+)
+def test_a_build_that_lacks_tasks_names_the_rejected_ones_by_reason(
+    tmp_path: Path, good: int, more: tuple[str, ...], named: str
+) -> None:
+    whole = [[{"input": [[i]], "output": [[i + 1]]}, {"input": [[2]], "output": [[i]]}] for i in range(good)]
+    wrong = [*[[{"input": [[1]]}] * 2] * 3, [{"input": [[1], [1, 2]], "output": [[1]]}] * 2]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, [*whole, *wrong])))
+    options = ("--subsets", "tasks", "--evaluation", "tasks", "--name", "mine", "--root", str(tmp_path))
+    build = ("build", "arc", "--source", f"repo:{tmp_path}", "--on-bad-row", "skip", "--aug", "1")
+    code, line = error_of(main, *build, *options, *more)
+    assert code == 2
+    assert named in line
+    assert "4 tasks were left out: 3 train pair 1: has no 'output'; 1 train pair 1 input: row 2" in line

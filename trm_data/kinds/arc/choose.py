@@ -23,7 +23,7 @@ from trm_data.encode.arc import Pair, encode_pairs
 from trm_data.engine.base import Engine, slices
 from trm_data.errors import SpecError
 from trm_data.kinds.arc.options import ArcOptions
-from trm_data.kinds.choosing import keyed_order
+from trm_data.kinds.choosing import keyed_order, said_of_rejects
 from trm_data.records import Augmentations, Groups, Selection
 from trm_data.show.progress import Progress
 from trm_data.sources.arc import ArcTasks, Task
@@ -66,10 +66,13 @@ def choose_tasks(
         SpecError: There are fewer tasks than asked for.
     """
     warnings = [*read.notes]
-    tasks = _in_order(spec, options, read.tasks, warnings)
+    left_out = said_of_rejects(read.rejects, "task")
+    if not read.tasks:
+        raise SpecError(f"{source_name}: has no task that can be built{left_out}")
+    tasks = _in_order(spec, options, read.tasks, warnings, left_out)
     progress.start("choose tasks", len(tasks), "tasks")
     examples = _examples(tasks)  # while the workers get ready
-    validation = _validation_tasks(spec, options, tasks, examples)
+    validation = _validation_tasks(spec, options, tasks, examples, left_out)
     parts = [
         tasks[start:stop] for start, stop in slices(len(tasks), engine.workers, smallest=TASKS_AT_A_TIME)
     ]
@@ -105,7 +108,9 @@ def _distinct_ks(spec: DatasetSpec, tasks: list[Task]) -> list[NDArray[np.int32]
     return distinct_augmentations([[*task.train, *task.test] for task in tasks], keys, spec.seed, spec.aug)
 
 
-def _in_order(spec: DatasetSpec, options: ArcOptions, tasks: list[Task], warnings: list[str]) -> list[Task]:
+def _in_order(
+    spec: DatasetSpec, options: ArcOptions, tasks: list[Task], warnings: list[str], left_out: str
+) -> list[Task]:
     """The tasks to use, in the keyed order."""
     if options.drop_duplicates:
         names = {task.name for task in tasks}
@@ -120,7 +125,7 @@ def _in_order(spec: DatasetSpec, options: ArcOptions, tasks: list[Task], warning
     if spec.size is None:
         return tasks
     if spec.size > len(tasks):
-        raise SpecError(f"--size {spec.size}: {', '.join(options.subsets)} have {len(tasks)} tasks")
+        raise SpecError(f"--size {spec.size}: {', '.join(options.subsets)} have {len(tasks)} tasks{left_out}")
     return tasks[: spec.size]
 
 
@@ -141,6 +146,7 @@ def _validation_tasks(
     options: ArcOptions,
     tasks: list[Task],
     examples: Mapping[str, tuple[list[_Example], list[_Example]]],
+    left_out: str,
 ) -> set[str]:
     """Names of the tasks whose test pairs are held out: none of these pairs is trained on through another task."""
     if not spec.val_size:
@@ -159,7 +165,7 @@ def _validation_tasks(
     if len(names) < spec.val_size:
         raise SpecError(
             f"--val-size {spec.val_size}: only {len(names)} tasks outside {options.evaluation!r} have test pairs "
-            "that are in no other task"
+            f"that are in no other task{left_out}"
         )
     return set(names[: spec.val_size])
 
