@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -89,19 +89,15 @@ def write_json(path: Path, value: object) -> None:
     write_bytes(path, json_bytes(value))
 
 
-def parse_json(content: bytes | str, *, objects: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+def parse_json(content: bytes | str) -> Any:
     """The value of a JSON text.
-
-    Args:
-        content: The text.
-        objects: Makes the value of an object of its names and values; default: a dictionary.
 
     Raises:
         ValueError: It is none, one that is nested too deeply, or has an integer beyond 64 bits or a lone surrogate.
     """
     text = content if isinstance(content, str) else content.decode(json.detect_encoding(content))
     try:
-        value = json.loads(text, parse_int=_bounded_int, object_pairs_hook=objects)
+        value = json.loads(text, parse_int=_bounded_int)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
