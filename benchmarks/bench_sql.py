@@ -32,8 +32,8 @@ from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.evaluate.flow import publish_run
-from trm_eval.evaluate.row import Tally, evals_row
+from trm_eval.evaluation.flow import publish_run
+from trm_eval.evaluation.row import Tally, evals_row
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.predictions import PredictionWriter
 from trm_eval.rollout.inferred import Inferred

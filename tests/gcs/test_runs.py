@@ -25,7 +25,7 @@ from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.turn import turn_to_write
 from trm_data.sync import sync_datasets
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.predictions import PredictionWriter
 from trm_eval.show import find_answered

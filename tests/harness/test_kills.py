@@ -23,7 +23,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
 from trm_eval.compact import compact_results
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
@@ -50,7 +50,7 @@ print(time.perf_counter() - begun, flush=True)
 TRAIN = PROGRAM.format(tests=TESTS, imports="from test_loop import run", work="run(layout)")
 EVALUATE = PROGRAM.format(
     tests=TESTS,
-    imports="from trm_eval.evaluate.flow import evaluate_run\nfrom trm_eval.identity import EvalRequest\n"
+    imports="from trm_eval.evaluation.flow import evaluate_run\nfrom trm_eval.identity import EvalRequest\n"
     "from trm_train.run.record import list_runs",
     work="evaluate_run(layout, list_runs(layout)[0], EvalRequest())",
 )

@@ -16,7 +16,7 @@ from tests.trm_train.test_loop import run
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.evaluate.flow import EvalResult, evaluate_run
+from trm_eval.evaluation.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.run import reports
 from trm_train.run.record import RunRecord, list_runs, read_record

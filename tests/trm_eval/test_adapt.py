@@ -26,7 +26,7 @@ from trm_eval import adapt as adapting
 from trm_eval.adapt import Adapted, adapt
 from trm_eval.cli import main
 from trm_eval.errors import EvalError
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import Adaptation, EvalRequest
 from trm_eval.infer import LoadedNetwork, restore
 from trm_eval.submission import make_submission

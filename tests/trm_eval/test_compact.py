@@ -24,7 +24,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.compact import compact_results
 from trm_eval.errors import ResultError
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
 from trm_eval.tables import query

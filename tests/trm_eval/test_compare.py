@@ -18,7 +18,7 @@ from trm_eval import identity
 from trm_eval.cli import main
 from trm_eval.compare import compare
 from trm_eval.errors import EvalError
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.run.record import list_runs, read_record

@@ -19,9 +19,9 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
-from trm_eval.evaluate import which
-from trm_eval.evaluate.flow import evaluate_run
-from trm_eval.evaluate.which import choose_step
+from trm_eval.evaluation import which
+from trm_eval.evaluation.flow import evaluate_run
+from trm_eval.evaluation.which import choose_step
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table

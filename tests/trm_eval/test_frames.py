@@ -18,7 +18,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.errors import LabError, QueryError
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import ResultError
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views

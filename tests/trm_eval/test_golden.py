@@ -14,7 +14,7 @@ import trm_eval
 from trm_data.build.flow import build_dataset
 from trm_data.kinds.registry import make_fields
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.run.record import find_run

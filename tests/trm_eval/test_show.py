@@ -15,7 +15,7 @@ from trm_data.kinds.registry import load_kind
 from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_predicted
 from trm_eval.show import Predicted, find_answered

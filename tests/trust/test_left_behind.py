@@ -18,7 +18,7 @@ from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.local import LocalEngine
 from trm_data.storage.atomic import LEFT_S, remove_temporary
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.run.record import list_runs
 

@@ -14,7 +14,7 @@ from trm_data.errors import SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import resolve_root
 from trm_data.verify.flow import verify_dataset
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.run.record import find_run
 

@@ -25,7 +25,7 @@ from trm_train.experiments.setting import parse_setting
 if TYPE_CHECKING:
     from trm_data.storage.root import Layout
     from trm_data.storage.store import Folder
-    from trm_eval.evaluate.flow import EvalResult
+    from trm_eval.evaluation.flow import EvalResult
     from trm_eval.identity import Adaptation, EvalRequest
     from trm_train.hosts.together import Hosts
 
@@ -141,7 +141,7 @@ class Run:
             raise
         # Imports jax, which a name that is wrong need not wait for.
         from trm_data.show.progress import terminal_progress
-        from trm_eval.evaluate.flow import assist, evaluate_run
+        from trm_eval.evaluation.flow import assist, evaluate_run
 
         one = len(found) == 1 and self.checkpoint not in ("all", "watch")
         results: list[EvalResult] = []
@@ -185,7 +185,7 @@ class Run:
 
     def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
         """Every run and checkpoint to evaluate."""
-        from trm_eval.evaluate.which import checkpoints_of
+        from trm_eval.evaluation.which import checkpoints_of
         from trm_eval.watch import watch_checkpoints
 
         if self.checkpoint == "watch":

@@ -19,7 +19,7 @@ from trm_data.storage.atomic import json_bytes
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import PackageError
-from trm_eval.evaluate.which import choose_step
+from trm_eval.evaluation.which import choose_step
 from trm_eval.package.card import HERE, model_card
 from trm_eval.package.contents import (
     CARD,

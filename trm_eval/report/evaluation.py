@@ -9,7 +9,7 @@ from trm_data.show.drawing import Drawing
 from trm_data.show.picture import write_picture
 from trm_data.show.render import print_blocks, print_result
 from trm_data.storage.root import Layout
-from trm_eval.evaluate.flow import EvalResult
+from trm_eval.evaluation.flow import EvalResult
 from trm_eval.show import Answered, Predicted
 from trm_eval.tables.query import query_evaluation, query_results
 

@@ -24,7 +24,7 @@ from trm_data.storage.atomic import file_sha256, json_bytes, with_digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import EvalError, PackageError
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.package.contents import CARD, PACKAGE_FILE
 from trm_eval.package.pack import Packed, pack_run

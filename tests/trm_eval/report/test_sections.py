@@ -12,7 +12,7 @@ import pytest
 
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.report.blocks import Animation, Drawings, Picture, Text
 from trm_eval.report.group import Group, Member

@@ -20,7 +20,7 @@ from tests.trm_train.test_loop import TINY
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import EvalError
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report import study
 from trm_eval.report.blocks import Bullets, Page, Table

@@ -20,7 +20,7 @@ from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.run.record import CONFIG_FILE, list_runs, read_record, run_name, write_record

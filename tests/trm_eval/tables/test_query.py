@@ -14,8 +14,8 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import QueryError
 from trm_data.storage.root import resolve_root
-from trm_eval.evaluate import flow
-from trm_eval.evaluate.flow import evaluate_run
+from trm_eval.evaluation import flow
+from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables import query
 from trm_eval.tables.named import load_query, named_queries, query_text

@@ -14,7 +14,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.adapt import Adapted, adapt
 from trm_eval.errors import EvalError
-from trm_eval.evaluate.which import choose_step
+from trm_eval.evaluation.which import choose_step
 from trm_eval.facts import digest_of_weights, evaluation_facts
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore

@@ -10,8 +10,8 @@ from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.evaluate.prepare import Prepared, prepare
-from trm_eval.evaluate.row import Tally, adapted_columns, evals_row
+from trm_eval.evaluation.prepare import Prepared, prepare
+from trm_eval.evaluation.row import Tally, adapted_columns, evals_row
 from trm_eval.identity import EvalRequest
 from trm_eval.infer import with_progress
 from trm_eval.predictions import PredictionWriter
