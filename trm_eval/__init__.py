@@ -2,6 +2,8 @@
 
 In Python a result is a polars frame:
 
+    trm_eval.evaluate("quickstart")              # evaluates the last checkpoint and writes the tables
+    trm_eval.plot("quickstart")                  # curves of loss and accuracy, a matplotlib figure
     trm_eval.sql("SELECT run, exact_accuracy FROM evals")
     trm_eval.read_predictions("quickstart")      # lazy: a row per example and evaluation
     trm_eval.read_traces("quickstart")           # lazy: a row per example, supervision step and cycle
@@ -17,13 +19,16 @@ They are imported on first use, so that the command line does not pay for them.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trm_eval.api import evaluate, plot
     from trm_eval.frames import read_predictions, read_traces, read_train_metrics
     from trm_eval.solver import load
     from trm_eval.tables.query import sql
 
-__all__ = ["load", "read_predictions", "read_traces", "read_train_metrics", "sql"]
+__all__ = ["evaluate", "load", "plot", "read_predictions", "read_traces", "read_train_metrics", "sql"]
 
 _HOMES = {
+    "evaluate": "trm_eval.api",
+    "plot": "trm_eval.api",
     "load": "trm_eval.solver",
     "read_predictions": "trm_eval.frames",
     "read_traces": "trm_eval.frames",

@@ -1,5 +1,11 @@
 """Trainer of the Tiny Recursive Model: configuration, model, optimizers, training step and loop.
 
+From Python:
+
+    run = trm_train.train("quickstart", model={"hidden_size": 64}, total_steps=400)
+    run.metrics()                       # a polars frame, a row per step and split
+    trm_train.list_experiments()
+
 Letters for dimensions, everywhere in this package:
 
     B  batch: slots of the global batch (a slot holds one example over several supervision steps)
@@ -14,3 +20,23 @@ Other letters are spelled out where they occur: `I` is the inner width of a SwiG
 puzzle-embedding row, `R` the rows of the puzzle-embedding table. A suffix in a body (`x_LxBxD`) marks where
 the layout differs from `B L D`.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trm_train.api import TrainedRun, list_experiments, train
+
+__all__ = ["TrainedRun", "list_experiments", "train"]
+
+
+def __getattr__(name: str) -> object:
+    """Import on first use, so that commands start fast."""
+    if name not in __all__:
+        raise AttributeError(f"module 'trm_train' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module("trm_train.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

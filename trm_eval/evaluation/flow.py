@@ -38,6 +38,9 @@ class EvalResult:
     experiment: str
     row: dict[str, Any]
 
+    def __str__(self) -> str:
+        return self.in_brief()
+
     def in_brief(self) -> str:
         """A line, from the row alone."""
         row = self.row

@@ -6,6 +6,7 @@ So does a run that is slower than the user asks for.
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,6 +79,11 @@ class StopRequest:
 def stop_signals() -> Generator[StopRequest, None, None]:
     """Note the first signal; a second one, of either kind, ends the process at once, as if nobody listened."""
     stop = StopRequest()
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # Python lets only the main thread hear signals
+        yield stop
+        return
 
     def request(number: int, frame: FrameType | None) -> None:
         stop.signal = stop.signal or number

@@ -1,0 +1,245 @@
+"""Training from Python: `trm_train.train` and `trm_train.list_experiments`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from trm_data.closest import no_such
+from trm_data.storage.root import Layout, Root, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.config.run import ALTERNATIVES, RunConfig, check_config, config_from_json, config_to_json
+from trm_train.console import RunConsole
+from trm_train.errors import ConfigError
+from trm_train.experiments.dataset import build_missing
+from trm_train.experiments.registry import find_run_of, select_experiments
+from trm_train.experiments.setting import parse_setting
+from trm_train.metrics.frame import metrics_frame
+from trm_train.metrics.table import part_files
+from trm_train.run.record import RunRecord, check_label
+from trm_train.run.status import written_steps
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OnMetrics = Callable[[int, str, dict[str, float]], None]
+"""Called with the training step, the split (`train` or `validation`) and the rates."""
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run that `train` trained.
+
+    Attributes:
+        name: As every command takes it.
+        folder: `<root>/runs/<group>/<experiment>/<run>`.
+        step: Training steps taken in all.
+        finished: Whether it reached its last step.
+        layout: Root of its datasets and results.
+    """
+
+    name: str
+    folder: str
+    step: int
+    finished: bool
+    layout: Layout
+    _place: Folder
+    _record: RunRecord
+
+    def metrics(self) -> pl.DataFrame:
+        """A row per step and split with the columns of the SQL table `train_metrics`.
+
+        Raises:
+            CorruptFileError: A metric part is missing or has other bytes than were written.
+        """
+        paths = part_files(self._place, written_steps(self._place))
+        return metrics_frame(paths, experiment=self._record.experiment, run=self._record.run).collect()
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "stopped"
+        return f"TrainedRun({self.name!r}, {state} at step {self.step:,})"
+
+
+def train(
+    experiment: str,
+    *,
+    dataset: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+    optim: Mapping[str, Any] | None = None,
+    loss: Mapping[str, Any] | None = None,
+    execution: Mapping[str, Any] | None = None,
+    total_steps: int | None = None,
+    seed: int | None = None,
+    scale: str | None = None,
+    puzzles: str | None = None,
+    build: bool = False,
+    resume: bool = True,
+    label: str = "",
+    tracking: bool = False,
+    on_metrics: OnMetrics | None = None,
+    quiet: bool = False,
+    root: Root | None = None,
+) -> TrainedRun:
+    """Train an experiment, as `trm-train run` does: from its newest checkpoint if it has one.
+
+    Ctrl-C (SIGINT) and SIGTERM stop after a step, with a checkpoint; the same call resumes.
+
+    Args:
+        experiment: Its name (`list_experiments`).
+        dataset: Another dataset to learn from, by name.
+        data: Options of the part `data`, as `trm-train run EXPERIMENT --help` lists them, with `_` for `-`.
+        model: Options of the part `model`, for example `{"hidden_size": 64}` or `{"architecture": "hrm"}`.
+        optim: Options of the part `optim`.
+        loss: Options of the part `loss`.
+        execution: Options of the part `execution`, which are not part of the run's name.
+        total_steps: Training steps.
+        seed: Of every random draw.
+        scale: full, laptop or tiny (default: the experiment's own).
+        puzzles: published, generated-extreme or generated, as `--data` of the command (default: the experiment's own).
+        build: Build the dataset if it is missing.
+        resume: False discards the checkpoints and metrics of the run first.
+        label: A name of your own for the run.
+        tracking: Mirror the metrics to wandb.
+        on_metrics: Called for every logged window of training steps and every validation.
+        quiet: Print nothing.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+
+    Raises:
+        ConfigError: There is no such experiment or option, or the configuration cannot be run.
+        DatasetNotFoundError: The dataset is not built.
+        BusyError: Another process is training the run.
+        NotFiniteError: The loss is NaN or infinite.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    layout = resolve_root(root)
+    item = find_run_of(experiment, parse_setting(scale, puzzles))
+    changes: dict[str, Mapping[str, Any] | None] = {
+        "data": data,
+        "model": model,
+        "optim": optim,
+        "loss": loss,
+        "execution": execution,
+    }
+    if dataset is not None:
+        changes["data"] = {**(data or {}), "dataset": dataset}
+    config = with_options(item.make(), changes)
+    if total_steps is not None:
+        config = dataclasses.replace(config, total_steps=total_steps)
+    if seed is not None:
+        config = dataclasses.replace(config, seed=seed)
+    check_config(config)
+    if build:
+        build_missing(config.data.only_dataset(), layout, layout.place, sources={}, quiet=quiet)
+
+    from trm_train.run.loop import train as train_run
+    from trm_train.run.prepare import check_dataset_is_built
+
+    check_dataset_is_built(config, layout)
+    with _Console(config, on_metrics, quiet=quiet) as console:
+        result = train_run(
+            item,
+            config,
+            layout,
+            console,
+            resume=resume,
+            tracking="wandb" if tracking else "none",
+            label=check_label(label),
+        )
+    name, place = result.record.run, result.folder
+    return TrainedRun(name, place.place, result.step, result.finished, layout, place, result.record)
+
+
+def list_experiments(patterns: Sequence[str] = (), *, scale: str | None = None) -> pl.DataFrame:
+    """The registered experiments: a row each with its name, group, question, what it varies, dataset and settings.
+
+    Args:
+        patterns: Names, groups, beginnings of names, or globs; none for all.
+        scale: Only those that run at full, laptop or tiny.
+
+    Raises:
+        ConfigError: A pattern matches nothing.
+    """
+    import polars as pl
+
+    items = select_experiments(patterns, parse_setting(scale, None))
+    columns = {
+        "name": [item.name for item in items],
+        "group": [item.group for item in items],
+        "question": [item.summary for item in items],
+        "varies": [item.varies for item in items],
+        "dataset": [item.dataset() for item in items],
+        "setting": [str(item.setting()) for item in items],
+    }
+    return pl.DataFrame(columns)
+
+
+def with_options(config: RunConfig, changes: Mapping[str, Mapping[str, Any] | None]) -> RunConfig:
+    """A configuration with options of its parts replaced.
+
+    Args:
+        config: What is changed.
+        changes: Options by part; a part may take another form by its tag (`architecture`, `name`, `form`).
+
+    Raises:
+        ConfigError: A part has no such option, or an option has a value of another type.
+    """
+    forms = {alternatives.key: alternatives for alternatives in ALTERNATIVES}
+    for key, options in changes.items():
+        if not options:
+            continue
+        part = getattr(config, key)
+        if key in forms and forms[key].tag in options:
+            part = forms[key].choose(part, options[forms[key].tag])
+            config = dataclasses.replace(config, **{key: part})
+        types = {item.name: type(getattr(part, item.name)) for item in dataclasses.fields(part)}
+        for name, value in options.items():
+            if name not in types:
+                raise ConfigError(
+                    no_such(f"no option {key}.{name}", name, types, "trm-train run EXPERIMENT --help")
+                )
+            _check_type(f"{key}.{name}", value, types[name])
+    stored = config_to_json(config)
+    for key, options in changes.items():
+        stored[key] |= options or {}
+    changed = config_from_json(stored)
+    for key, options in changes.items():
+        for name, value in (options or {}).items():
+            read = getattr(getattr(changed, key), name)
+            if isinstance(read, str) and not isinstance(getattr(getattr(config, key), name), str):
+                raise ConfigError(f"{key}.{name}: expected a number, got {value!r}")
+    return changed
+
+
+def _check_type(key: str, value: Any, wanted: type[Any]) -> None:
+    """Check a value against the type of the one it replaces; text may be the schedule of a number."""
+    if wanted is float and isinstance(value, str):
+        return
+    numbers = (int, float) if wanted is float else (wanted,)
+    simple = wanted in (bool, int, float, str)
+    if simple and (not isinstance(value, numbers) or (isinstance(value, bool) and wanted is not bool)):
+        raise ConfigError(f"{key}: expected {wanted.__name__}, got {value!r}")
+
+
+class _Console(RunConsole):
+    """The console of the command, which also calls `on_metrics`."""
+
+    def __init__(self, config: RunConfig, on_metrics: OnMetrics | None, *, quiet: bool):
+        super().__init__(config, quiet=quiet)
+        self._on_metrics = on_metrics
+
+    def __enter__(self) -> Self:
+        return self
+
+    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
+        if self._on_metrics is not None:
+            self._on_metrics(step, "train", dict(metrics))
+        return super().window(step, rows_loaded, steps, metrics)
+
+    def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
+        if self._on_metrics is not None:
+            self._on_metrics(step, "validation", dict(metrics))
+        return super().validated(step, metrics)
