@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,11 +72,11 @@ def first_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def labels_of(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
     """What each evaluation is called: its run, and what tells it from others of these where one has several."""
-    runs = [row["run"] for row in rows]
+    runs = Counter(row["run"] for row in rows)
     differ = [column for column in TOLD_APART if len({row[column] for row in rows}) > 1]
     return {
         row["evaluation"]: row["run"]
-        if runs.count(row["run"]) == 1
+        if runs[row["run"]] == 1
         else ", ".join([row["run"], *(_said(column, row[column]) for column in differ)])
         for row in rows
     }

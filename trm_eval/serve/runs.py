@@ -60,6 +60,13 @@ SELECT * FROM shown
 WHERE {{condition}}
 ORDER BY state = 'running' DESC, heartbeat DESC NULLS LAST, run"""
 
+NAMES_SQL = """\
+SELECT run
+FROM runs
+LEFT JOIN (SELECT DISTINCT run, true AS tested FROM evals) USING (run)
+ORDER BY tested DESC NULLS LAST, state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
+"""It reads no metrics, which are most of the files of a root."""
+
 CHOICES_SQL = """\
 SELECT list(DISTINCT run ORDER BY run) AS run, list(DISTINCT experiment ORDER BY experiment) AS experiment,
        list(DISTINCT scale ORDER BY scale) AS scale, list(DISTINCT data ORDER BY data) AS data
@@ -172,6 +179,11 @@ def runs_now(layout: Layout, wanted: Filter, problems: list[str]) -> Asked:
     """A row for each run that is wanted, those that run first."""
     condition, values = wanted.condition()
     return ask(layout, "runs as they are now", RUNS_SQL.format(condition=condition), values, problems)
+
+
+def names_of_runs(layout: Layout, problems: list[str]) -> list[str]:
+    """The names of all runs, tested runs first, then those that run, then the newest."""
+    return [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
 
 
 def choices(layout: Layout, problems: list[str]) -> dict[str, list[str]]:

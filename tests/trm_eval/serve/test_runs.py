@@ -7,11 +7,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from tests.trm_eval.serve.conftest import HOSTILE, set_live
+from tests.trm_eval.serve.conftest import HOSTILE, live_run, set_live
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.serve.runs import MEASURES, POINTS, Filter, choices, curves_of, draw_curves, runs_now
+from trm_eval.serve.runs import (
+    MEASURES,
+    POINTS,
+    Filter,
+    choices,
+    curves_of,
+    draw_curves,
+    names_of_runs,
+    runs_now,
+)
 from trm_eval.tables.query import query_results
 from trm_train.run.overview import overview
+from trm_train.run.record import run_name
 
 
 def shown(root: Layout, wanted: Filter = Filter()) -> dict[str, dict]:  # noqa: B008
@@ -121,3 +131,9 @@ def test_figures_name_every_run_as_text(root: Layout, hostile: Layout, evaluated
             assert b"<img" not in svg
             assert b"onerror=alert(1)" in svg, "the name is there, as text"
     assert draw_curves(["another"], rows, MEASURES["Loss in training"], "step") is None
+
+
+def test_tested_runs_come_first_in_the_names(root: Layout) -> None:
+    set_live(root, step=6)
+    assert runs_now(root, Filter(), []).rows[0]["run"] == run_name("tiny", live_run())
+    assert names_of_runs(root, [])[-1] == run_name("tiny", live_run())

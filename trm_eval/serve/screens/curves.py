@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from trm_eval.serve.runs import MEASURES, Filter, Over, curves_of, draw_curves, runs_now
+from trm_eval.serve.runs import MEASURES, Over, curves_of, draw_curves, names_of_runs
 from trm_eval.serve.screens.parts import (
     CURVES,
     FOLLOW_S,
@@ -24,7 +24,7 @@ OVERS: dict[str, Over] = {"training step": "step", "training time": "seconds"}
 def show() -> None:
     """Show it."""
     st.subheader("Learning curves")
-    runs = choose_runs(CURVES, [row["run"] for row in fresh(runs_now, Filter()).rows])
+    runs = choose_runs(CURVES, fresh(names_of_runs))
     shown = st.multiselect("Curves", list(MEASURES), default=FIRST)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         over = st.segmented_control("Over", list(OVERS), default="training step", required=True)

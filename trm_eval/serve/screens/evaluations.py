@@ -10,7 +10,7 @@ import streamlit as st
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked
 from trm_eval.serve.evaluations import Figure, evaluations_of, figures_of, first_of_each
-from trm_eval.serve.runs import Filter, runs_now
+from trm_eval.serve.runs import names_of_runs
 from trm_eval.serve.screens.parts import (
     EVALUATIONS,
     PUZZLES,
@@ -34,7 +34,7 @@ SHARES = ("exact_accuracy", "exact_low", "exact_high", "cell_accuracy", "q_halt_
 def show() -> None:
     """Show it."""
     st.subheader("Evaluations")
-    runs = choose_runs(EVALUATIONS, [row["run"] for row in fresh(runs_now, Filter()).rows])
+    runs = choose_runs(EVALUATIONS, fresh(names_of_runs))
     if not runs:
         st.info("Choose runs.")
         return

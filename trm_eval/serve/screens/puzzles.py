@@ -20,7 +20,7 @@ from trm_eval.serve.recursion import (
     way_to_traces,
     why_not_again,
 )
-from trm_eval.serve.runs import Filter, runs_now
+from trm_eval.serve.runs import names_of_runs
 from trm_eval.serve.screens.parts import (
     errors_shown,
     frame_of,
@@ -62,7 +62,7 @@ def show() -> None:
 
 
 def _evaluation() -> dict[str, Any] | None:
-    runs = [row["run"] for row in fresh(runs_now, Filter()).rows]
+    runs = fresh(names_of_runs)
     rows = fresh(evaluations_of, runs).rows
     if not rows:
         return None
