@@ -25,6 +25,7 @@ from trm_eval.commands.sql import Duckdb, Queries, Sql, Tables
 from trm_eval.commands.submission import Submission
 from trm_eval.commands.sync import Sync
 from trm_eval.errors import EvalError
+from trm_train.config.overrides import take_experiments
 from trm_train.errors import TrainError
 
 Command = (
@@ -50,6 +51,7 @@ Command = (
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-eval`. Exit codes: `trm_data.command.Exit`."""
     given = sys.argv[1:] if arguments is None else arguments
+    given = take_experiments(given)
     with errors_end("trm-eval", EvalError, TrainError, DataError):
         answer_version("trm-eval", given)
         command = parse_command("trm-eval", "Evaluate runs and read their results.", Command, given)

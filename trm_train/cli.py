@@ -20,7 +20,7 @@ from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.sync import Sync
 from trm_train.commands.tidy import Prune, Remove
-from trm_train.config.overrides import split_overrides
+from trm_train.config.overrides import split_overrides, take_experiments
 from trm_train.errors import ConfigError, TrainError
 
 Command = (
@@ -40,6 +40,7 @@ Command = (
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-train`. Exit codes: `trm_data.command.Exit`."""
     given = sys.argv[1:] if arguments is None else arguments
+    given = take_experiments(given)
     with errors_end("trm-train", TrainError, DataError):
         answer_version("trm-train", given)
         if len(given) > 1 and given[0] == "run" and given[1] not in ("-h", "--help"):

@@ -5,13 +5,19 @@ A package declares, for example, in its pyproject.toml:
     [project.entry-points."trm_train.networks"]
     gru = "my_package.gru:GRU"
 
-Only the package that is named is imported, and only when its name is used.
+Only the package that is named is imported, and only when its name is used. The modules of `trm_train.experiments`
+register their experiments when they are imported, which happens whenever experiments are listed or found; so does the
+file of `--experiments FILE.py` (or `TRM_EXPERIMENTS`).
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from trm_data.closest import one_of
@@ -58,3 +64,40 @@ def load_extension(kind: str, name: str, built_in: Iterable[str], key: str) -> A
             f"{key} {name}: entry point {found.value} cannot be loaded ({type(error).__name__}: {error}). "
             "Fix or reinstall the package that declares it."
         ) from error
+
+
+EXPERIMENTS = "TRM_EXPERIMENTS"
+"""Environment variable with a file of experiments; processes that a command starts inherit it."""
+
+
+def load_experiment_modules() -> None:
+    """Import the modules of other packages that register experiments, and the user's file of experiments.
+
+    Raises:
+        ConfigError: One of them is missing or cannot be imported.
+    """
+    for name in extensions("experiments"):
+        load_extension("experiments", name, (), "entry point trm_train.experiments")
+    if file := os.environ.get(EXPERIMENTS):
+        _load_file(Path(file))
+
+
+def _load_file(path: Path) -> None:
+    """Import a file once, under its name without `.py`, which becomes the group of its experiments."""
+    known = sys.modules.get(path.stem)
+    if known is not None:
+        if Path(known.__file__ or "").resolve() != path.resolve():
+            raise ConfigError(
+                f"--experiments {path}: another module has the name {path.stem}. Rename the file."
+            )
+        return
+    location = importlib.util.spec_from_file_location(path.stem, path)
+    if location is None or location.loader is None or not path.is_file():
+        raise ConfigError(f"--experiments {path}: expected a Python file (NAME.py).")
+    module = importlib.util.module_from_spec(location)
+    sys.modules[path.stem] = module
+    try:
+        location.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[path.stem]
+        raise ConfigError(f"--experiments {path}: {type(error).__name__}: {error}") from error

@@ -59,6 +59,8 @@ For example:
   trm-train run exp01c --dry-run --devices 32 --device v4
   trm-train run quickstart --resume never --tracking none
   trm-train run quickstart --restarts 10
+  trm-train run quickstart --model.architecture hrm
+  trm-train run my_experiment --experiments my_experiments.py
   trm-train run quickstart --coordinator 10.0.0.1:8476 --num-processes 2 --process-id 0
 """
 

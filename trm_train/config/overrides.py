@@ -8,8 +8,10 @@ fields of the forms that are left.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -18,6 +20,7 @@ from trm_train.config.execution import ExecutionConfig
 from trm_train.config.run import ALTERNATIVES, RunConfig
 from trm_train.config.scheduled import PARSERS, Spelled
 from trm_train.errors import ConfigError
+from trm_train.extensions import EXPERIMENTS
 
 
 def choose_forms(config: RunConfig, arguments: Sequence[str]) -> tuple[RunConfig, list[str]]:
@@ -86,6 +89,14 @@ def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str
             rest.append(word)
         position += 1
     return value, rest
+
+
+def take_experiments(arguments: list[str]) -> list[str]:
+    """The arguments without `--experiments FILE`, which is kept in the environment for every process of the command."""
+    file, rest = take_option("--experiments", arguments)
+    if file is not None:
+        os.environ[EXPERIMENTS] = str(Path(file).absolute())
+    return rest
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import SETTINGS, Scale, Setting
+from trm_train.extensions import load_experiment_modules
 
 
 @dataclass(frozen=True)
@@ -139,13 +140,14 @@ def add_experiment(item: Experiment) -> None:
 
 
 def load_experiments() -> dict[str, Experiment]:
-    """All experiments by name: those of every module of this package, in the order of its files.
+    """All experiments by name: those of every module of this package, in the order of its files; then those of others.
 
     Raises:
         ConfigError: Two of them are the same run and neither is declared an alias, or an alias is none.
     """
     for module in pkgutil.iter_modules(trm_train.experiments.__path__):
         importlib.import_module(f"{trm_train.experiments.__name__}.{module.name}")
+    load_experiment_modules()
     check_distinct([(item, item.setting()) for item in _EXPERIMENTS.values()])
     return dict(_EXPERIMENTS)
 

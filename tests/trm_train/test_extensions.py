@@ -1,0 +1,159 @@
+"""A network, a mixer, an optimizer and experiments of another package, installed for the time of a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+import trm_eval
+from tests.conftest import PROJECT, error_of, run_here
+from trm_data.storage.root import Layout
+from trm_eval.cli import main as trm_eval_main
+from trm_train.cli import main as trm_train_main
+from trm_train.experiments import registry
+
+SMALL = (
+    *(
+        "--data.dataset",
+        "small",
+        "--data.global-batch-size",
+        "8",
+        "--total-steps",
+        "6",
+        "--tracking",
+        "none",
+        "--json",
+    ),
+    *("--model.hidden-size", "16", "--model.num-layers", "1", "--optim.lr-warmup-steps", "2"),
+    *("--execution.validate-every", "0"),
+)
+EXAMPLE = PROJECT / "examples" / "gated"
+
+
+@pytest.fixture
+def root(small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root of its own with the dataset `small`; experiments that a test registers are forgotten after it."""
+    shutil.copytree(small_layout.place, tmp_path / "root")
+    monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    monkeypatch.setenv("TRM_EXPERIMENTS", "")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
+    """The example as if it were installed: its modules, and metadata that name them."""
+    site = tmp_path / "site"
+    info = site / "trm_gated-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(EXAMPLE / "gated.py", site)
+    shutil.copy(EXAMPLE / "gated_study.py", site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trm-gated\nVersion: 0.1.0\n")
+    lines = (
+        (EXAMPLE / "pyproject.toml").read_text().partition("[project.entry-points")[2].partition("\n[tool")[0]
+    )
+    points = ("[" + lines).replace('[."', "[").replace('"]', "]").replace('[project.entry-points."', "[")
+    (info / "entry_points.txt").write_text(points.replace('"', ""))
+    monkeypatch.syspath_prepend(site)
+    yield
+    for name in ("gated", "gated_study"):
+        sys.modules.pop(name, None)
+
+
+def train(*options: str, experiment: str = "quickstart") -> str:
+    """Train; returns the run's name."""
+    done = run_here(trm_train_main, "run", experiment, *SMALL, *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["run"]
+
+
+@pytest.mark.usefixtures("gated")
+def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = (
+        "--model.architecture",
+        "gated",
+        "--model.updates",
+        "2",
+        "--optim.name",
+        "momentum",
+        "--optim.beta",
+        "0.5",
+    )
+    run = train(*own)
+    evaluated = run_here(trm_eval_main, "run", run, "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert json.loads(evaluated.stdout)["count"] == 12
+    sampled = run_here(trm_eval_main, "run", run, "--samples", "2", "--limit", "4", "--json")
+    assert sampled.returncode == 0, sampled.stderr
+    (row,) = trm_eval.sql("SELECT training_flops, parameters, differs FROM runs", root).rows()
+    assert row[0] > 0
+    assert row[1] > 0
+    assert "model.updates=2" in row[2]
+
+    # Without the package its runs are named in a note, and everything else is answered.
+    other = train()
+    monkeypatch.setattr("trm_train.extensions.extensions", lambda kind: {})
+    done = run_here(
+        trm_eval_main, "sql", "SELECT count(*) AS runs FROM runs WHERE parameters > 0", "--format", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "gated" in done.stderr
+    code, line = error_of(trm_train_main, "run", "quickstart", *SMALL, *own)
+    assert (code, "gated" in line, "transformer" in line) == (2, True, True)
+    assert run_here(trm_eval_main, "run", other, "--json").returncode == 0
+
+
+@pytest.mark.usefixtures("gated")
+def test_a_mixer_and_an_experiment_of_another_package(root: Path) -> None:
+    listed = run_here(trm_train_main, "list", "gated_6x6", "--json")
+    assert json.loads(listed.stdout)[0]["name"] == "gated_6x6"
+    run = train(experiment="gated_6x6")
+    assert run.startswith("gated_6x6-")
+    assert (root / "runs" / "gated_study" / "gated_6x6" / run).is_dir()
+
+
+def test_experiments_of_a_file(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "my_study.py"
+    file.write_text(
+        (EXAMPLE / "gated_study.py").read_text().replace("gated_6x6", "mine").replace("shift", "mlp_t")
+    )
+    try:
+        run = train("--experiments", str(file), experiment="mine")
+        assert os.environ["TRM_EXPERIMENTS"] == str(file)
+        assert (root / "runs" / "my_study" / "mine" / run).is_dir()
+        evaluated = run_here(trm_eval_main, "run", "mine", "--experiments", str(file), "--data", "published")
+        assert evaluated.returncode == 0, evaluated.stderr
+    finally:
+        sys.modules.pop("my_study", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("missing.py", None, "missing.py"),
+        ("broken_study.py", "import nothing_like_this", "nothing_like_this"),
+        ("json.py", "", "json"),
+    ],
+)
+def test_a_file_of_experiments_that_cannot_be_loaded_is_named(
+    root: Path, tmp_path: Path, name: str, content: str | None, said: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    code, line = error_of(trm_train_main, "list", "--experiments", str(tmp_path / name))
+    assert (code, name in line, said in line) == (2, True, True)
+
+
+def test_the_example_is_short() -> None:
+    lines = (
+        (EXAMPLE / "gated.py").read_text().partition("class GatedConfig")[2].partition("class ShiftBlock")[0]
+    )
+    assert lines.count("\n") <= 45
