@@ -203,14 +203,14 @@ def test_aliases_are_those_that_are_equal_by_design() -> None:
 
     everywhere = {
         "exp01c", "exp02a_03", "exp02b_03", "exp03b", "exp04a_1000", "exp04b_1000", "exp05_d", "exp06_c", "exp08d",
-        "exp09a", "exp10b", "contrib01_baseline", "contrib02_baseline", "contrib03_L06",
+        "exp09a", "exp10b", "contrib01_baseline", "contrib02_baseline", "contrib03_L06", "contrib04_baseline", "network_mlp_t",
     }  # fmt: skip
     assert aliases(Setting("full", "published")) == everywhere | {"exp07b"}
     assert aliases(Setting("laptop", "generated")) == (
-        everywhere - {"exp02b_03", "exp03b", "exp10b"} | {"exp02b_01", "exp07a"}
+        everywhere - {"exp02b_03", "exp03b", "exp10b"} | {"exp02b_01", "exp07a", "paper_trm"}
     )
     assert find_run_of("exp03b", Setting("laptop", "generated")).name == "exp02a_06"
-    assert aliases(Setting("tiny", "generated")) == everywhere | {"exp07a"}
+    assert aliases(Setting("tiny", "generated")) == everywhere | {"exp07a", "paper_trm"}
     assert find_run_of("exp07b", Setting("full", "published")).name == "baseline"
     assert find_run_of("exp07b", Setting("tiny", "generated")).name == "exp07b"
 
