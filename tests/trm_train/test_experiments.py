@@ -203,7 +203,8 @@ def test_aliases_are_those_that_are_equal_by_design() -> None:
 
     everywhere = {
         "exp01c", "exp02a_03", "exp02b_03", "exp03b", "exp04a_1000", "exp04b_1000", "exp05_d", "exp06_c", "exp08d",
-        "exp09a", "exp10b", "contrib01_baseline", "contrib02_baseline", "contrib03_L06", "contrib04_baseline", "network_mlp_t",
+        "exp09a", "exp10b", "contrib01_baseline", "contrib02_baseline", "contrib03_L06",
+        "contrib04_baseline", "network_mlp_t",
     }  # fmt: skip
     assert aliases(Setting("full", "published")) == everywhere | {"exp07b"}
     assert aliases(Setting("laptop", "generated")) == (
