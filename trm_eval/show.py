@@ -15,6 +15,7 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.show.drawing import Drawing
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
+from trm_eval.tables.files import Only
 from trm_eval.tables.query import query_results
 
 Which = Literal["any", "right", "wrong", "guessing", "longest"]
@@ -217,9 +218,9 @@ def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
 
 def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[Answered]:
     """The puzzles that a query finds, drawn."""
-    known = query_results(
-        layout, "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?", [evaluation]
-    )
+    only = Only(evaluations=frozenset([evaluation]))
+    rows_of = "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?"
+    known = query_results(layout, rows_of, [evaluation], only=only)
     if not known.rows:
         raise ResultError(f"no evaluation {evaluation}: trm-eval sql @evals lists them")
     run, dataset_name, split, split_digest = known.rows[0]
@@ -228,7 +229,7 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
         raise ResultError(
             f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"
         )
-    found = query_results(layout, sql, [evaluation, *values])
+    found = query_results(layout, sql, [evaluation, *values], only=only)
     if missing := [line for line in found.problems if evaluation in line]:
         raise ResultError("; ".join(missing))
     facts = [dict(zip(ANSWERED, row, strict=True)) for row in found.rows]

@@ -17,6 +17,7 @@ from trm_data.storage.root import Layout
 from trm_eval.cli import main as trm_eval_main
 from trm_train.cli import main as trm_train_main
 from trm_train.experiments import registry
+from trm_train.run import record
 
 SMALL = (
     *(
@@ -101,6 +102,7 @@ def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated
     # Without the package its runs are named in a note, and everything else is answered.
     other = train()
     monkeypatch.setattr("trm_train.extensions.extensions", lambda kind: {})
+    record._parse_record.cache_clear()
     done = run_here(
         trm_eval_main, "sql", "SELECT count(*) AS runs FROM runs WHERE parameters > 0", "--format", "json"
     )
@@ -123,7 +125,10 @@ def test_a_mixer_and_an_experiment_of_another_package(root: Path) -> None:
 def test_experiments_of_a_file(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "my_study.py"
     file.write_text(
-        (EXAMPLE / "gated_study.py").read_text().replace("gated_6x6", "mine").replace("shift", "mlp_t")
+        (EXAMPLE / "gated_study.py")
+        .read_text()
+        .replace("gated_6x6", "mine")
+        .replace('mixer="shift"', "num_layers=1")
     )
     try:
         run = train("--experiments", str(file), experiment="mine")

@@ -92,6 +92,8 @@ def checked_files(
     Raises:
         CorruptFileError: A file has other bytes.
     """
+    if not names:
+        return []
     paths = [path if path is not None and path.is_file() else None for path in folder.currents(names)]
     note = folder.store.machine / "cache" / "whole.json"
     known = {} if again else _read(note)

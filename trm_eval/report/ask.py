@@ -9,6 +9,7 @@ from typing import Any
 from trm_data.catalog.schema import quote_literal
 from trm_data.storage.root import Layout
 from trm_eval.report.blocks import Query
+from trm_eval.tables.files import Only
 from trm_eval.tables.query import query_results
 
 
@@ -25,7 +26,16 @@ class Asked:
     rows: list[dict[str, Any]]
 
 
-def ask(layout: Layout, says: str, sql: str, values: Sequence[object], problems: list[str]) -> Asked:
+def ask(
+    layout: Layout,
+    says: str,
+    sql: str,
+    values: Sequence[object],
+    problems: list[str],
+    *,
+    runs: Sequence[str] | None = None,
+    evaluations: Sequence[str] | None = None,
+) -> Asked:
     """Run a query; what it was without is added to the problems, once.
 
     Args:
@@ -34,9 +44,12 @@ def ask(layout: Layout, says: str, sql: str, values: Sequence[object], problems:
         sql: One statement; each `?` is one of the values.
         values: Texts, numbers and lists of them.
         problems: What the report is without.
+        runs: The runs whose metrics it reads, where it reads no others.
+        evaluations: The evaluations whose predictions, votes or traces it reads, where it reads no others.
     """
     query = Query(says, filled(sql, values))
-    found = query_results(layout, query.sql)
+    only = Only(*(None if names is None else frozenset(names) for names in (runs, evaluations)))
+    found = query_results(layout, query.sql, only=only)
     problems += [problem for problem in found.problems if problem not in problems]
     return Asked(query, [dict(zip(found.columns, row, strict=True)) for row in found.rows])
 

@@ -39,9 +39,9 @@ SELECT
     dataset IS NOT DISTINCT FROM own_dataset AS of_own_dataset,
     evaluation
 FROM evals
+JOIN (SELECT unnest(wanted) AS run, generate_subscripts(wanted, 1) AS place FROM (SELECT ? AS wanted)) USING (run)
 LEFT JOIN (SELECT run, dataset AS own_dataset FROM runs) USING (run)
-WHERE list_contains(?, run)
-ORDER BY list_position(?, run), as_published DESC, split = 'test' DESC, step DESC, supervision_steps, created_at DESC,
+ORDER BY place, as_published DESC, split = 'test' DESC, step DESC, supervision_steps, created_at DESC,
          evaluation"""
 
 TOLD_APART = ("step", "weights", "dataset", "split", "supervision_steps", "how")
@@ -59,7 +59,7 @@ class Figure:
 
 def evaluations_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """A row for each evaluation of runs, in their order, the usual one of each first."""
-    return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs), list(runs)], problems)
+    return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs)], problems)
 
 
 def first_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -114,12 +114,19 @@ def figures_of(
     high = max(1.4, 0.32 * len(shares) + 0.8)
     drawn = draw_svg(lambda axis: paint_shares(axis, shares), height=high)
     found = [Figure("Exact accuracy, with 95% intervals (Wilson)", drawn, asked.query)]
-    depths = ask(layout, "accuracy after every supervision step", DEPTH_SQL, [list(names)], problems)
+    depths = ask(
+        layout,
+        "accuracy after every supervision step",
+        DEPTH_SQL,
+        [list(names)],
+        problems,
+        evaluations=list(names),
+    )
     if max((row["depth"] for row in depths.rows), default=0) > 1:
         tests = [(name, _of(depths, evaluation)) for evaluation, name in names.items()]
         drawn = draw_svg(lambda axis: paint_depths(axis, tests))
         found.append(Figure("Exact accuracy by supervision step", drawn, depths.query))
-    ratings = ask(layout, "accuracy by rating", RATING_SQL, [list(names)], problems)
+    ratings = ask(layout, "accuracy by rating", RATING_SQL, [list(names)], problems, evaluations=list(names))
     if len({row["rating_bucket"] for row in ratings.rows}) > 1:
         rated = [(name, _of(ratings, evaluation)) for evaluation, name in names.items()]
         drawn = draw_svg(lambda axis: paint_ratings(axis, rated))

@@ -51,13 +51,16 @@ class Wanted:
 
 def range_of(layout: Layout, evaluation: str, problems: list[str]) -> Asked:
     """How many puzzles an evaluation has, how many it solves, and their ratings."""
-    return ask(layout, "puzzles and their ratings", RANGE_SQL, [evaluation], problems)
+    return ask(
+        layout, "puzzles and their ratings", RANGE_SQL, [evaluation], problems, evaluations=[evaluation]
+    )
 
 
 def count_puzzles(layout: Layout, evaluation: str, wanted: Wanted, problems: list[str]) -> int:
     """How many puzzles are as wanted."""
     condition, values = wanted.condition()
-    asked = ask(layout, "puzzles", COUNT_SQL.format(condition=condition), [evaluation, *values], problems)
+    sql = COUNT_SQL.format(condition=condition)
+    asked = ask(layout, "puzzles", sql, [evaluation, *values], problems, evaluations=[evaluation])
     return asked.rows[0]["puzzles"]
 
 
@@ -65,4 +68,5 @@ def puzzles_of(layout: Layout, evaluation: str, wanted: Wanted, page: int, probl
     """A page of the puzzles that are as wanted, from page 0 on."""
     condition, values = wanted.condition()
     sql = PUZZLES_SQL.format(condition=condition)
-    return ask(layout, "puzzles", sql, [evaluation, *values, page * PAGE_ROWS], problems)
+    given = [evaluation, *values, page * PAGE_ROWS]
+    return ask(layout, "puzzles", sql, given, problems, evaluations=[evaluation])

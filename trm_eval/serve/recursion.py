@@ -53,7 +53,9 @@ class Moment:
 
 def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tuple[Asked, list[Moment]]:
     """Every moment of a row, where the evaluation has traces of it; else none."""
-    asked = ask(layout, "traces of this puzzle", TRACE_SQL, [evaluation, row], problems)
+    asked = ask(
+        layout, "traces of this puzzle", TRACE_SQL, [evaluation, row], problems, evaluations=[evaluation]
+    )
     return asked, [
         Moment(
             found["supervision_step"],

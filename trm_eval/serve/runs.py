@@ -17,15 +17,7 @@ STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results onl
 """As `trm-train status` says them, and that of a run of which only published results are there."""
 
 RUNS_SQL = f"""\
-WITH newest AS (
-    SELECT
-        run,
-        max_by(lm_loss, step) FILTER (split = 'train') AS loss,
-        max_by(exact_accuracy, step) FILTER (split = 'validation' AND count > 0) AS validation_accuracy
-    FROM train_metrics
-    GROUP BY run
-),
-shown AS (
+WITH shown AS (
     SELECT
         r.run,
         CASE
@@ -42,8 +34,8 @@ shown AS (
         CASE
             WHEN r.state = 'running' THEN (r.total_steps - r.step) * r.global_batch_size / nullif(r.examples_per_s, 0)
         END AS seconds_left,
-        n.loss,
-        n.validation_accuracy,
+        r.loss,
+        r.best_validation,
         r.heartbeat,
         r.experiment,
         r.scale,
@@ -54,7 +46,7 @@ shown AS (
         r.seed,
         r.parameters,
         r.train_seconds
-    FROM runs AS r LEFT JOIN newest AS n ON n.run = r.run
+    FROM runs AS r
 )
 SELECT * FROM shown
 WHERE {{condition}}
@@ -194,9 +186,8 @@ def choices(layout: Layout, problems: list[str]) -> dict[str, list[str]]:
 
 def curves_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """How runs learn: a row for each window of training steps and each validation."""
-    return ask(
-        layout, "training in windows of steps, and every validation", CURVES_SQL, [list(runs)], problems
-    )
+    says = "training in windows of steps, and every validation"
+    return ask(layout, says, CURVES_SQL, [list(runs)], problems, runs=runs)
 
 
 def draw_curves(

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
@@ -20,7 +22,7 @@ from trm_data.storage.digested import checked_files, one_of_each
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.live import live_parts
-from trm_eval.tables.parts import Parts
+from trm_eval.tables.parts import Parts, read_small
 from trm_eval.tables.schema import LEGACY, NAMED_BY_EVALS, PARTITIONING, TABLES
 from trm_eval.tables.writer import files_named, newest_rows
 
@@ -46,10 +48,30 @@ def skipping_damaged(skip: bool = True) -> Generator[None, None, None]:
         _SKIPS.reset(token)
 
 
+@dataclass(frozen=True)
+class Only:
+    """What a query is about, where the caller knows it: files of anything else are not opened.
+
+    Attributes:
+        runs: Names of runs, for their metrics; None for all.
+        evaluations: Evaluations, for their predictions, votes and traces; None for all.
+    """
+
+    runs: frozenset[str] | None = None
+    evaluations: frozenset[str] | None = None
+
+
 def open_tables(
-    layout: Layout, wanted: set[str], runs: list[tuple[Folder, RunRecord]], *, again: bool
+    layout: Layout,
+    wanted: set[str],
+    runs: list[tuple[Folder, RunRecord]],
+    *,
+    again: bool,
+    only: Only = Only(),
 ) -> tuple[dict[str, pads.Dataset | pa.Table | Parts], list[str]]:
     """What the views are made of, by name, and a line for each file that is missing.
+
+    Published copies of `runs` and `train_metrics` are opened only of runs whose folder is gone; views read no others.
 
     Results are replaced while they are read: where a file that was listed is gone, everything is listed again.
 
@@ -57,26 +79,31 @@ def open_tables(
         CorruptFileError: A file has other bytes than were written.
     """
     results = layout.results
+    live = {record.run for _, record in runs}
+    asked = [run for run in runs if only.runs is None or run[1].run in only.runs]
     tables: dict[str, pads.Dataset | pa.Table | Parts] = {}
     missing: list[str] = []
     gaps: list[str] = []
     for _ in range(ATTEMPTS):
-        parts, gaps = live_parts(layout, runs) if "train_metrics" in wanted else ([], [])
+        parts, gaps = live_parts(layout, asked) if "train_metrics" in wanted else ([], [])
         tables["train_metrics_live"], missing = _dataset("train_metrics", layout.runs, parts, again=again)
-        small: dict[str, pads.Dataset | pa.Table] = {}
-        for table in ("runs", "train_metrics", "evals"):
+        for table in ("runs", "train_metrics"):
             found = _listed(layout, table) if table in wanted else []
-            small[table], gone = _dataset(table, results.within(table), found, again=again)
-            tables[f"{table}_files"] = small[table]
+            found = [file for file in found if file[2] not in live]
+            tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
             missing += gone
+        found = _listed(layout, "evals") if "evals" in wanted else []
+        parts_of_evals, gone = _parts("evals", results.within("evals"), found, again=again)
+        missing += gone
         try:
-            evals = _newest(layout, small["evals"])
+            evals = _newest(layout, parts_of_evals)
         except FileNotFoundError as error:
             missing.append(f"{results.where('evals')}: a file is gone ({error})")
             evals = pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
         tables["evals_files"] = evals
         for table in NAMED_BY_EVALS:
-            found, gone = _named_files(layout, table, evals) if table in wanted else ({}, [])
+            chosen = evals if only.evaluations is None else _of_evaluations(evals, only.evaluations)
+            found, gone = _named_files(layout, table, chosen) if table in wanted else ({}, [])
             missing += gone
             tables[table], gone = _parts(table, results.within(table), found, again=again)
             missing += gone
@@ -95,18 +122,28 @@ def _listed(layout: Layout, table: str) -> list[TableFile]:
     return found
 
 
-def _newest(layout: Layout, evals: pads.Dataset | pa.Table) -> pa.Table:
+def _newest(layout: Layout, evals: Parts) -> pa.Table:
     """The rows of `evals`, one of each evaluation.
 
     Raises:
         CorruptFileError: A file of format 1, which has no digest, is damaged.
+        FileNotFoundError: A file is gone since it was listed.
     """
     try:
-        return newest_rows(evals.to_table() if isinstance(evals, pads.Dataset) else evals)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        return newest_rows(read_small(evals))
+    except (
+        pa.ArrowInvalid,
+        duckdb.InvalidInputException,
+        duckdb.ConversionException,
+        UnicodeDecodeError,
+    ) as error:
         raise CorruptFileError(
             f"{layout.results.where('evals')}: a file cannot be read ({error}); put back a whole copy"
         ) from error
+
+
+def _of_evaluations(evals: pa.Table, evaluations: frozenset[str]) -> pa.Table:
+    return evals.filter(pc.field("evaluation").isin(sorted(evaluations)))
 
 
 def _named_files(

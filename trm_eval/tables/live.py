@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from trm_data.errors import Note
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.schema import RUN_STATUS, RUNS
-from trm_train.config.run import config_to_json
+from trm_train.config.run import RunConfig, config_to_json
 from trm_train.errors import ForeignRunError
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
 from trm_train.run.record import RunRecord, differences_of, read_records, say_differences
@@ -33,7 +34,7 @@ def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict
         "differs": say_differences(differs),
         "label": record.label,
         "content_digest": record.content_digest,
-        "config": json.dumps(config_to_json(record.config), sort_keys=True),
+        "config": _config_text(record.config),
         "total_steps": record.total_steps,
         "global_batch_size": record.config.data.global_batch_size,
         "created_at": datetime.fromisoformat(record.created_at),
@@ -42,6 +43,11 @@ def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict
         "training_flops": record.training_flops,
         "evaluation_flops": record.evaluation_flops,
     }
+
+
+@lru_cache(10_000)
+def _config_text(config: RunConfig) -> str:
+    return json.dumps(config_to_json(config), sort_keys=True)
 
 
 def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]], list[str]]:
@@ -70,11 +76,17 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
                 "train_seconds": status.seconds,
                 "compile_seconds": status.compile_s,
                 "heartbeat": datetime.fromisoformat(status.heartbeat),
+                "loss": status.loss,
+                "best_validation": status.exact_accuracy,
             }
         rows.append(row)
+    return pa.Table.from_pylist(rows, schema=no_runs().schema), runs, problems
+
+
+def no_runs() -> pa.Table:
+    """The table of `live_runs` without rows."""
     names = pa.schema([("experiment", pa.string()), ("run", pa.string())])
-    schema = pa.unify_schemas([RUNS, RUN_STATUS, names])
-    return pa.Table.from_pylist(rows, schema=schema), runs, problems
+    return pa.unify_schemas([RUNS, RUN_STATUS, names]).empty_table()
 
 
 def live_parts(

@@ -6,8 +6,10 @@ nothing, and held a study's predictions in memory to look up a few evaluations.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -15,7 +17,10 @@ import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
 
 from trm_data.catalog.schema import quote_identifier, quote_literal
+from trm_data.storage.digested import digest_of
 
+MOST_UNUSED = 10_000
+"""Rows of files that are gone, which `read_small` keeps at most."""
 PATTERN = frozenset("*?[")
 """Characters that make DuckDB read a path as a pattern."""
 
@@ -76,6 +81,91 @@ class Parts:
         return pads.FileSystemDataset.from_paths(
             list(paths), schema=pa.schema(kept), format=pads.ParquetFileFormat(), filesystem=LocalFileSystem()
         )
+
+
+@dataclass
+class _Kept:
+    """Rows that were read before, of files whose names have their digest, so that they never change."""
+
+    table: pa.Table
+    rows: dict[str, range] = field(default_factory=dict[str, range])
+    """Of each file, by path."""
+
+
+_KEPT: dict[str, _Kept] = {}
+_LOCK = threading.Lock()
+
+
+def read_small(parts: Parts) -> pa.Table:
+    """All rows of files of a few rows each, in their order; this process reads a file with a digest in its name once.
+
+    Raises:
+        InvalidInputException: A file is damaged (from DuckDB), or `pa.ArrowInvalid`.
+        FileNotFoundError: A file is gone.
+    """
+    with _LOCK:
+        key = parts.schema.to_string()
+        kept = _KEPT.setdefault(key, _Kept(parts.schema.empty_table()))
+        new = [file for file in parts.files if file[0] not in kept.rows]
+        if new:
+            begin = kept.table.num_rows
+            rows, counts = _read_rows(parts, new)
+            for (path, _, _), count in zip(new, counts, strict=True):
+                kept.rows[path] = range(begin, begin + count)
+                begin += count
+            kept.table = pa.concat_tables([kept.table, rows]).combine_chunks()
+        chosen = [row for path, _, _ in parts.files for row in kept.rows[path]]
+        whole = len(chosen) == kept.table.num_rows and chosen == list(range(len(chosen)))
+        found = kept.table if whole else kept.table.take(pa.array(chosen, pa.int64()))
+        if kept.table.num_rows > 2 * len(chosen) + MOST_UNUSED:
+            del _KEPT[key]
+        for path, _, _ in new:
+            if digest_of(Path(path).name) is None:
+                del kept.rows[path]
+        return found
+
+
+def _read_rows(parts: Parts, files: Sequence[tuple[str, str, str]]) -> tuple[pa.Table, list[int]]:
+    """The rows of files under the columns of the table, and the number of rows of each file."""
+    paths = [path for path, _, _ in files]
+    if any(PATTERN.intersection(path) for path in paths):
+        read = [pads.dataset(path, format="parquet").to_table() for path in paths]
+        together, counts = pa.concat_tables(read, promote_options="default"), [rows.num_rows for rows in read]
+    else:
+        together, counts = _read_together(paths)
+    constants = {
+        "experiment": [
+            experiment for (_, experiment, _), count in zip(files, counts, strict=True) for _ in range(count)
+        ],
+        "run": [run for (_, _, run), count in zip(files, counts, strict=True) for _ in range(count)],
+    }
+
+    def column(wanted: pa.Field) -> pa.Array | pa.ChunkedArray:
+        if wanted.name in constants:
+            return pa.array(constants[wanted.name], wanted.type)
+        if wanted.name in together.column_names:
+            return together[wanted.name].cast(wanted.type)
+        return pa.nulls(together.num_rows, wanted.type)
+
+    return pa.table([column(wanted) for wanted in parts.schema], schema=parts.schema), counts
+
+
+def _read_together(paths: Sequence[str]) -> tuple[pa.Table, list[int]]:
+    """The rows of files by one query, in the order of the paths, and the number of rows of each."""
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            found = connection.sql(
+                "SELECT * FROM read_parquet(?, union_by_name = true, filename = true, hive_partitioning = false)",
+                params=[list(paths)],
+            ).to_arrow_table()
+    except duckdb.IOException as error:
+        raise FileNotFoundError(str(error)) from error
+    rows: dict[str, list[int]] = {path: [] for path in paths}
+    for row, name in enumerate(found["filename"].to_pylist()):
+        rows[name].append(row)
+    order = [row for path in paths for row in rows[path]]
+    return found.take(pa.array(order, pa.int64())), [len(rows[path]) for path in paths]
 
 
 def allow(connection: duckdb.DuckDBPyConnection, tables: Sequence[Parts]) -> None:

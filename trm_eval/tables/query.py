@@ -24,8 +24,8 @@ from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.errors import Note, QueryError
 from trm_data.storage.root import Layout, Root, root_to_read
 from trm_eval.tables.experiments import experiment_table
-from trm_eval.tables.files import open_tables, skipping_damaged
-from trm_eval.tables.live import live_runs
+from trm_eval.tables.files import Only, open_tables, skipping_damaged
+from trm_eval.tables.live import live_runs, no_runs
 from trm_eval.tables.named import load_query, query_text
 from trm_eval.tables.parts import Parts, allow
 from trm_eval.tables.schema import (
@@ -97,6 +97,7 @@ def query_results(
     verify: bool = False,
     as_table: bool = False,
     most_rows: int | None = None,
+    only: Only = Only(),  # noqa: B008
 ) -> QueryResult:
     """The result of a query over results and catalog.
 
@@ -107,6 +108,7 @@ def query_results(
         verify: Check every file that is read, also those that were found whole before.
         as_table: Give an Arrow table instead of rows.
         most_rows: That an Arrow table has; further ones are not fetched.
+        only: What the query is about, where the caller knows it; files of anything else are not opened.
 
     Raises:
         QueryError: The SQL cannot be run, or there is no query of that name.
@@ -117,7 +119,7 @@ def query_results(
         return run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
 
     text = query_text(sql)
-    found, problems = _read(layout, text, read, again=verify)
+    found, problems = _read(layout, text, read, again=verify, only=only)
     return replace(found, problems=tuple(problems))
 
 
@@ -150,7 +152,12 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
 
 
 def _read(
-    layout: Layout, sql: str, read: Callable[[duckdb.DuckDBPyConnection], Found], *, again: bool = False
+    layout: Layout,
+    sql: str,
+    read: Callable[[duckdb.DuckDBPyConnection], Found],
+    *,
+    again: bool = False,
+    only: Only = Only(),  # noqa: B008
 ) -> tuple[Found, list[str]]:
     """What is read from the results, opened again where files were replaced meanwhile; and what is left out.
 
@@ -164,7 +171,10 @@ def _read(
     while True:
         left -= 1
         try:
-            with open_results(layout, sql, again=again, everything=everything) as (connection, problems):
+            with open_results(layout, sql, again=again, everything=everything, only=only) as (
+                connection,
+                problems,
+            ):
                 return read(connection), problems
         except QueryError as error:
             gone = isinstance(error.__cause__, duckdb.IOException)
@@ -184,7 +194,12 @@ def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
 
 @contextmanager
 def open_results(
-    layout: Layout, sql: str, *, again: bool = False, everything: bool = False
+    layout: Layout,
+    sql: str,
+    *,
+    again: bool = False,
+    everything: bool = False,
+    only: Only = Only(),  # noqa: B008
 ) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
     """A connection in memory with the views over runs, results and catalog; and a line for all that is left out.
 
@@ -200,7 +215,9 @@ def open_results(
         left -= 1
         with closing(duckdb.connect()) as connection, ExitStack() as stack:
             try:
-                problems = _make_views(connection, stack, layout, sql, again=again, everything=everything)
+                problems = _make_views(
+                    connection, stack, layout, sql, again=again, everything=everything, only=only
+                )
             except duckdb.IOException as error:  # a file was replaced since it was listed
                 if left:
                     continue
@@ -219,6 +236,7 @@ def _make_views(
     *,
     again: bool,
     everything: bool,
+    only: Only,
 ) -> list[str]:
     """What `open_results` gives; the catalog stays attached as long as the stack.
 
@@ -237,12 +255,14 @@ def _make_views(
     problems: list[str] = []
     if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
         problems += stack.enter_context(_catalog(connection, layout))
-    runs, folders, unread = live_runs(layout)
+    # A query about known evaluations needs no run; the others also say which runs cannot be read.
+    needs_runs = only.evaluations is None or not named.isdisjoint({"runs_live", "train_metrics_live"})
+    runs, folders, unread = live_runs(layout) if needs_runs else (no_runs(), [], [])
     problems += unread
     connection.register("runs_live", runs)
     experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
     connection.register("experiments_live", experiments)
-    opened, missing = open_tables(layout, wanted, folders, again=again)
+    opened, missing = open_tables(layout, wanted, folders, again=again, only=only)
     for table, found in opened.items():
         if isinstance(found, Parts):
             found.register(connection, table)

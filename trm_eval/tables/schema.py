@@ -343,6 +343,8 @@ RUN_STATUS = _schema(
         ("train_seconds", pa.float64(), "training time over all starts, compilation aside (s)"),
         ("compile_seconds", pa.float64(), "time to compile at the last start (s)"),
         ("heartbeat", pa.timestamp("us", "UTC"), "when the run was heard of last (UTC)"),
+        ("loss", pa.float64(), "mean cross-entropy of the last training step over slots and cells (nats)"),
+        ("best_validation", pa.float64(), "highest exact accuracy of the validations so far (0 to 1)"),
     ]
 )
 """Columns of the view `runs` that change while a run goes on; they come from its status.json."""

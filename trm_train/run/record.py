@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -210,9 +211,14 @@ def find_record(folder: Folder) -> RunRecord | None:
     Raises:
         ConfigError: There is one that this version cannot read; a `ForeignRunError` if it is whole.
     """
-    content, where = folder.read(CONFIG_FILE), folder.where(CONFIG_FILE)
-    if content is None:
-        return None
+    content = folder.read(CONFIG_FILE)
+    return None if content is None else _parse_record(content, folder)
+
+
+@lru_cache(10_000)
+def _parse_record(content: bytes, folder: Folder) -> RunRecord:
+    """The record that a `config.json` holds; a root with thousands of runs is asked again and again."""
+    where = folder.where(CONFIG_FILE)
     try:
         value: dict[str, Any] = parse_json(content)
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:

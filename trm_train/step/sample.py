@@ -89,15 +89,8 @@ def make_sample_step(
             states, (q_logits, margins) = lax.scan(supervision_step, initial, jnp.arange(steps))
             halting = margins > 0
             halt_steps = jnp.where(halting.any(axis=0), jnp.argmax(halting, axis=0) + 1, 0)
-            return answers(
-                network.logits(states),
-                q_logits[-1],
-                margins[-1],
-                halt_steps,
-                labels,
-                spec.ignore_label,
-                config.loss.cells,
-            )
+            last = network.logits(states), q_logits[-1], margins[-1], halt_steps
+            return answers(*last, labels, spec.ignore_label, config.loss.cells)
 
         return lax.map(one, jnp.arange(samples))
 

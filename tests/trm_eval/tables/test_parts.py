@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trm_eval.tables.parts import Parts, allow
+from trm_data.storage.digested import digest_of
+from trm_eval.tables.parts import Parts, allow, read_small
 
 SCHEMA = pa.schema(
     [("row", pa.int64()), ("late", pa.bool_()), ("experiment", pa.string()), ("run", pa.string())]
@@ -72,3 +73,24 @@ def test_files_of_one_evaluation_say_which_without_being_read(tmp_path: Path) ->
         assert connection.execute(whole).fetchall() == [("a", 1, None), ("b", 2, True)]
         others = "SELECT evaluation, row, late FROM things_files ORDER BY ALL"
         assert connection.execute(others).fetchall() == [("a", 3, None), ("b", 4, None)]
+
+
+def test_rows_of_small_files_are_in_their_order_and_a_file_with_a_digest_is_read_once(tmp_path: Path) -> None:
+    place = tmp_path / "run=x"
+    named = write(place / f"b-{'0' * 64}.parquet", row=[3], late=[True])
+    plain = write(place / "a.parquet", row=[1, 2])
+    parts = Parts(SCHEMA, [(named, "e", "r"), (plain, "f", "s")])
+    wanted = [
+        {"row": 3, "late": True, "experiment": "e", "run": "r"},
+        {"row": 1, "late": None, "experiment": "f", "run": "s"},
+        {"row": 2, "late": None, "experiment": "f", "run": "s"},
+    ]
+    assert read_small(parts).to_pylist() == wanted
+    assert digest_of(Path(named).name) is not None
+    write(Path(named), row=[4], late=[False])  # which no writer does
+    write(Path(plain), row=[5])
+    assert [row["row"] for row in read_small(parts).to_pylist()] == [3, 5]
+    assert [row["row"] for row in read_small(Parts(SCHEMA, parts.files[1:])).to_pylist()] == [5]
+    Path(plain).unlink()
+    with pytest.raises(FileNotFoundError):
+        read_small(parts)

@@ -18,6 +18,7 @@ from trm_eval.evaluation import flow
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables import query
+from trm_eval.tables.files import Only
 from trm_eval.tables.named import load_query, named_queries, query_text
 from trm_eval.tables.query import VIEW, WHICH_EVALUATION, _named_by, query_evaluation, query_results
 from trm_train.run.record import find_run
@@ -171,3 +172,15 @@ for ask in (query_results, query_catalog):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[(False,)]\n[(False,)]\n"
+
+
+def test_a_query_of_known_runs_and_evaluations_opens_no_other_files(evaluated: Evaluated) -> None:
+    def count(table: str, only: Only) -> int:
+        return query_results(evaluated.layout, f"SELECT count(*) FROM {table}", only=only).rows[0][0]
+
+    evaluation, run = evaluated.row["evaluation"], evaluated.record.run
+    everything = count("predictions", Only())
+    assert count("predictions", Only(evaluations=frozenset([evaluation]))) == everything > 0
+    assert count("predictions", Only(evaluations=frozenset())) == 0
+    assert count("train_metrics", Only(runs=frozenset([run]))) == count("train_metrics", Only()) > 0
+    assert count("train_metrics", Only(runs=frozenset())) == 0

@@ -21,7 +21,7 @@ from trm_eval.serve.screens.parts import (
 )
 
 COLUMNS = (
-    "run", "state", "progress", "step", "total_steps", "examples_per_s", "seconds_left", "loss", "validation_accuracy",
+    "run", "state", "progress", "step", "total_steps", "examples_per_s", "seconds_left", "loss", "best_validation",
     "heartbeat", "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
 )  # fmt: skip
 
@@ -57,8 +57,7 @@ def _table(wanted: Filter) -> None:
             return
         names = [row["run"] for row in asked.rows]
         rows = [
-            row
-            | {"validation_accuracy": None if (share := row["validation_accuracy"]) is None else 100 * share}
+            row | {"best_validation": None if (share := row["best_validation"]) is None else 100 * share}
             for row in asked.rows
         ]
         number = st.column_config.NumberColumn
@@ -76,7 +75,7 @@ def _table(wanted: Filter) -> None:
                 "examples_per_s": number("examples/s", format="%.1f"),
                 "seconds_left": number("left (s)", format="%.0f"),
                 "loss": number("loss (train)", format="%.4f"),
-                "validation_accuracy": number("exact % (validation)", format="%.2f"),
+                "best_validation": number("best exact % (validation)", format="%.2f"),
                 "heartbeat": st.column_config.DatetimeColumn("heard of", format="distance"),
                 "parameters": number(format="compact"),
                 "train_seconds": number("trained (s)", format="%.0f"),
