@@ -143,7 +143,7 @@ def _newest(layout: Layout, evals: Parts) -> pa.Table:
 
 
 def _of_evaluations(evals: pa.Table, evaluations: frozenset[str]) -> pa.Table:
-    return evals.filter(pc.field("evaluation").isin(sorted(evaluations)))
+    return evals.filter(pc.field("evaluation").isin(pa.array(sorted(evaluations), pa.string())))
 
 
 def _named_files(

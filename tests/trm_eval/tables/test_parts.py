@@ -77,7 +77,7 @@ def test_files_of_one_evaluation_say_which_without_being_read(tmp_path: Path) ->
 
 def test_rows_of_small_files_are_in_their_order_and_a_file_with_a_digest_is_read_once(tmp_path: Path) -> None:
     place = tmp_path / "run=x"
-    named = write(place / f"b-{'0' * 64}.parquet", row=[3], late=[True])
+    named = write(place / f"b.{'0' * 16}.parquet", row=[3], late=[True])
     plain = write(place / "a.parquet", row=[1, 2])
     parts = Parts(SCHEMA, [(named, "e", "r"), (plain, "f", "s")])
     wanted = [
