@@ -33,7 +33,7 @@ from trm_eval.package.contents import (
     packed_file,
 )
 from trm_eval.package.recipe import dataset_recipes
-from trm_eval.package.weights import Tree, arrays_of, tree_of, write_arrays
+from trm_eval.package.weights import Tree, arrays_of, tree_of
 from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import EVALS, NAMED_BY_EVALS, PARTITION_COLUMNS, TABLES
 from trm_train.checkpoint.manager import restore_weights
@@ -44,6 +44,7 @@ from trm_train.run.record import RunRecord, read_record
 from trm_train.run.resume import check_same_run
 from trm_train.run.status import read_status, written_steps
 from trm_train.state import abstract_weights
+from trm_train.weights.npz import write_npz
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def _write_files(
     (folder / "results").mkdir(parents=True)
     (folder / CONFIG).write_bytes(config)
     for name, found in arrays.items():
-        write_arrays(folder / name, found)
+        write_npz(folder / name, found)
     (folder / DATASET).write_bytes(json_bytes({"datasets": datasets}))
     for name, table in tables.items():
         _write_table(folder / name, table)

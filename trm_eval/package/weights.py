@@ -6,7 +6,6 @@ of its tree: `params.<path>`, `fixed.<path>`, `puzzle_table`.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
@@ -29,6 +28,7 @@ from trm_train.model.published import (
     weights_to_published,
 )
 from trm_train.run.record import RunRecord
+from trm_train.weights.npz import read_npz
 
 Arrays = dict[str, NDArray[np.float32]]
 Tree = dict[str, Any]
@@ -93,11 +93,6 @@ def tree_of(record: RunRecord, files: Mapping[str, Arrays], like: Tree) -> Tree:
     return tree
 
 
-def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write arrays by name, the same bytes for the same arrays."""
-    np.savez(path, **{name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})  # pyright: ignore[reportArgumentType]
-
-
 def read_arrays(path: Path, largest_bytes: int) -> Arrays:
     """The arrays of a file that anyone may have written: float32 and nothing else.
 
@@ -108,39 +103,10 @@ def read_arrays(path: Path, largest_bytes: int) -> Arrays:
     Raises:
         PackageError: It holds something else.
     """
-    found: Arrays = {}
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if (total := sum(member.file_size for member in members)) > path.stat().st_size:
-                raise ValueError(f"{total:,} bytes of arrays are more than the file has")
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-                    raise ValueError(f"{member.filename!r} is compressed (expected stored arrays, as packed)")
-                if name == member.filename or name in found or member.file_size > largest_bytes + 10_000:
-                    raise ValueError(
-                        f"{member.filename!r} of {member.file_size:,} bytes is none of its arrays"
-                    )
-                found[name] = _read_array(archive, member)
-    except (OSError, ValueError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
-        raise PackageError(f"{path}: is no file of weights ({error})") from error
-    return found
-
-
-def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np.float32]:
-    """One array; what its header says is compared with its size before anything is allocated."""
-    with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"{member.filename}: format {version} of arrays")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        if dtype != np.float32 or fortran:
-            raise ValueError(f"{member.filename}: {dtype}, expected float32 row by row")
-        content = file.read()
-    if len(content) != 4 * prod(shape):
-        raise ValueError(f"{member.filename}: {len(content):,} bytes of shape {shape}")
-    return np.frombuffer(content, np.float32).reshape(shape)
+        return read_npz(path, largest_bytes, (np.dtype(np.float32),))
+    except CheckpointError as error:
+        raise PackageError(str(error)) from error
 
 
 def largest_bytes(like: Tree) -> int:
