@@ -151,17 +151,14 @@ STATES = {"trm": ("z_H", "z_L"), "single_z": ("z_L",), "hrm": ("z_H", "z_L"), "t
 """States of each architecture in the carry; ours have the same names in lower case."""
 
 
-def load_config(golden: Golden) -> tuple[RunConfig, InputSpec, int]:
-    """Our configuration for the file's, and the batch size."""
-    theirs, rates = load_json(golden, "config"), load_json(golden, "hyperparameters")
+def load_model(theirs: Mapping[str, Any]) -> tuple[BlocksConfig, InputSpec]:
+    """Our network and input for a published configuration."""
     name = theirs.get("architecture", "trm")
     if name not in FIELDS:
         raise UnsupportedFixtureError(f"architecture: expected one of {', '.join(FIELDS)}, got {name!r}")
     try:
         if theirs["forward_dtype"] != "float32":
             raise UnsupportedFixtureError(f"forward_dtype: expected float32, got {theirs['forward_dtype']!r}")
-        if theirs["halt_exploration_prob"] != 0 or rates["global_batch_size"] != theirs["batch_size"]:
-            raise UnsupportedFixtureError("expected no exploration, and a global batch of batch_size")
         model = ARCHITECTURES.form(name)(
             hidden_size=theirs["hidden_size"],
             halt_max_steps=theirs["halt_max_steps"],
@@ -177,7 +174,25 @@ def load_config(golden: Golden) -> tuple[RunConfig, InputSpec, int]:
             },
             **{ours: theirs[key] for ours, key in FIELDS[name].items()},
         )
-        assert isinstance(model, BlocksConfig)
+        spec = InputSpec(
+            sequence_length=theirs["seq_len"],
+            vocabulary_size=theirs["vocab_size"],
+            num_identifiers=theirs["num_puzzle_identifiers"],
+            ignore_label=IGNORE_LABEL,
+        )
+    except KeyError as e:
+        raise UnsupportedFixtureError(f"the file's configuration lacks {e}") from e
+    assert isinstance(model, BlocksConfig)
+    return model, spec
+
+
+def load_config(golden: Golden) -> tuple[RunConfig, InputSpec, int]:
+    """Our configuration for the file's, and the batch size."""
+    theirs, rates = load_json(golden, "config"), load_json(golden, "hyperparameters")
+    model, spec = load_model(theirs)
+    try:
+        if theirs["halt_exploration_prob"] != 0 or rates["global_batch_size"] != theirs["batch_size"]:
+            raise UnsupportedFixtureError("expected no exploration, and a global batch of batch_size")
         optim = OptimConfig(
             lr=rates["lr"],
             lr_warmup_steps=0,
@@ -187,12 +202,6 @@ def load_config(golden: Golden) -> tuple[RunConfig, InputSpec, int]:
             puzzle_emb_lr=rates["puzzle_emb_lr"],
             puzzle_emb_weight_decay=rates["puzzle_emb_weight_decay"],
             ema_rate=rates["ema_rate"],
-        )
-        spec = InputSpec(
-            sequence_length=theirs["seq_len"],
-            vocabulary_size=theirs["vocab_size"],
-            num_identifiers=theirs["num_puzzle_identifiers"],
-            ignore_label=IGNORE_LABEL,
         )
         batch_size = theirs["batch_size"]
     except KeyError as e:

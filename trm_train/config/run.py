@@ -1,8 +1,8 @@
 """What a run is, as frozen dataclasses. Imports no jax, so that listing experiments stays fast.
 
-`RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `loss`, `total_steps`, `seed`) changes the
-mathematics and stands in the run's name (as a hash, and the seed itself); execution (`execution`) says how and
-where it runs and may differ from start to start of the same run. Parts lie in files of their own, each with its
+`RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `loss`, `initial`, `total_steps`, `seed`)
+changes the mathematics and stands in the run's name (as a hash, and the seed itself); execution (`execution`) says how
+and where it runs and may differ from start to start of the same run. Parts lie in files of their own, each with its
 `check`; `data`, `model` and `optim` come in several forms (`alternatives.py`).
 
 Keys keep the words of the published configuration in snake case (docs/glossary.md lists them).
@@ -17,12 +17,15 @@ import json
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import Fixed, Suppress
 
 from trm_train.config.alternatives import Alternatives, default_of
 from trm_train.config.bounds import check_positive
 from trm_train.config.data import DATA, RowsConfig
 from trm_train.config.execution import ExecutionConfig
+from trm_train.config.initial import InitialConfig
 from trm_train.config.loss import LossConfig
 from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
 from trm_train.config.optim import OPTIMIZERS, OptimConfig, OptimizerConfig
@@ -41,6 +44,7 @@ class RunConfig:
     total_steps: int
     """Optimizer steps; one supervision step each."""
     seed: int = 0
+    initial: Annotated[InitialConfig, Fixed, Suppress] = field(default_factory=InitialConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
 
 
@@ -57,13 +61,17 @@ class InputSpec:
     """Cells with this label add nothing to loss or metrics (PAD)."""
 
 
-IDENTITY = ("data", "model", "optim", "loss", "total_steps")
+IDENTITY = ("data", "model", "optim", "loss", "initial", "total_steps")
 """Parts of `RunConfig` that change the mathematics; the seed does too, and stands in the run's name itself."""
 
 ALTERNATIVES: tuple[Alternatives[Any], ...] = (DATA, ARCHITECTURES, OPTIMIZERS)
 """Parts of `RunConfig` that come in several forms."""
 
-PLAIN_PARTS: dict[str, type[Any]] = {"loss": LossConfig, "execution": ExecutionConfig}
+PLAIN_PARTS: dict[str, type[Any]] = {
+    "loss": LossConfig,
+    "initial": InitialConfig,
+    "execution": ExecutionConfig,
+}
 
 
 def effective_identity(config: RunConfig) -> dict[str, Any]:
@@ -137,6 +145,7 @@ def check_config(config: RunConfig) -> None:
     config.model.check()
     config.optim.check()
     config.loss.check()
+    config.initial.check()
     config.execution.check()
     check_positive({"total_steps": config.total_steps})
     if config.optim.lr_warmup_steps >= config.total_steps:

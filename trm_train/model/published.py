@@ -77,6 +77,52 @@ def without_prefix(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return bare
 
 
+def published_shapes(
+    config: BlocksConfig, params: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of the published tensors but the puzzle table, from trees of ours (arrays or their shapes)."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, path, transposed in parameter_names(config):
+        node: Any = params
+        for key in path:
+            node = node[key]
+        shapes[name] = tuple(reversed(node.shape)) if transposed else tuple(node.shape)
+    return shapes | {name: tuple(fixed[ours].shape) for name, ours in fixed_names(config).items()}
+
+
+def published_problems(
+    config: BlocksConfig,
+    params: Mapping[str, Any],
+    fixed: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray],
+) -> list[str]:
+    """What of a published state does not fit a network, one line each; the table may have any number of rows.
+
+    Args:
+        config: The network.
+        params: Tree of its parameters, or their shapes.
+        fixed: Tree of its initial states, or their shapes.
+        tensors: By published name, with or without a prefix.
+    """
+    found = without_prefix(tensors)
+    shapes = published_shapes(config, params, fixed)
+    named = {*shapes, *([TABLE] if config.puzzle_width > 0 else [])}
+    problems = [f"missing: {name}" for name in sorted(named - found.keys())]
+    problems += [f"unknown: {name}" for name in sorted(found.keys() - named)]
+    if len(found) < len(tensors):
+        problems.append("names that differ only in their prefix")
+    for name in sorted(named & found.keys()):
+        shape = found[name].shape
+        if name == TABLE:
+            if len(shape) != 2 or shape[1] != config.puzzle_width or not shape[0]:
+                problems.append(f"{name}: shape {shape}; expected (identifiers, {config.puzzle_width})")
+        elif shape != shapes[name]:
+            problems.append(f"{name}: shape {shape}; expected {shapes[name]}")
+        if not np.all(np.isfinite(found[name])):
+            problems.append(f"{name}: has values that are not finite")
+    return problems
+
+
 def params_from_published(config: BlocksConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The tree of trained parameters, float32.
 

@@ -110,9 +110,8 @@ def _overview(
     if not isinstance(record, RunRecord):
         return RunOverview(folder.name, folder, None, status, "unreadable", str(record))
     problem = "" if status is None else status.reason
-    return RunOverview(
-        record.run, folder, record, status, condition(status, record.total_steps, now), problem
-    )
+    ends_at = 0 if record.config.initial.imported else record.total_steps
+    return RunOverview(record.run, folder, record, status, condition(status, ends_at, now), problem)
 
 
 def condition(status: Status | None, total_steps: int, now: datetime) -> Condition:

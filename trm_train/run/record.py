@@ -153,7 +153,10 @@ def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
 
 def say_differences(changes: Mapping[str, Any] | None) -> str | None:
     """As one line: `data.dataset=mine6, total_steps=400`; empty where there are none."""
-    return None if changes is None else ", ".join(f"{key}={value}" for key, value in changes.items())
+    if changes is None:
+        return None
+    shown = {key: value[:12] if key.startswith("initial.") else value for key, value in changes.items()}
+    return ", ".join(f"{key}={value}" for key, value in shown.items())
 
 
 def check_label(label: str) -> str:
