@@ -57,7 +57,11 @@ def eval_weights(state: TrainState) -> Weights:
 
 
 def init_state(
-    config: RunConfig, spec: InputSpec, batch_size: int, mesh: Mesh | None = None
+    config: RunConfig,
+    spec: InputSpec,
+    batch_size: int,
+    mesh: Mesh | None = None,
+    weights: Weights | None = None,
 ) -> tuple[nnx.GraphDef, TrainState]:
     """The network's definition and the state before the first step.
 
@@ -66,6 +70,7 @@ def init_state(
         spec: Of the dataset.
         batch_size: Slots of the global batch.
         mesh: Where given, the state is created in place on its devices (also with several processes).
+        weights: To start from, the same in every process; None draws them.
 
     Raises:
         ConfigError: The network cannot be as configured.
@@ -73,7 +78,7 @@ def init_state(
 
     definition, shapes = abstract_state(config, spec, batch_size, mesh)
     placed = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, shapes)
-    return definition, jax.jit(partial(_start, config, spec, batch_size), out_shardings=placed)()
+    return definition, jax.jit(partial(_start, config, spec, batch_size), out_shardings=placed)(weights)
 
 
 def abstract_state(
@@ -81,7 +86,7 @@ def abstract_state(
 ) -> tuple[nnx.GraphDef, TrainState]:
     """What `init_state` returns, with shapes in place of arrays: nothing is drawn or allocated."""
     definition, _ = abstract_weights(config, spec)
-    shapes = jax.eval_shape(partial(_start, config, spec, batch_size))
+    shapes = jax.eval_shape(partial(_start, config, spec, batch_size), None)
     if mesh is None:
         return definition, shapes
     split_up = config.execution.shard_parameters
@@ -138,10 +143,13 @@ def start_state(
     )
 
 
-def _start(config: RunConfig, spec: InputSpec, batch_size: int) -> TrainState:
-    """The state before the first step, drawn from the seed."""
+def _start(config: RunConfig, spec: InputSpec, batch_size: int, weights: Weights | None) -> TrainState:
+    """The state before the first step, drawn from the seed but for weights that are given."""
     network_key, training_key = jax.random.split(jax.random.key(config.seed, impl=KEY_IMPLEMENTATION))
-    _, params, fixed, table = split(_draw_network(config, spec, network_key))
+    if weights is None:
+        _, params, fixed, table = split(_draw_network(config, spec, network_key))
+    else:
+        params, fixed, table = weights.params, weights.fixed, weights.puzzle_table
     return start_state(config, spec, batch_size, params, fixed, table, jax.random.key_data(training_key))
 
 

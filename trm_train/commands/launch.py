@@ -329,6 +329,7 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     name, *rest = words
     item, options = read_options("trm-train launch run", name, rest)
     _refuse(options, "build", "build the dataset once (trm-data build NAME)")
+    _refuse(options, "init_from", "the weights that it names would be read on the hosts (trm-train run)")
     for given in ("distributed", "coordinator", "num_processes", "process_id"):
         _refuse(options.processes, given, "a launch says it to its hosts")
     config, said = with_puzzles_at_hand(options.config, parse_source_of(options.source), layout)

@@ -37,6 +37,7 @@ from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
     from trm_train.hosts.together import Hosts
+    from trm_train.run.initial import Initial
     from trm_train.run.start import TrainResult
 
 ARCHIVE_S = 86_400.0
@@ -61,6 +62,7 @@ For example:
   trm-train run quickstart --restarts 10
   trm-train run quickstart --model.architecture hrm
   trm-train run my_experiment --experiments my_experiments.py
+  trm-train run quickstart --init-from weights.safetensors --total-steps 500
   trm-train run quickstart --coordinator 10.0.0.1:8476 --num-processes 2 --process-id 0
 """
 
@@ -88,6 +90,8 @@ class RunOptions:
     """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
     label: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
     """A name of your own for the run, which status, SQL and the dashboard show; part of no identity."""
+    init_from: Annotated[str | None, arg(metavar="RUN[@STEP]|FILE", help_behavior_hint="")] = None
+    """Start a new run from the weights of another run, or from a file of published ones (import-weights --help)."""
     resume: Literal["auto", "never"] = "auto"
     """never throws away the run's checkpoints and metrics and starts anew."""
     anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
@@ -166,6 +170,7 @@ def _train(
     from trm_train.run.prepare import check_dataset_is_built
 
     check_dataset_is_built(options.config, layout)
+    options, initial = _with_initial(options, layout, hosts)
     with RunConsole(options.config, quiet=options.json or not hosts.first) as console:
         result = train(
             item,
@@ -178,6 +183,7 @@ def _train(
             extend=options.extend,
             label=options.label,
             hosts=hosts,
+            initial=initial,
             begins=lambda stop: stop.take_over(heard),
         )
     if hosts.first:
@@ -186,6 +192,18 @@ def _train(
             _archive(result, archive, quiet=options.json)
     hosts.meet("the end", limit_s=ARCHIVE_S)
     return result.exit_code
+
+
+def _with_initial(
+    options: RunOptions, layout: Layout, hosts: Hosts | None = None
+) -> tuple[RunOptions, Initial | None]:
+    """The options with the digest of the weights that the run starts from, and these; None where they are drawn."""
+    if options.init_from is None:
+        return options, None
+    from trm_train.run.initial import start_from
+
+    config, initial = start_from(options.init_from, options.config, layout, hosts)
+    return replace(options, config=config), initial
 
 
 def _check(options: RunOptions) -> None:
@@ -212,15 +230,15 @@ def _say(text: str) -> None:
     print(f"trm-train: {text}", file=sys.stderr, flush=True)
 
 
-def parse_config(config: RunConfig, overrides: list[str]) -> RunConfig:
-    """A configuration with overrides as a user types them.
+def parse_config(config: RunConfig, overrides: list[str], program: str = "trm-train batch") -> RunConfig:
+    """A configuration with overrides as a user types them after a program's command.
 
     Raises:
         ConfigError: A form does not exist, or an option is another form's.
         SystemExit: Something else cannot be parsed; that has been said.
     """
     config, others = choose_forms(config, overrides)
-    return parse_options(_OnlyConfig(config=config), "trm-train batch", None, others).config
+    return parse_options(_OnlyConfig(config=config), program, None, others).config
 
 
 Options = TypeVar("Options")
@@ -292,6 +310,7 @@ def _dry_run(item: Experiment, options: RunOptions, layout: Layout) -> int:
 
     if options.devices is not None:
         simulate_devices(options.devices)
+    options, _ = _with_initial(options, layout)
     steps = planned_steps(options.config, options.extend)
     plan = plan_run(item, options.config, layout, steps, options.device)
     print(json.dumps({**asdict(plan), "fits": plan.fits}, indent=1) if options.json else plan.text())

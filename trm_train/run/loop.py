@@ -17,6 +17,7 @@ from trm_train.hosts.together import Hosts
 from trm_train.mesh.sharding import make_greatest
 from trm_train.run.beside import note_steps, validate_now, validation_due
 from trm_train.run.failure import explained, explaining_memory
+from trm_train.run.initial import Initial
 from trm_train.run.observe import Console
 from trm_train.run.preemption import preemption_stops
 from trm_train.run.saving import finish_saving, save
@@ -37,6 +38,7 @@ def train(
     extend: int | None = None,
     label: str = "",
     hosts: Hosts | None = None,
+    initial: Initial | None = None,
     begins: Callable[[StopRequest], None] = lambda _: None,
 ) -> TrainResult:
     """Train a run to its last step, from its newest checkpoint if it has one.
@@ -52,6 +54,7 @@ def train(
         extend: Steps in all, beyond those of the configuration.
         label: What the user calls the run; empty keeps what it is called.
         hosts: All processes that train it, each of which calls this; None where there is one.
+        initial: Weights that a new run starts from, whose digest `config` has; None draws them.
         begins: Called before the first step: from here on a signal is a request to stop, after a step and a checkpoint.
 
     Raises:
@@ -77,6 +80,7 @@ def train(
             extend=extend,
             label=label,
             hosts=hosts or Hosts(),
+            initial=initial,
         )
         with stop_signals() as stop, preemption_stops(stop):
             try:

@@ -32,6 +32,7 @@ from trm_train.run.facts import training_facts
 from trm_train.run.feed import Feed, dispatches, hold_rows, numbered
 from trm_train.run.follow import Follower
 from trm_train.run.heartbeat import HEARTBEATS, Heart
+from trm_train.run.initial import Initial
 from trm_train.run.observe import Console, Observer
 from trm_train.run.pace import Pace
 from trm_train.run.prepare import prepare
@@ -130,6 +131,7 @@ def start_run(
     extend: int | None,
     label: str,
     hosts: Hosts,
+    initial: Initial | None = None,
 ) -> Started:
     """Open everything a run needs; `stack` closes it. See `loop.train` for arguments and errors."""
     prepared = prepare(experiment, config, layout)
@@ -162,13 +164,15 @@ def start_run(
         heart = Heart(folder, hosts.index, hosts.count, start) if hosts.count > 1 else None
         observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace, heart)
     _watch(stack, observer, keep, hosts)
+    if found is None and initial is not None:
+        observer.say(initial.note)
     return Started(
         config=config,
         record=record,
         folder=folder,
         mesh=mesh,
         step=compiled,
-        state=_first_state(config, record, mesh) if found is None else found.state,
+        state=_first_state(config, record, mesh, initial) if found is None else found.state,
         start=start,
         feed=_feed(stack, dataset, record, compiled, start, mesh),
         evaluate=jax.jit(make_eval_step(config, record.input_spec, model, mesh=mesh)),
@@ -189,9 +193,10 @@ def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> i
     return start
 
 
-def _first_state(config: RunConfig, record: RunRecord, mesh: Mesh) -> TrainState:
+def _first_state(config: RunConfig, record: RunRecord, mesh: Mesh, initial: Initial | None) -> TrainState:
     """The state before the first step."""
-    return init_state(config, record.input_spec, config.data.global_batch_size, mesh)[1]
+    weights = None if initial is None else initial.weights
+    return init_state(config, record.input_spec, config.data.global_batch_size, mesh, weights)[1]
 
 
 def _watch(stack: ExitStack, observer: Observer | Follower, keep: Keep, hosts: Hosts) -> None:
