@@ -20,6 +20,7 @@ from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.sync import Sync
 from trm_train.commands.tidy import Prune, Remove
+from trm_train.commands.weights import ExportWeights, ImportWeights
 from trm_train.config.overrides import split_overrides, take_experiments
 from trm_train.errors import ConfigError, TrainError
 
@@ -34,6 +35,8 @@ Command = (
     | Annotated[Doctor, subcommand("doctor")]
     | Annotated[Prune, subcommand("prune")]
     | Annotated[Remove, subcommand("rm")]
+    | Annotated[ImportWeights, subcommand("import-weights")]
+    | Annotated[ExportWeights, subcommand("export-weights")]
 )
 
 
@@ -49,16 +52,19 @@ def main(arguments: list[str] | None = None) -> None:
                     "name the experiment first: trm-train run EXPERIMENT [options] (trm-train list)"
                 )
             sys.exit(run_experiment(given[1], given[2:]))
-        overrides: list[str] = []  # what else there is, for what a batch or a launch begins
+        overrides: list[str] = []  # options of a configuration
         if given[:1] == ["batch"]:
             overrides, others = split_overrides(given[1:])
             refuse_other_dataset_options_of_batch("trm-train batch", others)
             given = ["batch", *patterns_first(others)]
+        if given[:1] == ["import-weights"]:
+            overrides, others = split_overrides(given[1:])
+            given = ["import-weights", *others]
         if given[:1] == ["launch"]:
             own, overrides = split_launch(given[1:])
             given = ["launch", *own]
         command = parse_command("trm-train", "Train tiny recursive models.", Command, given)
-        if isinstance(command, Batch | Launch):
+        if isinstance(command, Batch | Launch | ImportWeights):
             sys.exit(command.carry_out(overrides))
         assert not isinstance(command, Run)
         sys.exit(command.run())
