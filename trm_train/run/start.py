@@ -155,8 +155,7 @@ def start_run(
     start = _agree_on_start(found, hosts, console)
     tracker = make_tracker(tracking if hosts.first else "none", folder, record)
     stack.callback(tracker.finish)
-    peak = peak_flops_per_s(mesh, config.execution.device_tflops)
-    pace = Pace(_flops_at(config, record.input_spec), peak)
+    pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
     if turn is None:
         observer = Follower(folder, record, start, pace, hosts)
     else:
@@ -164,15 +163,13 @@ def start_run(
         heart = Heart(folder, hosts.index, hosts.count, start) if hosts.count > 1 else None
         observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace, heart)
     _watch(stack, observer, keep, hosts)
-    if found is None and initial is not None:
-        observer.say(initial.note)
     return Started(
         config=config,
         record=record,
         folder=folder,
         mesh=mesh,
         step=compiled,
-        state=_first_state(config, record, mesh, initial) if found is None else found.state,
+        state=_first_state(record, mesh, initial, observer) if found is None else found.state,
         start=start,
         feed=_feed(stack, dataset, record, compiled, start, mesh),
         evaluate=jax.jit(make_eval_step(config, record.input_spec, model, mesh=mesh)),
@@ -193,9 +190,14 @@ def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> i
     return start
 
 
-def _first_state(config: RunConfig, record: RunRecord, mesh: Mesh, initial: Initial | None) -> TrainState:
-    """The state before the first step."""
-    weights = None if initial is None else initial.weights
+def _first_state(
+    record: RunRecord, mesh: Mesh, initial: Initial | None, observer: Observer | Follower
+) -> TrainState:
+    """The state before the first step; where its weights come from is said."""
+    weights, config = None, record.config
+    if initial is not None:
+        weights = initial.weights
+        observer.say(initial.note)
     return init_state(config, record.input_spec, config.data.global_batch_size, mesh, weights)[1]
 
 
