@@ -128,8 +128,9 @@ def rows_by_name(
     """
     places = {name: row for row, name in enumerate(old) if not name.startswith("<")} | {new[0]: 0}
     found = np.array([places.get(name, -1) for name in new])
-    table = np.where(found[:, None] >= 0, rows[found], rows.mean(axis=0, dtype=np.float64)[None])
-    return table.astype(np.float32), int(np.sum(found >= 0))
+    table = rows[found]
+    table[found < 0] = rows.mean(axis=0, dtype=np.float64)
+    return table, int(np.sum(found >= 0))
 
 
 def padded(rows: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
