@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.export import identifier_names
+from trm_data.manifest import read_manifest
 from trm_data.storage.atomic import file_sha256, parse_json
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
@@ -22,7 +23,7 @@ from trm_train.checkpoint.manager import restore_weights, weights_steps, write_w
 from trm_train.checkpoint.tree import choose_weights, weights_tree
 from trm_train.config.initial import InitialConfig
 from trm_train.config.model import BlocksConfig
-from trm_train.config.run import InputSpec, RunConfig
+from trm_train.config.run import InputSpec, RunConfig, check_config
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import Experiment
 from trm_train.model.base import table_rows
@@ -161,7 +162,8 @@ def import_weights(
     if not path.is_file():
         raise ConfigError(f"{path}: no such file")
     sha256 = file_sha256(path)
-    manifest = prepare(experiment, config, layout).manifest
+    check_config(config)
+    manifest = read_manifest(layout, config.data.only_dataset())
     named = identifiers if manifest.num_identifiers > 1 else None
     initial = InitialConfig(imported=sha256, identifiers="" if named is None else _names_digest(named))
     prepared = prepare(experiment, replace(config, initial=initial), layout)
