@@ -324,6 +324,7 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
         ("run quickstart --hosts a --extras gcs;rm", "--extras gcs;rm"),
         ("run quickstart --hosts a --process-id 1", "--process-id: not with launch"),
         ("run quickstart --hosts a --build", "--build: not with launch; build the dataset once"),
+        ("run quickstart --hosts a --init-from weights.npz", "--init-from: not with launch"),
         ("run quickstart --hosts a --acelerator v4-8", "no option --acelerator"),
         ("run quikstart --hosts a", "did you mean 'quickstart'?"),
         ("batch quickstart --hosts a --jobs 2", "--jobs: not with launch"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.weights.files import read_weights, write_weights_file
 
+PUBLISHED = Path(__file__).parents[2] / "fixtures" / "published_checkpoint.pt"
 ARRAYS = {
     "b": np.arange(6, dtype=np.float32).reshape(2, 3),
     "a": np.array([1.5, -2.25], np.float32),
@@ -100,4 +102,26 @@ def test_pickled_compressed_and_whole_arrays_of_npz_are_refused(tmp_path: Path) 
     ):
         save(path, a=array)
         with pytest.raises(CheckpointError, match=r"weights\.npz"):
+            read_weights(path)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
+def test_any_changed_or_cut_file_ends_in_one_error_or_tensors(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"weights{suffix}"
+    if suffix == ".pt":
+        content = PUBLISHED.read_bytes()
+        interesting = 3_000  # the description is in front
+    else:
+        write_weights_file(path, ARRAYS)
+        content = path.read_bytes()
+        interesting = len(content)
+    random = np.random.default_rng(1)
+    for number in range(150):
+        changed = bytearray(content)
+        front = number % 2 or suffix != ".pt"
+        place = random.integers(interesting) if front else -1 - random.integers(2_000)
+        changed[place] = random.integers(256)
+        cut = len(content) if number % 3 else random.integers(len(content))
+        path.write_bytes(changed[:cut])
+        with contextlib.suppress(CheckpointError):
             read_weights(path)
