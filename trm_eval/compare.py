@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from trm_data.storage.root import Layout
-from trm_eval.errors import EvalError
+from trm_eval.errors import EvalError, StatisticsError
 from trm_eval.statistics import Paired
+from trm_eval.statistics.seeds import AcrossSeeds, difference_across_seeds
 from trm_eval.tables.query import query_results
 from trm_train.experiments.setting import Setting
 from trm_train.run.record import find_run
@@ -95,6 +98,7 @@ class Difference:
         strata: On parts of them: what they have in common, and who is better there.
         flips: Puzzles that only one of them solves, the hardest first.
         settings: What differs in the configurations: name, value of the first, of the second.
+        seeds: Where both are experiments, a pair of evaluations for each seed that both have, in order; else empty.
     """
 
     a: Evaluation
@@ -103,6 +107,24 @@ class Difference:
     strata: list[tuple[str, Paired]]
     flips: list[Flip]
     settings: list[tuple[str, Any, Any]]
+    seeds: list[tuple[Evaluation, Evaluation]]
+
+    @property
+    def across_seeds(self) -> AcrossSeeds | None:
+        """The mean difference over the seeds, with Student's interval; None with fewer than two, or without spread."""
+        rows = [
+            {"of": side, "seed": one.seed, "exact_accuracy": one.exact_accuracy}
+            for pair in self.seeds
+            for side, one in zip("ab", pair, strict=True)
+        ]
+        try:
+            return (
+                difference_across_seeds(pl.DataFrame(rows), "exact_accuracy", of="of", a="a", b="b")
+                if rows
+                else None
+            )
+        except StatisticsError:
+            return None
 
 
 def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> Difference:
@@ -144,7 +166,31 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
         strata=[(name, _paired(some)) for name, some in _strata(puzzles)],
         flips=[puzzle for puzzle in puzzles if puzzle.exact_a != puzzle.exact_b],
         settings=_settings(first, second),
+        seeds=_by_seed(layout, a, b, first, second),
     )
+
+
+def _by_seed(
+    layout: Layout, a: str, b: str, first: Evaluation, second: Evaluation
+) -> list[tuple[Evaluation, Evaluation]]:
+    """Evaluations of the same rows for each seed that two experiments have in common; none where runs are named."""
+    if {a, b} & {first.run, second.run} or ID.fullmatch(a) or ID.fullmatch(b):
+        return []
+    ours, theirs = _runs_by_seed(layout, first.run), _runs_by_seed(layout, second.run)
+    pairs = [
+        _same_rows(_of_run(layout, ours[seed]), _of_run(layout, theirs[seed]))
+        for seed in sorted(ours.keys() & theirs.keys())
+    ]
+    return [pair for pair in pairs if pair is not None]
+
+
+def _runs_by_seed(layout: Layout, run: str) -> dict[int, str]:
+    """The runs of the same configuration, by seed."""
+    same = (
+        "SELECT r.seed, r.run FROM runs AS r JOIN runs AS given ON r.identity = given.identity "
+        "AND r.experiment = given.experiment WHERE given.run = ?"
+    )
+    return dict(query_results(layout, same, [run]).rows)
 
 
 def _evaluations(layout: Layout, reference: str, setting: Setting | None) -> list[Evaluation]:
@@ -153,8 +199,7 @@ def _evaluations(layout: Layout, reference: str, setting: Setting | None) -> lis
         condition, value = "e.evaluation = ?", reference
     else:
         condition, value = "e.run = ?", find_run(layout, reference, setting).name
-    found = query_results(layout, EVALUATIONS_SQL.format(condition), [value])
-    evaluations = [Evaluation(**dict(zip(found.columns, row, strict=True))) for row in found.rows]
+    evaluations = _asked(layout, condition, value)
     if not evaluations:
         hint = (
             "trm-eval sql @evals lists them"
@@ -163,6 +208,15 @@ def _evaluations(layout: Layout, reference: str, setting: Setting | None) -> lis
         )
         raise EvalError(f"{value}: was not evaluated yet: {hint}")
     return evaluations
+
+
+def _asked(layout: Layout, condition: str, value: str) -> list[Evaluation]:
+    found = query_results(layout, EVALUATIONS_SQL.format(condition), [value])
+    return [Evaluation(**dict(zip(found.columns, row, strict=True))) for row in found.rows]
+
+
+def _of_run(layout: Layout, run: str) -> list[Evaluation]:
+    return _asked(layout, "e.run = ?", run)
 
 
 def _same_rows(

@@ -77,6 +77,7 @@ def train(
     scale: str | None = None,
     puzzles: str | None = None,
     build: bool = False,
+    init_from: str | None = None,
     resume: bool = True,
     label: str = "",
     tracking: bool = False,
@@ -101,6 +102,7 @@ def train(
         scale: full, laptop or tiny (default: the experiment's own).
         puzzles: published, generated-extreme or generated, as `--data` of the command (default: the experiment's own).
         build: Build the dataset if it is missing.
+        init_from: Start from the weights of RUN, RUN@STEP or a file; the run's name holds their digest.
         resume: False discards the checkpoints and metrics of the run first.
         label: A name of your own for the run.
         tracking: Mirror the metrics to wandb.
@@ -139,6 +141,11 @@ def train(
     from trm_train.run.prepare import check_dataset_is_built
 
     check_dataset_is_built(config, layout)
+    initial = None
+    if init_from is not None:
+        from trm_train.run.initial import start_from
+
+        config, initial = start_from(init_from, config, layout)
     with _Console(config, on_metrics, quiet=quiet) as console:
         result = train_run(
             item,
@@ -148,6 +155,7 @@ def train(
             resume=resume,
             tracking="wandb" if tracking else "none",
             label=check_label(label),
+            initial=initial,
         )
     name, place = result.record.run, result.folder
     return TrainedRun(name, place.place, result.step, result.finished, layout, place, result.record)

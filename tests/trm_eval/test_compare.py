@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
+from trm_train.cli import main as train_main
+from trm_train.experiments import registry
 from trm_train.run.record import list_runs, read_record
 
 
@@ -167,3 +170,93 @@ def test_what_cannot_be_compared(two: tuple[Layout, str, str], tmp_path: Path) -
         compare(resolve_root(tmp_path / "root"), a, b)
     done = run_here(main, "compare", a, b, "--flips", "-1")
     assert "--flips: at least 0, got -1" in done.stderr
+
+
+STUDY = """
+from dataclasses import replace
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.quickstart import quickstart
+from trm_train.experiments.registry import experiment
+
+guide = Guide(question="?", varies="width", fixed="-", expected="-", judge_by="-")
+
+def tiny(width):
+    config = quickstart()
+    return replace(
+        config,
+        data=replace(config.data, dataset="small", global_batch_size=8),
+        model=replace(config.model, hidden_size=width, num_layers=1, h_cycles=1, l_cycles=1),
+        optim=replace(config.optim, lr_warmup_steps=1),
+        total_steps=3,
+    )
+
+@experiment(guide)
+def narrow_net():
+    return tiny(8)
+
+@experiment(guide)
+def wide_net():
+    return tiny(16)
+"""
+
+
+def test_two_experiments_are_compared_over_the_seeds_that_both_have(
+    small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(small_layout.place, tmp_path / "root")
+    monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("TRM_EXPERIMENTS", "")
+    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    study = tmp_path / "seeds_study.py"
+    study.write_text(STUDY)
+    try:
+        runs = {}
+        for name, seed in (
+            ("narrow_net", 0),
+            ("narrow_net", 1),
+            ("narrow_net", 2),
+            ("wide_net", 0),
+            ("wide_net", 1),
+        ):
+            given = (
+                "run",
+                name,
+                "--experiments",
+                str(study),
+                "--seed",
+                str(seed),
+                "--tracking",
+                "none",
+                "--json",
+            )
+            runs[name, seed] = json.loads(run_here(train_main, *given).stdout)["run"]
+            assert run_here(main, "run", runs[name, seed], "--json").returncode == 0
+        done = run_here(main, "compare", "narrow_net", "wide_net", "--json")
+        assert done.returncode == 0, done.stderr
+        seeds = json.loads(done.stdout)["seeds"]
+        assert [(one["seed"], one["run_a"], one["run_b"]) for one in seeds] == [
+            (seed, runs["narrow_net", seed], runs["wide_net", seed]) for seed in (0, 1)
+        ]
+        one = run_here(main, "compare", runs["narrow_net", 0], runs["wide_net", 0], "--json")
+        assert json.loads(one.stdout)["seeds"] == []
+        assert "over the 2 seeds" in run_here(main, "compare", "narrow_net", "wide_net").stdout
+    finally:
+        sys.modules.pop("seeds_study", None)
+
+
+def test_the_difference_over_seeds_is_that_of_student(two: tuple[Layout, str, str]) -> None:
+    found = compare(*two)
+    assert found.seeds == []
+    assert found.across_seeds is None
+    pairs = [
+        (
+            dataclasses.replace(found.a, seed=seed, exact_accuracy=a),
+            dataclasses.replace(found.b, seed=seed, exact_accuracy=b),
+        )
+        for seed, a, b in ((0, 0.5, 0.6), (1, 0.4, 0.6), (2, 0.5, 0.8))
+    ]
+    across = dataclasses.replace(found, seeds=pairs).across_seeds
+    assert across is not None
+    assert across.mean == pytest.approx(0.2)
+    half = 4.302653 * 0.1 / 3**0.5  # Student's 97.5% quantile of 2 degrees of freedom
+    assert (across.low, across.high) == (pytest.approx(0.2 - half), pytest.approx(0.2 + half))

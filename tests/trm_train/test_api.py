@@ -70,6 +70,9 @@ def test_a_run_from_python_is_trained_evaluated_and_asked(layout: Layout, tmp_pa
     assert (result.run, result.row["count"]) == (run.name, 3)
     assert run.name in str(result)
     assert trm_eval.read_predictions(run).collect().height == 3
+    started = trm_train.train("quickstart", total_steps=10, init_from=run.name, root=layout, **OPTIONS)
+    assert started.name != run.name
+    assert started.metrics()["lm_loss"][0] < rows["lm_loss"][0]
     picture = tmp_path / "curves.png"
     trm_eval.plot(run).savefig(picture)
     assert picture.stat().st_size > 10_000

@@ -15,7 +15,7 @@ from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.experiments.setting import parse_setting
 
 if TYPE_CHECKING:
-    from trm_eval.compare import Difference
+    from trm_eval.compare import Difference, Evaluation
     from trm_eval.statistics import Paired
 
 
@@ -25,8 +25,9 @@ class Compare:
 
     Each run is taken by its newest test of rows that the other was asked too, with as many supervision steps if
     there is one; the id of an evaluation (column evaluation of evals) names that one, so that two ways to answer can
-    be compared. The interval is Tango's, the p-value McNemar's, exact; those of strata are not corrected for their
-    number.
+    be compared. Two experiments are also compared over the seeds that both have: the mean difference with Student's
+    interval. The interval of one pair is Tango's, the p-value McNemar's, exact; those of strata are not corrected for
+    their number.
 
     For example:
 
@@ -69,6 +70,11 @@ def _as_json(found: Difference) -> dict[str, Any]:
         "strata": [{"stratum": name, **_counts(paired)} for name, paired in found.strata],
         "flips": [asdict(flip) for flip in found.flips],
         "settings": [{"name": name, "a": a, "b": b} for name, a, b in found.settings],
+        "seeds": [
+            {"seed": a.seed, "a": a.exact_accuracy, "b": b.exact_accuracy, "run_a": a.run, "run_b": b.run}
+            for a, b in found.seeds
+        ],
+        "across_seeds": None if (across := found.across_seeds) is None else asdict(across),
     }
 
 
@@ -83,6 +89,26 @@ def _counts(paired: Paired) -> dict[str, Any]:
         "high": high,
         "p_value": paired.p_value,
     }
+
+
+def _print_seeds(found: Difference) -> None:
+    from trm_data.show.render import print_table
+
+    print(f"over the {len(found.seeds)} seeds that both have:")
+    rows = [
+        (a.seed, *(f"{100 * value:.2f}" for value in (a.exact_accuracy, b.exact_accuracy)), _points(b, a))
+        for a, b in found.seeds
+    ]
+    print_table(["seed", "A (%)", "B (%)", "B - A (points)"], rows)
+    if (across := found.across_seeds) is not None:
+        print(
+            f"mean {100 * across.mean:+.2f} points, 95% interval {100 * across.low:+.2f} to {100 * across.high:+.2f} "
+            f"(Student, {across.count} seeds), p {across.p_value:.3g}\n"
+        )
+
+
+def _points(b: Evaluation, a: Evaluation) -> str:
+    return f"{100 * (b.exact_accuracy - a.exact_accuracy):+.2f}"
 
 
 def _print(found: Difference, flips: int) -> None:
@@ -121,6 +147,8 @@ def _print(found: Difference, flips: int) -> None:
                 for flip in found.flips[:flips]
             ],
         )
+    if len(found.seeds) > 1:
+        _print_seeds(found)
     if found.settings:
         print("what differs:")
         print_table(["setting", "A", "B"], [(name, str(a), str(b)) for name, a, b in found.settings])
