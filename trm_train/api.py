@@ -119,20 +119,13 @@ def train(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     layout = resolve_root(root)
     item = find_run_of(experiment, parse_setting(scale, puzzles))
-    changes: dict[str, Mapping[str, Any] | None] = {
-        "data": data,
-        "model": model,
-        "optim": optim,
-        "loss": loss,
-        "execution": execution,
-    }
-    if dataset is not None:
-        changes["data"] = {**(data or {}), "dataset": dataset}
-    config = with_options(item.make(), changes)
-    if total_steps is not None:
-        config = dataclasses.replace(config, total_steps=total_steps)
-    if seed is not None:
-        config = dataclasses.replace(config, seed=seed)
+    rows = data if dataset is None else {**(data or {}), "dataset": dataset}
+    parts = {"data": rows, "model": model, "optim": optim, "loss": loss, "execution": execution}
+    config = with_options(item.make(), parts)
+    whole = {"total_steps": total_steps, "seed": seed}
+    config = dataclasses.replace(
+        config, **{name: value for name, value in whole.items() if value is not None}
+    )
     check_config(config)
     if build:
         build_missing(config.data.only_dataset(), layout, layout.place, sources={}, quiet=quiet)

@@ -200,6 +200,7 @@ def wide_net():
 """
 
 
+@pytest.mark.integration
 def test_two_experiments_are_compared_over_the_seeds_that_both_have(
     small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_run_from_python_is_trained_evaluated_and_asked(layout: Layout, tmp_pa
     assert picture.stat().st_size > 10_000
 
 
+@pytest.mark.integration
 def test_the_loop_of_the_examples_has_the_losses_of_the_command(layout: Layout) -> None:
     example = load_example()
     assert (PROJECT / "examples" / "loop.py").read_text().count("\n") <= 120

@@ -122,6 +122,7 @@ def test_a_mixer_and_an_experiment_of_another_package(root: Path) -> None:
     assert (root / "runs" / "gated_study" / "gated_6x6" / run).is_dir()
 
 
+@pytest.mark.integration
 def test_experiments_of_a_file(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "my_study.py"
     file.write_text(

@@ -37,6 +37,7 @@ def equivalent(one, other):
     return False
 
 
+@pytest.mark.integration
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, NUM_SYMMETRIES - 1))
 def test_images_have_the_same_hash(seed, index):

@@ -248,6 +248,7 @@ def test_the_offset_row_is_what_encode_pair_makes() -> None:
     assert decode_row(labels, 4, 5).tolist() == [[3]]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("version", "groups"), [(1, 960), pytest.param(2, 1280, marks=pytest.mark.integration)]
 )

@@ -30,6 +30,7 @@ def written(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> P
     return path
 
 
+@pytest.mark.integration
 def test_every_view_is_there_with_the_same_rows(evaluated: Evaluated, written: Path) -> None:
     with duckdb.connect(str(written), read_only=True) as connection:
         for name in list_views():

@@ -341,6 +341,7 @@ def test_pairs_and_their_puzzles(layout: Layout, wrote: dict[str, Wrote]) -> Non
     assert sorted(any_two["row"]) == np.flatnonzero(of_seeds[0] != of_seeds[1]).tolist()
 
 
+@pytest.mark.integration
 def test_a_sweep_beyond_the_steps_of_training_changes_no_pair_and_no_dataset(
     layout: Layout, wrote: dict[str, Wrote], tmp_path: Path
 ) -> None:

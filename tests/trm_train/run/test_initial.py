@@ -104,6 +104,7 @@ def test_new_embedding_rows_start_at_the_mean_and_it_is_said(layout: Layout, run
     assert "2 of 4 embedding rows are new" in initial.note
 
 
+@pytest.mark.integration
 def test_a_frozen_network_keeps_the_weights_and_the_log_says_where_they_come_from(
     layout: Layout, run: str
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_frozen_network_keeps_the_weights_and_the_log_says_where_they_come_fro
     assert "mean of the 3 old" in log
 
 
+@pytest.mark.integration
 def test_the_same_command_goes_on_and_a_dry_run_names_the_same_run(layout: Layout) -> None:
     first = json.loads(trained(layout, "one", str(PUBLISHED), "--json").stdout)
     again = json.loads(trained(layout, "one", str(PUBLISHED), "--json").stdout)
