@@ -71,11 +71,16 @@ def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]
         above = [100 * max(row["exact_high"] - row["exact_accuracy"], 0) for row in own]
         style = look(number) | {"linewidth": 0}
         axis.errorbar(places, exact, yerr=[below, above], label=short(name), capsize=2, elinewidth=1, **style)
-    puzzles = {
-        bucket: max(row["puzzles"] for row in rows if row["rating_bucket"] == bucket) for bucket in order
-    }
-    axis.set_xticks(range(len(order)), [f"{bucket}\n({puzzles[bucket]:,})" for bucket in order])
+    counts = [{row["rating_bucket"]: row["puzzles"] for row in own} for _, own in tests if own]
+    alike = all(one == counts[0] for one in counts)  # tests of one set of puzzles
+    shown = counts[:1] if alike else counts
+    axis.set_xticks(
+        range(len(order)),
+        [f"{bucket}\n({' / '.join(f'{one.get(bucket, 0):,}' for one in shown)})" for bucket in order],
+    )
     axis.set_xlim(-0.5, len(order) - 0.5)
-    axis.set_xlabel("rating (puzzles)")
+    axis.set_xlabel(
+        "rating (puzzles)" if alike else "rating (puzzles of each test, in the order of the legend)"
+    )
     axis.set_ylabel("exact accuracy, test (%)")
     axis.grid(axis="y")
