@@ -46,7 +46,7 @@ from trm_train.cli import main as train
         (data, "show", "NAME missing from trm-data show (trm-data show --help)"),
         (data, "sync", "SRC and DST missing from trm-data sync (trm-data sync --help)"),
         (train, "run quickstart --optim.lr x", "--optim.lr: a number, got 'x' (trm-train run quickstart --help)"),
-        (train, "run quickstart --model.mixer atention", "--model.mixer: no choice 'atention'; did you mean"),
+        (train, "run quickstart --model.mixer atention", "one of mlp_t, attention, got 'atention'; did you mean"),
         (evaluate, "run x --limit all", "--limit: a whole number, got 'all' (trm-eval run --help)"),
         (train, "run quickstart --lr 1", "no option --lr of trm-train run quickstart; did you mean '--optim.lr'?"),
         (train, "run quickstart --steps 9", "did you mean '--total-steps'?"),
