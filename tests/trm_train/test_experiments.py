@@ -123,7 +123,10 @@ def same():
     monkeypatch.delitem(sys.modules, "trm_train.experiments.more", raising=False)
 
 
-def test_a_file_is_found_by_being_there(one_more: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_found_by_being_there(
+    one_more: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
     found = find_experiment("another")
     assert (found.group, found.make().total_steps) == ("more", 7_000)
     _, listed, _ = output(capsys, "list")
