@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from trm_data.closest import no_such
 from trm_data.storage.root import Layout, Root, resolve_root
@@ -231,9 +231,6 @@ class _Console(RunConsole):
     def __init__(self, config: RunConfig, on_metrics: OnMetrics | None, *, quiet: bool):
         super().__init__(config, quiet=quiet)
         self._on_metrics = on_metrics
-
-    def __enter__(self) -> Self:
-        return self
 
     def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
         if self._on_metrics is not None:

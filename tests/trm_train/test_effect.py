@@ -42,6 +42,12 @@ from trm_train.run.record import run_name
             ["--model.halt-exploration-prob", "0.5", "--model.halt-max-steps", "1"],
             ["--model.halt-exploration-prob"],
         ),
+        (["--loss.supervision-decay", "0.5", "--model.halt-max-steps", "1"], ["--loss.supervision-decay"]),
+        (["--loss.supervision-decay", "0.5"], []),
+        (["--model.gradient", "one_step", "--model.l-cycles", "1"], ["--model.gradient"]),
+        (["--model.gradient", "one_step"], []),
+        (["--model.architecture", "single_z", "--model.num-heads", "2"], ["--model.num-heads"]),
+        (["--model.architecture", "hrm", "--model.pos-encodings", "none"], ["--model.mixer"]),
         (["--optim.lr", "1"], []),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tomllib
 from collections.abc import Generator
 from pathlib import Path
 
@@ -56,11 +57,12 @@ def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, No
     shutil.copy(EXAMPLE / "gated.py", site)
     shutil.copy(EXAMPLE / "gated_study.py", site)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trm-gated\nVersion: 0.1.0\n")
-    lines = (
-        (EXAMPLE / "pyproject.toml").read_text().partition("[project.entry-points")[2].partition("\n[tool")[0]
-    )
-    points = ("[" + lines).replace('[."', "[").replace('"]', "]").replace('[project.entry-points."', "[")
-    (info / "entry_points.txt").write_text(points.replace('"', ""))
+    declared = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {of}\n" for name, of in found.items())
+        for group, found in declared.items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(site)
     yield
     for name in ("gated", "gated_study"):

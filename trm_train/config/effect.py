@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from trm_train.config.model import ModelConfig
+from trm_train.config.model import BlocksConfig, ModelConfig
 from trm_train.config.run import RunConfig
 
 
@@ -26,7 +26,7 @@ def without_effect(config: RunConfig, before: RunConfig) -> list[str]:
 def _lacking(config: RunConfig) -> dict[str, str]:
     """What a configuration lacks in order to learn, by its name."""
     model, found = config.model, dict[str, str]()
-    if isinstance(model, ModelConfig) and model.mixer == "attention" and model.pos_encodings == "none":
+    if isinstance(model, BlocksConfig) and model.mixer == "attention" and model.pos_encodings == "none":
         found["positions"] = (
             "--model.mixer attention has no positions: it cannot tell cells with the same symbol apart "
             "(--model.pos-encodings rope or learned)"
@@ -43,12 +43,16 @@ def _idle(config: RunConfig) -> dict[str, str]:
     """Fields that change nothing in a configuration, and why."""
     model, optim = config.model, config.optim
     found: dict[str, str] = {}
-    if isinstance(model, ModelConfig) and model.mixer == "mlp_t":
+    if isinstance(model, BlocksConfig) and model.mixer == "mlp_t":
         found["model.num_heads"] = "mlp_t has no heads (--model.mixer attention has)"
         if model.pos_encodings == "rope":
             found["model.pos_encodings"] = (
                 "mlp_t has no rotary positions: rope is the same as none (learned is not)"
             )
+    if isinstance(model, ModelConfig) and model.gradient == "one_step" and model.l_cycles == 1:
+        found["model.gradient"] = (
+            "one_step is the same as last_cycle where z_L is updated once (--model.l-cycles 1)"
+        )
     if not model.puzzle_width:
         for name in ("puzzle_emb_lr", "puzzle_emb_weight_decay"):
             found[f"optim.{name}"] = "there are no puzzle positions (--model.puzzle-emb-ndim 0)"
@@ -68,9 +72,8 @@ def _idle(config: RunConfig) -> dict[str, str]:
     if model.halt_first_max_steps == model.halt_max_steps:
         found["model.halt_first_max_steps"] = "it is halt_max_steps, so nothing rises"
     if model.halt_max_steps == 1:
-        found["model.halt_exploration_prob"] = (
-            "every slot halts after its first step (--model.halt-max-steps 1)"
-        )
+        why = "every slot halts after its first step (--model.halt-max-steps 1)"
+        found |= {"model.halt_exploration_prob": why, "loss.supervision_decay": why}
     return found
 
 

@@ -1,7 +1,7 @@
 """What a run is, as frozen dataclasses. Imports no jax, so that listing experiments stays fast.
 
 `RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `loss`, `initial`, `total_steps`, `seed`)
-changes the mathematics and stands in the run's name (as a hash, and the seed itself); execution (`execution`) says how
+changes the mathematics; the run's name holds a hash of it, and the seed itself. Execution (`execution`) says how
 and where it runs and may differ from start to start of the same run. Parts lie in files of their own, each with its
 `check`; `data`, `model` and `optim` come in several forms (`alternatives.py`).
 
@@ -27,7 +27,7 @@ from trm_train.config.data import DATA, RowsConfig
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.initial import InitialConfig
 from trm_train.config.loss import LossConfig
-from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
+from trm_train.config.model import ARCHITECTURES, BlocksConfig, CyclesConfig, ModelConfig, NetworkConfig
 from trm_train.config.optim import OPTIMIZERS, OptimConfig, OptimizerConfig
 from trm_train.config.scheduled import PARSERS, Spelled
 from trm_train.errors import ConfigError
@@ -158,10 +158,11 @@ def check_config(config: RunConfig) -> None:
         raise ConfigError(
             f"model.curriculum: stages of a step at least, but with {config.total_steps} steps they end at {ends[1:]}"
         )
-    if config.loss.cycle_consistency and config.model.architecture == "transformer":
+    cycles = isinstance(config.model, CyclesConfig) or not isinstance(config.model, BlocksConfig)
+    if config.loss.cycle_consistency and not cycles:  # of another package's network the training step says it
         raise ConfigError(
-            f"loss.cycle_consistency: 0 with model.architecture transformer, which has no cycles, got "
-            f"{config.loss.cycle_consistency:g}"
+            f"loss.cycle_consistency: model.architecture {config.model.architecture} has no cycles (got "
+            f"{config.loss.cycle_consistency:g}; expected 0). Leave the option out."
         )
     if not 0 <= config.seed < 2**31:
         raise ConfigError(f"seed: from 0 to 2^31 - 1, got {config.seed}")

@@ -74,7 +74,7 @@ def published_model(config: RunConfig) -> BlocksConfig:
     """The network of a configuration, which the published code has too.
 
     Raises:
-        ConfigError: It has none like it.
+        ConfigError: The published code has no such network.
     """
     model = config.model
     if isinstance(model, BlocksConfig) and has_published_names(model):
@@ -90,7 +90,7 @@ def read_published(path: Path, config: RunConfig, spec: InputSpec) -> Weights:
 
     Raises:
         ConfigError: There is no such file, or the network has no published names.
-        CheckpointError: The file is none of weights, or does not fit; every problem is named.
+        CheckpointError: The file cannot be read, or does not fit the network; every problem is named.
     """
     model = published_model(config)
     tensors = read_weights(path)

@@ -193,7 +193,7 @@ def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> i
 def _first_state(
     record: RunRecord, mesh: Mesh, initial: Initial | None, observer: Observer | Follower
 ) -> TrainState:
-    """The state before the first step; where its weights come from is said."""
+    """The state before the first step; reports the source of given weights."""
     weights, config = None, record.config
     if initial is not None:
         weights = initial.weights

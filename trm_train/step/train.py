@@ -210,8 +210,8 @@ class _Step:
         if loss.cycle_consistency:
             if outputs.cycle_change is None:
                 raise ConfigError(
-                    f"loss.cycle_consistency: 0 with model.architecture {self.config.model.architecture}, which has "
-                    f"no cycles, got {loss.cycle_consistency:g}"
+                    f"loss.cycle_consistency: model.architecture {self.config.model.architecture} has no cycles (got "
+                    f"{loss.cycle_consistency:g}; expected 0). Leave the option out."
                 )
             losses = losses._replace(added=loss.cycle_consistency * outputs.cycle_change)
         if loss.supervision_decay != 1:

@@ -27,7 +27,7 @@ def read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
     """The tensors of a file by name, as float32.
 
     Raises:
-        ConfigError: There is no such file, or its suffix is none of `READERS`.
+        ConfigError: The file is missing, or its suffix is not in `READERS`.
         CheckpointError: It holds something else.
     """
     if path.suffix not in READERS:
@@ -41,8 +41,8 @@ def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) ->
     """Write tensors by name, whole or not at all.
 
     Raises:
-        ConfigError: The suffix is none of `WRITERS`, or the file is there.
-        CheckpointError: It could not be written.
+        ConfigError: The suffix is not in `WRITERS`, or the file exists.
+        CheckpointError: Writing fails.
     """
     check_output(path)
     temporary = path.with_name(f".tmp-{path.name}")
@@ -56,10 +56,10 @@ def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) ->
 
 
 def check_output(path: Path) -> None:
-    """Refuse a name that cannot be written.
+    """Check the suffix of an output file, and that the file does not exist.
 
     Raises:
-        ConfigError: The suffix is none of `WRITERS`, or the file is there.
+        ConfigError: The suffix is not in `WRITERS`, or the file exists.
     """
     if path.suffix not in WRITERS:
         raise ConfigError(f"--out {path}: suffix {path.suffix!r} (expected {', '.join(WRITERS)})")

@@ -52,11 +52,11 @@ def read_npz(
                 largest = member.file_size if largest_bytes is None else largest_bytes + 10_000
                 if name == member.filename or name in found or member.file_size > largest:
                     raise ValueError(
-                        f"{member.filename!r} of {member.file_size:,} bytes is none of its arrays"
+                        f"{member.filename!r} ({member.file_size:,} bytes): expected .npy, once, up to {largest:,}"
                     )
                 found[name] = _read_array(archive, member, dtypes)
     except (OSError, ValueError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{path}: is no file of weights ({error})") from error
+        raise CheckpointError(f"{path}: cannot be read as an .npz file of weights ({error})") from error
     return found
 
 
