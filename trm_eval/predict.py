@@ -83,11 +83,15 @@ def as_json(solution: Solution, *, trace: bool) -> dict[str, Any]:
 
 
 def steps_of(solution: Solution) -> list[tuple[str, Drawing]]:
-    """The answer after every supervision step, titled with how sure the network was."""
+    """The answer after every supervision step with the cells that it changed, titled with how sure the network was."""
     sure = 1 / (1 + np.exp(-solution.halt_logits[:, -1].astype(np.float64)))
+    answers = solution.answers[:, -1]
     return [
-        (f"step {step}: halt {probability:.2f}", solution.draw(tokens[-1]))
-        for step, (tokens, probability) in enumerate(zip(solution.answers, sure, strict=True), start=1)
+        (
+            f"step {step + 1}: halt {sure[step]:.2f}",
+            solution.draw(tokens, answers[step - 1] if step else None),
+        )
+        for step, tokens in enumerate(answers)
     ]
 
 
@@ -99,18 +103,18 @@ def write_solution(solution: Solution, path: Path, *, trace: bool) -> None:
     """
     if path.suffix.lower() not in ENDINGS:
         raise EvalError(f"--out {path}: allowed are {', '.join(ENDINGS)}")
-    puzzle = ("puzzle", solution.draw(solution.puzzle))
+    puzzle, known = ("given", solution.draw_puzzle()), solution.draw_solution()
+    ending = [] if known is None else [("solution", known)]
+    last = (f"answer: {verdict(solution)}", solution.draw())
     if path.suffix.lower() == ".gif":
         cycles = solution.answers.shape[1]
-        frames = [
-            [
-                puzzle,
-                (f"step {step + 1}" + (f", cycle {cycle + 1}" if cycles > 1 else ""), solution.draw(tokens)),
-            ]
-            for step, answers in enumerate(solution.answers)
-            for cycle, tokens in enumerate(answers)
-        ]
-        ending = [puzzle, (verdict(solution), solution.draw())]
-        write_animation([[puzzle, ("", solution.draw(solution.puzzle))], *frames, ending, ending], path)
+        answers = solution.answers.reshape(-1, solution.puzzle.size)
+        frames = [[puzzle, ("answer", puzzle[1]), *ending]]
+        for number, tokens in enumerate(answers):
+            step, cycle = divmod(number, cycles)
+            title = f"answer, step {step + 1}" + (f", cycle {cycle + 1}" if cycles > 1 else "")
+            before = answers[number - 1] if number else solution.puzzle
+            frames.append([puzzle, (title, solution.draw(tokens, before)), *ending])
+        write_animation([*frames, [puzzle, last, *ending]], path)
         return
-    write_picture([puzzle, *steps_of(solution)] if trace else [puzzle, ("answer", solution.draw())], path)
+    write_picture([puzzle, *(steps_of(solution) if trace else []), last, *ending], path)

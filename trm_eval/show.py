@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -76,7 +76,7 @@ class Answered:
         grid: Rows and columns that the tokens are laid out in.
         identifier: Puzzle identifier.
         puzzle: Drawn.
-        prediction: Drawn, with the wrong cells marked.
+        prediction: Drawn, with its answered and wrong cells.
         solution: Drawn.
     """
 
@@ -109,21 +109,15 @@ class Answered:
             solution=self.solution.text(),
         )
 
-    def draw(self, tokens: NDArray[np.uint8]) -> Drawing:
-        """Another answer to this puzzle, drawn, with the wrong cells marked."""
-        return self.mark_wrong(self._draw(tokens), tokens)
+    def draw(self, tokens: NDArray[np.uint8], before: NDArray[np.uint8] | None = None) -> Drawing:
+        """Another answer to this puzzle, drawn, with its answered and wrong cells, and those changed since `before`."""
+        wrong = (tokens != self.label) & (self.label != PAD)
+        return self._draw(tokens).compare(self.grid, tokens, self.tokens, wrong=wrong, before=before)
 
-    def mark_wrong(self, drawing: Drawing, tokens: NDArray[np.uint8]) -> Drawing:
-        """A drawing of an answer to this puzzle, its wrong cells pointed out."""
-        return replace(drawing, marked=_wrong(tokens, self.label, self.grid, drawing.shape))
-
-
-def _wrong(
-    tokens: NDArray[np.uint8], label: NDArray[np.uint8], grid: tuple[int, int], drawn: tuple[int, int]
-) -> NDArray[np.bool_]:
-    """Which cells of a drawing are wrong; ARC draws the upper left part of the grid that is used."""
-    wrong = (tokens != label) & (label != PAD)
-    return wrong.reshape(grid)[: drawn[0], : drawn[1]]
+    def titled(self) -> list[tuple[str, Drawing]]:
+        """The puzzle, the answer, and the solution where the answer differs, each with its heading."""
+        shown = [("given", self.puzzle), ("answer", self.prediction)]
+        return shown if self.exact or self.exact is None else [*shown, ("solution", self.solution)]
 
 
 def find_answered(
@@ -242,7 +236,7 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
     def answered(position: int, fact: dict[str, Any]) -> Answered:
         puzzle, label = (rows[name][position].astype(np.uint8) for name in ("inputs", "labels"))
         prediction = np.array(fact.pop("prediction"), np.uint8)
-        drawn = kind.draw(prediction, spec)
+        wrong = (prediction != label) & (label != PAD)
         return Answered(
             **fact,
             split=split,
@@ -251,7 +245,7 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
             grid=grid,
             identifier=int(rows["puzzle_identifiers"][position]),
             puzzle=kind.draw(puzzle, spec),
-            prediction=replace(drawn, marked=_wrong(prediction, label, grid, drawn.shape)),
+            prediction=kind.draw(prediction, spec).compare(grid, prediction, puzzle, wrong=wrong),
             solution=kind.draw(label, spec),
             _draw=lambda tokens: kind.draw(tokens, spec),
         )

@@ -74,8 +74,11 @@ class Solution:
         """In a notebook: the puzzle, and the answer after every supervision step."""
         from trm_data.show.picture import svg_row
 
-        steps = [(f"step {number}", self.draw(answers[-1])) for number, answers in enumerate(self.answers, 1)]
-        return svg_row([("puzzle", self.draw(self.puzzle)), *steps])
+        steps = [
+            (f"answer, step {number}", self.draw(answers[-1]))
+            for number, answers in enumerate(self.answers, 1)
+        ]
+        return svg_row([("given", self.draw_puzzle()), *steps])
 
     @property
     def halt_probability(self) -> float:
@@ -87,9 +90,40 @@ class Solution:
         """Whether it answers the puzzle by the rules; None where nothing tells."""
         return None if self.scores.valid is None else bool(self.scores.valid[0])
 
-    def draw(self, tokens: NDArray[np.uint8] | None = None) -> Drawing:
-        """The answer, or other tokens of this puzzle, as a drawing."""
-        return self._kind.draw(self.answer if tokens is None else tokens, self._spec)
+    @property
+    def solution(self) -> NDArray[np.uint8] | None:
+        """Tokens of the one solution, uint8 [S]; None where there are none or several, or no solver."""
+        return self.known.tokens if self.known.count == 1 else None
+
+    def draw(
+        self, tokens: NDArray[np.uint8] | None = None, before: NDArray[np.uint8] | None = None
+    ) -> Drawing:
+        """The answer, or other tokens [S] for it, as a drawing with its answered and wrong cells.
+
+        Args:
+            tokens: Another answer than the last one.
+            before: An answer before that one; the drawing has the changed cells too.
+        """
+        tokens = self.answer if tokens is None else tokens
+        geometry = self._kind.geometry(self._spec)
+        solution = self.solution
+        return self._kind.draw(tokens, self._spec).compare(
+            (geometry.grid_rows, geometry.grid_columns),
+            tokens,
+            self.puzzle,
+            wrong=None if solution is None or self.legal else tokens != solution,
+            before=before,
+        )
+
+    def draw_puzzle(self) -> Drawing:
+        """The puzzle."""
+        return self._kind.draw(self.puzzle, self._spec)
+
+    def draw_solution(self) -> Drawing | None:
+        """The one solution; None where it is not known or the answer is legal."""
+        if self.solution is None or self.legal:
+            return None
+        return self._kind.draw(self.solution, self._spec)
 
     def text(self) -> str:
         """The answer in plain lines."""

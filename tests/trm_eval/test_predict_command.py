@@ -28,10 +28,10 @@ def predict(evaluated: Evaluated, *options: str) -> subprocess.CompletedProcess[
 def test_one_puzzle_is_answered_beside_its_solution(evaluated: Evaluated) -> None:
     done = predict(evaluated, "--puzzle", PUZZLE)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("   . . 2 | . . .  ")
+    assert done.stdout.splitlines()[0].split() == ["given", "answer", "solution"]
+    assert done.stdout.splitlines()[1].startswith("   . . 2 | . . .  ")
     assert "wrong in " in done.stdout
     assert "halting probability 0." in done.stdout
-    assert len(done.stdout.splitlines()[0].split("    ")) >= 3  # puzzle, answer, solution
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_row_of_the_dataset_step_by_step(evaluated: Evaluated) -> None:
     ]  # fmt: skip
     assert found["steps"][-1]["answer"] == found["answer"]
     assert (found["solutions"], found["exact"]) == (1, False)
-    assert predict(evaluated, "--row", "4", "--trace").stdout.count("\nstep ") == 3
+    assert predict(evaluated, "--row", "4", "--trace").stdout.count("\n  step ") == 3
     fewer = json.loads(predict(evaluated, "--row", "4", "--trace", "--json", "--steps", "1").stdout)
     assert len(fewer[0]["steps"]) == 2
 
@@ -87,9 +87,13 @@ def test_pictures_open(evaluated: Evaluated, tmp_path: Path) -> None:
         assert f"drawn: {tmp_path / 'new' / name}" in done.stdout
     with Image.open(tmp_path / "new" / "a.gif") as image:
         assert getattr(image, "n_frames", 1) >= 4  # equal frames after each other are one
+        assert image.width >= 480
     with Image.open(tmp_path / "new" / "a.png") as image:
         assert image.size[0] > image.size[1]
-    assert (tmp_path / "new" / "a.svg").read_text().count("<text") > 80
+    drawn = (tmp_path / "new" / "a.svg").read_text()
+    assert drawn.count("<text") > 80
+    for heading in (">given<", ">answer: wrong in ", ">solution<", ">step 1: "):
+        assert drawn.count(heading) == 1
 
 
 @pytest.mark.parametrize(

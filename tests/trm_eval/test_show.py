@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from trm_eval.errors import ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_predicted
-from trm_eval.show import Predicted, find_answered
+from trm_eval.show import find_answered
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.run.record import list_runs
@@ -78,7 +79,8 @@ def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None
     words = ["show", run, "--index", "4", "--count", "2", "--root", str(layout.place)]
     done = run_here(main, *words, "--out", str(out))
     assert (done.returncode, done.stdout) == (0, f"wrote {out}\n")
-    assert out.read_text().count(">solution</text>") == 2
+    for heading in ("given: test ", "answer: ", "solution"):
+        assert out.read_text().count(f">{heading}") == 2
     refused = run_here(main, *words, "--which", "wrong")
     assert refused.returncode == 2
     assert "--index and --which wrong: one of them" in refused.stderr
@@ -107,13 +109,25 @@ def test_of_several_evaluations_the_shown_one_is_named(evaluated: Evaluated, tmp
     )
 
 
-def test_drawings_of_several_sizes_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of ARC an answer may be larger than the puzzle."""
-    print_predicted(Predicted(0, "test", None, False, 2, None, "1\n2\n", "345\n", "6\n7\n8\n"))
-    assert capsys.readouterr().out.splitlines() == [
-        "test 0: unrated, 2 cells wrong",
-        "  1    345    6",
-        "  2           7",
-        "              8",
-        "",
-    ]
+def test_a_puzzle_its_answer_and_its_solution_have_headings(
+    evaluated: Evaluated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (puzzle,) = find_answered(evaluated.layout, evaluated.record.run, count=1)
+    print_predicted(puzzle)
+    first, headings, *boards = capsys.readouterr().out.splitlines()
+    assert first.endswith(f"{puzzle.wrong_cells} cells wrong")
+    assert headings.split() == ["given", "answer", "solution"]
+    assert sum(line.count("x") for line in boards) == puzzle.wrong_cells + 1  # and once in what it means
+    print_predicted(dataclasses.replace(puzzle, exact=True, wrong_cells=0))
+    assert capsys.readouterr().out.splitlines()[1].split() == ["given", "answer"]
+
+
+def test_given_cells_are_those_of_the_puzzle(evaluated: Evaluated) -> None:
+    (puzzle,) = find_answered(evaluated.layout, evaluated.record.run, count=1)
+    solved = puzzle.draw(puzzle.label, puzzle.tokens)
+    assert solved.answered is not None
+    assert solved.changed is not None
+    assert (solved.answered.ravel() == (puzzle.tokens == 1)).all()
+    assert (solved.changed == solved.answered).all()
+    assert solved.marked is not None
+    assert not solved.marked.any()

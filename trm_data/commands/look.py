@@ -223,7 +223,7 @@ class Show:
             drawings = [
                 titled
                 for example in examples
-                for titled in ((example.title, example.puzzle), ("label", example.solution))
+                for titled in ((f"given: {example.title}", example.puzzle), ("solution", example.solution))
             ]
             write_picture(drawings, Path(self.out), across=2)
             print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
@@ -265,7 +265,7 @@ class Show:
 
 def _print_example(example: Example) -> None:
     print(example.title)
-    print_drawings([example.puzzle, example.solution])
+    print_drawings([("given", example.puzzle), ("solution", example.solution)])
 
 
 def _flat(value: dict[str, object], prefix: str = "") -> list[tuple[object, ...]]:

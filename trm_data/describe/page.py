@@ -213,7 +213,7 @@ def _sample(layout: Layout, manifest: Manifest, catalogs: dict[str, SplitCatalog
             row = int(starts[group]) + augmentation * int(groups.examples_per_augmentation[group])
             example = read_example(layout, manifest.name, _split(split), row)
             title = f"augmentation {augmentation}" if augmentation else f"puzzle {group}"
-            drawings = [(title, example.puzzle), ("label", example.solution)]
+            drawings = [(f"given: {title}", example.puzzle), ("solution", example.solution)]
             for caption, drawing in drawings if augmentation == 0 else drawings[:1]:
                 cell = 16 if drawing.shape[0] <= 16 else 8
                 figures.append(

@@ -46,9 +46,9 @@ class Puzzle:
 
     def _repr_html_(self) -> str:
         """In a notebook: both, side by side."""
-        from trm_data.show.picture import svg
+        from trm_data.show.picture import svg_row
 
-        return f"<div style='display:flex;gap:1em'>{svg(self.puzzle)}{svg(self.solution)}</div>"
+        return svg_row([("given", self.puzzle), ("solution", self.solution)])
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,24 @@ Neighbours: kinds make drawings; `render` shows them in a terminal, `picture` as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+LETTERED = 22
+"""Rows of a grid above which pictures have colours alone, if the colours tell the cells apart."""
+SHADES = 2
+"""Colours that shade boxes or a checkerboard, and tell nothing."""
+MARK = "#D55E00"
+"""Colour of the frame and the corner of a wrong cell. Source: Okabe and Ito (2008), vermilion."""
+NEW = "#0072B2"
+"""Ink of answered cells, and colour of the corner of changed ones. Source: Okabe and Ito (2008), blue."""
+LIGHT = 0xC0
+"""Least red, green and blue of a background on which blue ink is legible."""
+MARKS = {"x": "wrong", "'": "changed", "*": "wrong and changed"}
+"""Marks after cells of text."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +35,10 @@ class Drawing:
         palette: Background colours as `#rrggbb`.
         box: Rows and columns between which a line is drawn; (0, 0) for none.
         spaced: Whether cells of text stand apart, as digits do.
-        marked: Cells that are pointed out in pictures, such as wrong ones, bool [R, C]; None for none.
+        silent: Symbols that pictures leave out: empty cells, and those that the colour tells.
+        answered: Cells of an answer that differ from the puzzle, bool [R, C]; None for none.
+        marked: Wrong cells of an answer, bool [R, C]; None for none.
+        changed: Cells of an answer that differ from the answer before it, bool [R, C]; None for none.
     """
 
     symbols: tuple[str, ...]
@@ -29,30 +46,98 @@ class Drawing:
     palette: tuple[str, ...]
     box: tuple[int, int] = (0, 0)
     spaced: bool = True
+    silent: str = " "
+    answered: NDArray[np.bool_] | None = None
     marked: NDArray[np.bool_] | None = None
+    changed: NDArray[np.bool_] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return len(self.symbols), len(self.symbols[0]) if self.symbols else 0
 
-    def text(self) -> str:
-        """Plain lines, with lines between boxes."""
+    @property
+    def lettered(self) -> bool:
+        """Whether pictures have symbols: of large grids, colours alone tell the cells apart where there are several."""
+        return self.shape[0] <= LETTERED or len(self.palette) <= SHADES
+
+    def compare(
+        self,
+        grid: tuple[int, int],
+        tokens: NDArray[np.uint8],
+        puzzle: NDArray[np.uint8],
+        *,
+        wrong: NDArray[np.bool_] | None = None,
+        before: NDArray[np.uint8] | None = None,
+    ) -> Drawing:
+        """The drawing of an answer with its answered, wrong and changed cells.
+
+        Args:
+            grid: Rows and columns that tokens are laid out in; a drawing may show the upper left part of them.
+            tokens: Of the answer, uint8 [S].
+            puzzle: Tokens of the puzzle, uint8 [S].
+            wrong: Cells that are wrong, bool [S]; None where that is not known.
+            before: Tokens of the answer before this one, uint8 [S].
+        """
+
+        def drawn(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            return cells.reshape(grid)[: self.shape[0], : self.shape[1]]
+
+        return replace(
+            self,
+            answered=drawn(tokens != puzzle),
+            marked=None if wrong is None else drawn(wrong),
+            changed=None if before is None else drawn(tokens != before),
+        )
+
+    def mark(self, row: int, column: int) -> str:
+        """What text shows after a cell: a mark, or nothing."""
+        wrong, changed = (
+            cells is not None and bool(cells[row, column]) for cells in (self.marked, self.changed)
+        )
+        return ("*" if changed else "x") if wrong else "'" if changed else ""
+
+    def text(self, *, marks: bool = False) -> str:
+        """Plain lines, with lines between boxes.
+
+        Args:
+            marks: Write a mark after wrong and changed cells.
+        """
+        return "\n".join("".join(text for text, _ in line) for line in self.lines(marks=marks))
+
+    def lines(
+        self, *, marks: bool = False
+    ) -> Generator[list[tuple[str, tuple[int, int] | None]], None, None]:
+        """The pieces of each line of text, those that are a cell with its row and column."""
         box_rows, box_columns = self.box
-        lines: list[str] = []
+        marks = marks and any(cells is not None and cells.any() for cells in (self.marked, self.changed))
+        gap = " " if box_columns or self.spaced or marks else ""
         for row, symbols in enumerate(self.symbols):
             if box_rows and row and row % box_rows == 0:
                 bars = ["-" * (2 * box_columns + 1)] * (len(symbols) // box_columns)
-                lines.append("+".join(bars))
-            if box_columns:
-                boxes = (symbols[i : i + box_columns] for i in range(0, len(symbols), box_columns))
-                lines.append("|".join(f" {' '.join(box)} " for box in boxes))
-            else:
-                lines.append((" " if self.spaced else "").join(symbols))
-        return "\n".join(lines)
+                yield [("+".join(bars), None)]
+            line: list[tuple[str, tuple[int, int] | None]] = []
+            for column, symbol in enumerate(symbols):
+                if box_columns and column % box_columns == 0:
+                    line.append(("| " if column else " ", None))
+                mark = self.mark(row, column) if marks else ""
+                last = not box_columns and column == len(symbols) - 1
+                line += [(symbol, (row, column)), (mark or ("" if last else gap), None)]
+            yield line
 
 
 def ink(background: str) -> str:
     """Black on light colours, white on dark ones; both as `#rrggbb`."""
     red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
     return "#000000" if 3 * red + 6 * green + blue > 1280 else "#ffffff"
+
+
+def letter(drawing: Drawing, row: int, column: int) -> tuple[str, str]:
+    """Ink and weight of a symbol: in an answer, given cells are bold and answered ones blue where the cell is light."""
+    background = drawing.palette[int(drawing.colours[row, column])]
+    if drawing.answered is None:
+        return ink(background), "normal"
+    if not drawing.answered[row, column]:
+        return ink(background), "bold"
+    light = min(int(background[i : i + 2], 16) for i in (1, 3, 5)) >= LIGHT
+    return NEW if light else ink(background), "normal"

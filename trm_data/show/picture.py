@@ -6,6 +6,7 @@ SVG is written as it is drawn here; PNG comes from matplotlib.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trm_data.errors import SpecError
-from trm_data.show.drawing import Drawing, ink
+from trm_data.show.drawing import MARK, NEW, Drawing, letter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
 CELL = 18
 MARGIN = 8
 FORMATS = (".png", ".svg")
-MARK = "#D55E00"
-"""Colour of the frame and the corner of a cell that is pointed out. Source: Okabe and Ito (2008), vermilion."""
 TITLE_INCH = 0.065
 """Width of a letter of a title, about."""
-_LETTERED = 22
-"""Grids with more rows than this are drawn without symbols: colour alone tells the cells apart."""
+GIF_WIDTH, HOLD_S = 480, 3.0
+"""Least width of an animation (pixels), and how long its last frame is seen (s)."""
 
 
 def svg(drawing: Drawing, *, cell: int = CELL) -> str:
@@ -40,7 +39,6 @@ def svg(drawing: Drawing, *, cell: int = CELL) -> str:
         f'viewBox="-1 -1 {width + 2} {height + 2}" shape-rendering="crispEdges" '
         f'font-family="sans-serif" font-size="{cell * 0.62:.1f}">'
     ]
-    lettered = rows <= _LETTERED
     for row in range(rows):
         line = drawing.colours[row].tolist()
         starts = [column for column in range(columns) if not column or line[column] != line[column - 1]]
@@ -49,23 +47,32 @@ def svg(drawing: Drawing, *, cell: int = CELL) -> str:
                 f'<rect x="{start * cell}" y="{row * cell}" width="{(stop - start) * cell}" height="{cell}" '
                 f'fill="{drawing.palette[line[start]]}"/>'
             )
-        for column, symbol in enumerate(drawing.symbols[row] if lettered else ""):
-            if symbol not in " .#":
+        for column, symbol in enumerate(drawing.symbols[row] if drawing.lettered else ""):
+            if symbol not in drawing.silent:
+                colour, weight = letter(drawing, row, column)
                 parts.append(
                     f'<text x="{(column + 0.5) * cell:.1f}" y="{(row + 0.72) * cell:.1f}" text-anchor="middle" '
-                    f'fill="{ink(drawing.palette[line[column]])}">{escape(symbol)}</text>'
+                    f'fill="{colour}" font-weight="{weight}">{escape(symbol)}</text>'
                 )
-    if lettered:
+    if drawing.lettered:
         parts += _lines(rows, columns, cell, 1, 1, 0.5, "#9ca3af")
     box_rows, box_columns = drawing.box
     if box_rows and box_columns:
         parts += _lines(rows, columns, cell, box_rows, box_columns, 2, "#111827")
     if drawing.marked is not None:
         parts += [_mark(int(row), int(column), cell) for row, column in np.argwhere(drawing.marked)]
+    if drawing.changed is not None:
+        parts += [_change(int(row), int(column), cell) for row, column in np.argwhere(drawing.changed)]
     parts.append(
         f'<rect x="0" y="0" width="{width}" height="{height}" fill="none" stroke="#111827" stroke-width="1.5"/></svg>'
     )
     return "".join(parts)
+
+
+def _change(row: int, column: int, cell: int) -> str:
+    """The lower left corner of a cell, filled."""
+    x, y, corner = column * cell, (row + 1) * cell, cell * 0.3
+    return f'<path d="M{x} {y - corner:.2f}V{y}H{x + corner:.2f}Z" fill="{NEW}"/>'
 
 
 def _mark(row: int, column: int, cell: int) -> str:
@@ -191,6 +198,8 @@ def write_animation(
 ) -> None:
     """Write frames of titled drawings side by side as a GIF; all frames have drawings of the same shapes.
 
+    The last frame stays for `HOLD_S`.
+
     Raises:
         SpecError: The file is no .gif.
     """
@@ -199,10 +208,11 @@ def write_animation(
     if path.suffix.lower() != ".gif":
         raise SpecError(f"--out {path}: an animation is a .gif")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure = _figure(frames[0])
+    figure = _figure(max(frames, key=lambda frame: max(len(name) for name, _ in frame)))
+    figure.set_dpi(max(figure.dpi, math.ceil(GIF_WIDTH / figure.get_figwidth())))
     writer = PillowWriter(fps=per_second)
     with writer.saving(figure, str(path), dpi=figure.dpi):
-        for frame in frames:
+        for frame in [*frames, *[frames[-1]] * round(HOLD_S * per_second - 1)]:
             figure.clear()
             _fill_figure(figure, frame)
             writer.grab_frame()
@@ -223,7 +233,7 @@ def _figure(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) 
 
     lines = _in_rows(drawings, across)
     columns, rows = _most_columns(lines), _most_rows(lines)
-    inch = 0.26 if max(rows) <= _LETTERED else 0.13
+    inch = 0.26 if any(drawing.lettered for _, drawing in drawings) else 0.13
     # A title begins at its drawing and may be wider than it.
     titles = max(
         len(name) * TITLE_INCH * sum(columns) / wide
@@ -275,14 +285,15 @@ def _fill_axis(axis: Axes, name: str, drawing: Drawing) -> None:
     axis.set_title(name, fontsize=8, loc="left")
     axis.set_xticks([])
     axis.set_yticks([])
-    lettered = high <= _LETTERED
-    if lettered:
+    if drawing.lettered:
         for row in range(high):
             for column in range(wide):
                 symbol = drawing.symbols[row][column]
-                if symbol not in " .#":
-                    colour = drawing.palette[int(drawing.colours[row, column])]
-                    axis.text(column, row, symbol, ha="center", va="center", fontsize=9, color=ink(colour))
+                if symbol not in drawing.silent:
+                    colour, weight = letter(drawing, row, column)
+                    axis.text(
+                        column, row, symbol, ha="center", va="center", fontsize=9, color=colour, weight=weight
+                    )
         axis.hlines([r - 0.5 for r in range(1, high)], -0.5, wide - 0.5, colors="#9ca3af", linewidth=0.4)
         axis.vlines([c - 0.5 for c in range(1, wide)], -0.5, high - 0.5, colors="#9ca3af", linewidth=0.4)
     box_rows, box_columns = drawing.box
@@ -299,3 +310,7 @@ def _fill_axis(axis: Axes, name: str, drawing: Drawing) -> None:
             )
             axis.add_patch(frame)
             axis.add_patch(corner)
+    if drawing.changed is not None:
+        for row, column in np.argwhere(drawing.changed):
+            x, y = column - 0.5, row + 0.5
+            axis.add_patch(Polygon([(x, y - 0.3), (x, y), (x + 0.3, y)], color=NEW))

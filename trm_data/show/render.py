@@ -8,9 +8,12 @@ import math
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from trm_data.errors import QueryError
+from trm_data.show.drawing import MARK, MARKS, ink, letter
 from trm_data.show.table import ROWS, Long, cell_text, numeric_columns, table_lines, vertical_lines
 
 if TYPE_CHECKING:
@@ -154,20 +157,28 @@ def print_table(
     sys.stdout.write("\n".join(["", *lines, "", ""]))
 
 
-def print_drawings(drawings: Sequence[Drawing]) -> None:
-    """Drawings side by side: in colour on a terminal, as plain text elsewhere."""
+def print_drawings(drawings: Sequence[tuple[str, Drawing]]) -> None:
+    """Drawings side by side, each under its heading: in colour on a terminal, as plain text elsewhere.
+
+    Wrong and changed cells have a mark, and a line below says what it means. On a terminal, given cells of an answer
+    are bold and answered ones blue.
+    """
     if sys.stdout.isatty():
         from rich.columns import Columns
         from rich.console import Console
 
-        Console().print(Columns([_coloured(drawing) for drawing in drawings], padding=(0, 4)))
-        return
-    print_blocks([drawing.text() for drawing in drawings])
+        Console(highlight=False).print(
+            Columns([_coloured(name, drawing) for name, drawing in drawings], padding=(0, 4))
+        )
+    else:
+        _print_blocks([[name, *drawing.text(marks=True).splitlines()] for name, drawing in drawings])
+    marks = {drawing.mark(*cell) for _, drawing in drawings for cell in product(*map(range, drawing.shape))}
+    if said := ", ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks):
+        print(f"  after a cell: {said}")
 
 
-def print_blocks(texts: Sequence[str]) -> None:
-    """Texts of several lines side by side; they need not be of one size."""
-    blocks = [text.splitlines() for text in texts]
+def _print_blocks(blocks: Sequence[Sequence[str]]) -> None:
+    """Lines side by side; blocks need not be of one size."""
     widths = [max(map(len, block), default=0) for block in blocks]
     for row in range(max(map(len, blocks), default=0)):
         cells = (block[row] if row < len(block) else "" for block in blocks)
@@ -175,15 +186,26 @@ def print_blocks(texts: Sequence[str]) -> None:
         print(f"  {line.rstrip()}")
 
 
-def _coloured(drawing: Drawing) -> Text:
+def _coloured(name: str, drawing: Drawing) -> Text:
+    """A drawing for a terminal: two columns a cell, in its colour, with the lines between boxes."""
     from rich.text import Text
 
-    from trm_data.show.drawing import ink
-
-    text = Text()
-    for row, symbols in enumerate(drawing.symbols):
-        for column, symbol in enumerate(symbols):
-            background = drawing.palette[int(drawing.colours[row, column])]
-            text.append(f"{symbol} ", style=f"{ink(background)} on {background}")
+    text = Text(f"{name}\n", style="")
+    for line in replace(drawing, spaced=True).lines(marks=True):
+        style = ""
+        for piece, cell in line:
+            if cell is not None:
+                style = _style(drawing, *cell)
+            elif piece and piece[0] in "|+-":
+                style = ""
+            text.append(piece or " ", style=style)
         text.append("\n")
     return text
+
+
+def _style(drawing: Drawing, row: int, column: int) -> str:
+    background = drawing.palette[int(drawing.colours[row, column])]
+    colour, weight = letter(drawing, row, column)
+    if drawing.marked is not None and drawing.marked[row, column]:
+        colour, weight = MARK if ink(background) == "#000000" else colour, "bold"
+    return f"{'bold ' * (weight == 'bold')}{colour} on {background}"

@@ -130,10 +130,9 @@ def _print(solution: Solution, *, trace: bool) -> None:
     from trm_data.show.render import print_drawings
     from trm_eval.predict import steps_of, verdict
 
-    drawings = [solution.draw(solution.puzzle), solution.draw()]
-    label = solution.known.tokens
-    if label is not None and solution.known.count == 1 and not solution.legal:
-        drawings.append(solution.draw(label))
+    drawings = [("given", solution.draw_puzzle()), ("answer", solution.draw())]
+    if (known := solution.draw_solution()) is not None:
+        drawings.append(("solution", known))
     print_drawings(drawings)
     steps = len(solution.answers)
     halts = (
@@ -145,7 +144,7 @@ def _print(solution: Solution, *, trace: bool) -> None:
         f"{verdict(solution)}; halting probability {solution.halt_probability:.3f}, "
         f"{halts} {steps} step{'s' if steps > 1 else ''}"
     )
-    for title, drawing in steps_of(solution) if trace else []:
-        print(f"\n{title}")
-        print_drawings([drawing])
+    for titled in steps_of(solution) if trace else []:
+        print()
+        print_drawings([titled])
     print()

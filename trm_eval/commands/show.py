@@ -67,7 +67,7 @@ class Show:
             print(json.dumps([asdict(puzzle.as_text()) for puzzle in found], indent=1))
         else:
             for puzzle in found:
-                print_predicted(puzzle.as_text())
+                print_predicted(puzzle)
             if others := other_evaluations(layout, run):
                 chosen = evaluation_of(layout, run, self.evaluation)
                 print(f"of evaluation {chosen}; {run} has {others} more (--evaluation ID)")

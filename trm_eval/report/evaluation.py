@@ -7,10 +7,10 @@ from pathlib import Path
 
 from trm_data.show.drawing import Drawing
 from trm_data.show.picture import write_picture
-from trm_data.show.render import print_blocks, print_result
+from trm_data.show.render import print_drawings, print_result
 from trm_data.storage.root import Layout
 from trm_eval.evaluation.flow import EvalResult
-from trm_eval.show import Answered, Predicted
+from trm_eval.show import Answered
 from trm_eval.tables.query import query_evaluation, query_results
 
 SECTIONS = (
@@ -107,14 +107,14 @@ def verdict_of(exact: bool | None, wrong_cells: int) -> str:
     return "solved" if exact else f"{wrong_cells} cell{'' if wrong_cells == 1 else 's'} wrong"
 
 
-def print_predicted(puzzle: Predicted) -> None:
+def print_predicted(puzzle: Answered) -> None:
     """Print a puzzle, what was predicted, and the solution where that differs."""
     print(said_of(puzzle))
-    print_blocks([puzzle.puzzle, puzzle.prediction] + ([] if puzzle.exact else [puzzle.solution]))
+    print_drawings(puzzle.titled())
     print()
 
 
-def said_of(puzzle: Predicted | Answered) -> str:
+def said_of(puzzle: Answered) -> str:
     """A line on a puzzle: which it is, how hard, and what came of it."""
     rating = "unrated" if puzzle.rating is None else f"rating {puzzle.rating:.2f}"
     halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
@@ -132,8 +132,8 @@ def write_predicted(puzzles: Sequence[Answered], path: Path) -> None:
         verdict = verdict_of(puzzle.exact, puzzle.wrong_cells)
         halt = f", halt {puzzle.halt_step}" if puzzle.halt_step else ""
         drawings += [
-            (f"{puzzle.split} {puzzle.row}", puzzle.puzzle),
-            (f"{verdict}{halt}", puzzle.prediction),
+            (f"given: {puzzle.split} {puzzle.row}", puzzle.puzzle),
+            (f"answer: {verdict}{halt}", puzzle.prediction),
             ("solution", puzzle.solution),
         ]
     write_picture(drawings, path, across=3)

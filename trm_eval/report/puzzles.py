@@ -37,7 +37,8 @@ def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
 def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
     said = Text(
         f"The first test puzzles that `{member.run}` solves and fails, the best run of this report on these puzzles. "
-        "Wrong cells have a frame and a corner."
+        "In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner, and cells "
+        "that a step changed a blue corner."
     )
     try:
         found: dict[Which, list[Answered]] = {
@@ -63,7 +64,7 @@ def _drawn(puzzle: Answered, name: str) -> Drawings:
     return Drawings(
         name,
         f"{puzzle.split} {puzzle.row}{rating}: {verdict}, {halts}",
-        [("puzzle", puzzle.puzzle), ("prediction", puzzle.prediction), ("solution", puzzle.solution)],
+        [("given", puzzle.puzzle), ("answer", puzzle.prediction), ("solution", puzzle.solution)],
     )
 
 
@@ -85,9 +86,10 @@ def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
         solution = solver.solve(puzzle.tokens, identifier=puzzle.identifier)
     except (DataError, EvalError, TrainError) as error:
         return [Text(f"No solution is shown step by step: {error}")]
+    answers = solution.answers[:, -1]
     frames = [
-        (title, puzzle.mark_wrong(drawing, tokens[-1]))
-        for (title, drawing), tokens in zip(steps_of(solution), solution.answers, strict=True)
+        (title, puzzle.draw(tokens, answers[step - 1] if step else None))
+        for step, ((title, _), tokens) in enumerate(zip(steps_of(solution), answers, strict=True))
     ]
     which = (
         "the one that took it most steps of those it solves" if puzzle.exact else "which it does not solve"
@@ -97,6 +99,6 @@ def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
             f"{name}-steps",
             f"{puzzle.split} {puzzle.row}, {which}, answered by `{member.run}` step by step, with how sure it is that "
             "it may halt",
-            [("puzzle", puzzle.puzzle), *frames],
+            [("given", puzzle.puzzle), *frames],
         )
     ]

@@ -92,7 +92,7 @@ def test_several_on_the_command_line(show: Show, tmp_path: Path) -> None:
     assert len(json.loads(show("small", "--json", "--count", "2").stdout)) == 2
     for name in ("two.svg", "two.png"):
         assert show("small", "--count", "2", "--out", str(tmp_path / name)).returncode == 0
-    assert (tmp_path / "two.svg").read_text().count(">label</text>") == 2
+    assert (tmp_path / "two.svg").read_text().count(">solution</text>") == 2
     assert (tmp_path / "two.png").read_bytes().startswith(b"\x89PNG")
 
 

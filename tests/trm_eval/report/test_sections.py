@@ -90,13 +90,11 @@ def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Grou
 def test_puzzles_are_drawn_and_one_is_answered_step_by_step(evaluated: Evaluated, group: Group) -> None:
     blocks = puzzle_blocks(evaluated.layout, [group])
     drawn = [block for block in blocks if isinstance(block, Drawings)]
-    assert [[name for name, _ in block.drawings] for block in drawn] == [
-        ["puzzle", "prediction", "solution"]
-    ] * 2
+    assert [[name for name, _ in block.drawings] for block in drawn] == [["given", "answer", "solution"]] * 2
     assert Text("It solves none.") in blocks
     rows = query_results(evaluated.layout, "SELECT wrong_cells FROM predictions ORDER BY row LIMIT 2").rows
     for block, (wrong,) in zip(drawn, rows, strict=True):
-        marked = dict(block.drawings)["prediction"].marked
+        marked = dict(block.drawings)["answer"].marked
         assert marked is not None
         assert marked.sum() == wrong > 0
         assert f"{wrong} cells wrong" in block.says

@@ -199,7 +199,7 @@ class MazeKind(GridKind):
         options = _options(spec)
         grid = np.minimum(tokens, MAZE_PATH).reshape(options.rows, options.columns)
         symbols = tuple("".join(_SYMBOLS[token] for token in row) for row in grid.tolist())
-        return Drawing(symbols, _COLOURS[grid], PALETTE, spaced=False)
+        return Drawing(symbols, _COLOURS[grid], PALETTE, spaced=False, silent=" #")
 
 
 def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine, cache: Path) -> Stream:

@@ -18,7 +18,7 @@ def draw_grid(tokens: NDArray[np.uint8], box_rows: int, box_columns: int) -> Dra
     symbols = tuple("".join(map(_symbol, cells)) for cells in tokens.reshape(side, side).tolist())
     i, j = np.indices((side, side))
     shaded = ((i // box_rows + j // box_columns) % 2).astype(np.uint8)
-    return Drawing(symbols, shaded, PALETTE, (box_rows, box_columns))
+    return Drawing(symbols, shaded, PALETTE, (box_rows, box_columns), silent=" .")
 
 
 def _symbol(token: int) -> str:

@@ -193,5 +193,9 @@ def _walk(puzzle: Answered, moments: list[Moment]) -> None:
         last = [moment for moment in moments if moment.cycle == cycles]
         frames = last[:: -(-len(last) // FRAMES)]
         frames += [last[-1]] * (frames[-1] is not last[-1])
-        titled = [(f"step {moment.step}", puzzle.draw(moment.answer)) for moment in frames]
+        befores = [None, *(moment.answer for moment in frames[:-1])]
+        titled = [
+            (f"answer, step {moment.step}", puzzle.draw(moment.answer, before))
+            for moment, before in zip(frames, befores, strict=True)
+        ]
         st.image(svg_animation([("given", puzzle.puzzle), *titled]), width="content")
