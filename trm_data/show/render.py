@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from trm_data.errors import QueryError
 from trm_data.show.drawing import MARK, MARKS, ink, letter
-from trm_data.show.table import ROWS, Long, cell_text, numeric_columns, table_lines, vertical_lines
+from trm_data.show.table import (
+    ROWS,
+    Long,
+    cell_text,
+    csv_cell,
+    markdown_cell,
+    numeric_columns,
+    table_lines,
+    vertical_lines,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +106,7 @@ def _text(result: Result, form: Form) -> str:
 
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(result.columns)
-        writer.writerows(result.rows)
+        writer.writerows([csv_cell(value) for value in row] for row in result.rows)
     elif form == "json":
         twice = sorted({name for name in result.columns if result.columns.count(name) > 1})
         if twice:
@@ -120,7 +129,7 @@ def _text(result: Result, form: Form) -> str:
 def _cell_in_markdown(value: object) -> str:
     if isinstance(value, str):
         value = " ".join(value.split("\n"))
-    return cell_text(value).replace("|", "\\|")
+    return markdown_cell(cell_text(value))
 
 
 def _finite(value: Any) -> Any:

@@ -132,6 +132,34 @@ def cell_text(value: object) -> str:
     return text if text.isprintable() else text.translate(_VISIBLE)
 
 
+def csv_cell(value: object) -> object:
+    """A value for CSV: text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return value if value == "-" else f"'{value}"
+    return value
+
+
+def markdown_text(text: str) -> str:
+    """Text for a page of Markdown, in one line: no HTML, no links and no images; code between backquotes stays."""
+    parts = " ".join(text.splitlines()).split("`")
+    if len(parts) % 2 == 0:  # a backquote without another
+        parts = ["\\`".join(parts)]
+    for at in range(0, len(parts), 2):
+        parts[at] = (
+            parts[at].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("[", "\\[")
+        )
+    return "`".join(parts)
+
+
+def markdown_cell(text: str) -> str:
+    """Text for a cell of a Markdown table."""
+    return markdown_text(text).replace("|", "\\|")
+
+
 def numeric_columns(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
     """Which columns have nothing but numbers."""
     return [bool(rows) and _is_numeric([row[at] for row in rows]) for at in range(len(columns))]

@@ -134,13 +134,14 @@ def _print(found: Difference, flips: int) -> None:
         ],
     )
     if found.flips and flips:
+        rated = any(flip.rating is not None for flip in found.flips)
         print(f"solved by one alone, the hardest {min(flips, len(found.flips)):,} of {len(found.flips):,}:")
         print_table(
-            ["row", "rating", "solved by", "wrong cells of the other"],
+            ["row", *(["rating"] if rated else []), "solved by", "wrong cells of the other"],
             [
                 (
                     flip.row,
-                    "NULL" if flip.rating is None else f"{flip.rating:.2f}",
+                    *(["NULL" if flip.rating is None else f"{flip.rating:.2f}"] if rated else []),
                     "A" if flip.exact_a else "B",
                     flip.wrong_cells_b if flip.exact_a else flip.wrong_cells_a,
                 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trm_data.show.drawing import Drawing
+from trm_data.show.table import csv_cell
 from trm_eval.report.canvas import Drawn
 
 
@@ -62,7 +63,7 @@ def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
     return out.getvalue().encode()
 
 

@@ -34,6 +34,8 @@ NOTIONS = {
 }
 """What a kind of puzzle may know of answers, in words."""
 
+RATED = "SELECT 1 FROM rated_predictions WHERE evaluation = ? AND rating IS NOT NULL LIMIT 1"
+"""Kinds of puzzles without ratings have no rows here."""
 PASSED = "SELECT k, pass_at_k, tasks FROM pass_at_k WHERE evaluation = ? ORDER BY k"
 
 
@@ -96,6 +98,11 @@ def print_report(layout: Layout, result: EvalResult) -> None:
     """Print the headline and the tables of one evaluation."""
     print_headline(layout, result)
     for query, title in SECTIONS:
+        if (
+            query == "accuracy_by_rating"
+            and not query_results(layout, RATED, [result.row["evaluation"]]).rows
+        ):
+            continue
         print(f"\n{title}: trm-eval sql @{query}")
         print_result(query_evaluation(layout, query, result.row["evaluation"]), "table")
 
@@ -116,9 +123,9 @@ def print_predicted(puzzle: Answered) -> None:
 
 def said_of(puzzle: Answered) -> str:
     """A line on a puzzle: which it is, how hard, and what came of it."""
-    rating = "unrated" if puzzle.rating is None else f"rating {puzzle.rating:.2f}"
+    rating = "" if puzzle.rating is None else f"rating {puzzle.rating:.2f}, "
     halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
-    return f"{puzzle.split} {puzzle.row}: {rating}, {verdict_of(puzzle.exact, puzzle.wrong_cells)}{halt}"
+    return f"{puzzle.split} {puzzle.row}: {rating}{verdict_of(puzzle.exact, puzzle.wrong_cells)}{halt}"
 
 
 def write_predicted(puzzles: Sequence[Answered], path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #1f2937; --paper: #ffffff; --line: #d1d5db; --soft: #f3f4f6; --link: #0059a3; }
+:root { color-scheme: light dark; --ink: #1f2937; --paper: #ffffff; --line: #d1d5db; --soft: #f3f4f6; --link: #0059a3;
+  --mute: #9ca3af; --edge: #6b728088; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e5e7eb; --paper: #111827; --line: #374151; --soft: #1f2937; --link: #7cc4ff; }
+  :root { --ink: #e5e7eb; --paper: #111827; --line: #374151; --soft: #1f2937; --link: #7cc4ff;
+    --mute: #6b7280; --edge: #9ca3af88; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 64rem; padding: 1rem; color: var(--ink); background: var(--paper);
@@ -15,7 +17,15 @@ h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; l
 nav { columns: 14rem; font-size: .9rem; }
 nav a { display: block; break-inside: avoid; }
 a { color: var(--link); }
-.wide { overflow-x: auto; }
+.wide, pre { overflow-x: auto; background-repeat: no-repeat;
+  background-size: 3rem 100%, 3rem 100%, .9rem 100%, .9rem 100%;
+  background-position: left, right, left, right; background-attachment: local, local, scroll, scroll;
+  background-image: linear-gradient(to right, var(--back) 40%, transparent),
+  linear-gradient(to left, var(--back) 40%, transparent),
+  linear-gradient(to right, var(--edge), transparent), linear-gradient(to left, var(--edge), transparent); }
+.wide { --back: var(--paper); }
+.wide::-webkit-scrollbar, pre::-webkit-scrollbar { height: .6rem; }
+.wide::-webkit-scrollbar-thumb, pre::-webkit-scrollbar-thumb { background: var(--mute); border-radius: .3rem; }
 table { border-collapse: collapse; font-size: .85rem; width: 100%; overflow-wrap: normal; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 th button { all: unset; cursor: pointer; font-weight: 600; }
@@ -37,7 +47,7 @@ figcaption { font-weight: 600; font-size: .9rem; }
 .files { font-size: .8rem; margin: .2rem 0; }
 details { font-size: .85rem; margin: .3rem 0; }
 summary { cursor: pointer; }
-pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .8rem; overflow-wrap: normal; }
+pre { --back: var(--soft); background-color: var(--soft); padding: .8rem; font-size: .8rem; overflow-wrap: normal; }
 code { font-size: .9em; }
 """
 

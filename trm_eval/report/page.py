@@ -13,6 +13,7 @@ from trm_eval.report.group import Comparison, Group, Member, shown_before
 from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL
 from trm_eval.report.verdict import (
     accuracy_of,
+    best_of,
     ends_over_seeds,
     in_order,
     judge,
@@ -93,21 +94,19 @@ def _overview(groups: Sequence[Group]) -> Table:
     rows: list[list[str]] = []
     data: list[dict[str, Any]] = []
     for group in groups:
-        best, *_ = in_order(group)
+        best = best_of(group)
         ends = "" if group.ends is None else f"{_points(group.ends)}, {_apart(group.ends)}"
         if (found := ends_over_seeds(group)) is not None:
             ends = found[2]
         outcome = outcome_of(judge(group))
-        rows.append(
-            [group.name, group.guide.question, outcome, f"{_name_of(best)}: {accuracy_of(best)}", ends]
-        )
+        rows.append([group.name, group.guide.question, outcome, _best(best), ends])
         facts = {
             "group": group.name,
             "question": group.guide.question,
             "verdict": outcome,
-            "best": best[0].experiment,
+            "best": best[0][0].experiment if len(best) == 1 else "",
         }
-        mean = sum(member.exact_accuracy for member in best) / len(best)
+        mean = sum(member.exact_accuracy for member in best[0]) / len(best[0])
         data.append({**facts, "exact_accuracy": mean, "ends": ends})
     return Table(
         "overview.csv", ["group", "question", "verdict", "best", "largest against smallest"], rows, data
@@ -223,7 +222,8 @@ def _figures(group: Group, setting: Setting) -> list[Block]:
 def findings(group: Group) -> list[str]:
     """What the numbers of a group say, a sentence each."""
     order = in_order(group)
-    lines = [f"best is {_name_of(order[0])} with {accuracy_of(order[0])}."]
+    best = best_of(group)
+    lines = [f"best is {_best(best)}." if len(best) == 1 < len(order) else f"{_best(best)}."]
     if (found := ends_over_seeds(group)) is not None:
         first, last, said = found
         lines.append(
@@ -235,7 +235,7 @@ def findings(group: Group) -> list[str]:
             f"{_name(a)}: {_percent(a)}; {_name(b)}: {_percent(b)}; {_points(group.ends)}; the ends are "
             f"{_apart(group.ends)}."
         )
-    if len(order) > 2:
+    if len(order) > 2 and len(best) < len(order):
         lines.append(f"in order of accuracy: {', '.join(map(_name_of, order))}.")
     if failed := [_name(member) for member in group.members if member.solves_none]:
         lines.append(
@@ -252,6 +252,12 @@ def findings(group: Group) -> list[str]:
         rest = [_name(each.b) for each in group.against_baseline if each.p_value >= SURE]
         lines.append(f"{same} {', '.join(rest)}.")
     return lines
+
+
+def _best(best: Sequence[Sequence[Member]]) -> str:
+    """The experiment with the highest accuracy, or those that tie."""
+    names = _and([_name_of(members) for members in best])
+    return f"{names}{' tie' if len(best) > 1 else ''}: {accuracy_of(best[0])}"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -30,13 +30,20 @@ def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
             best[member.split_digest] = member
     blocks: list[Block] = [Heading("Puzzles")]
     for number, member in enumerate(best.values(), start=1):
-        blocks += _of_run(layout, member, f"puzzles-{number}" if len(best) > 1 else "puzzles")
+        alike = {
+            other.run
+            for group in groups
+            for other in group.members
+            if (other.split_digest, other.exact_accuracy) == (member.split_digest, member.exact_accuracy)
+        }
+        place = "the best run" if len(alike) == 1 else f"one of {len(alike)} runs that tie as the best"
+        blocks += _of_run(layout, member, f"puzzles-{number}" if len(best) > 1 else "puzzles", place)
     return blocks
 
 
-def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
+def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block]:
     said = Text(
-        f"The first test puzzles that `{member.run}` solves and fails, the best run of this report on these puzzles. "
+        f"The first test puzzles that `{member.run}` solves and fails, {place} of this report on these puzzles. "
         "In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner, and cells "
         "that a step changed a blue corner."
     )

@@ -13,6 +13,7 @@ from trm_eval.report.provenance import provenance_blocks
 from trm_eval.report.puzzles import puzzle_blocks
 from trm_eval.report.ratings import rating_pictures
 from trm_eval.report.samples import sample_pictures
+from trm_eval.report.training import training_pictures
 from trm_train.experiments.setting import Setting
 
 
@@ -31,7 +32,7 @@ def further_blocks(
     found: dict[str, list[Block]] = {
         group.name: [
             picture
-            for pictures_of in (rating_pictures, halting_pictures, sample_pictures)
+            for pictures_of in (training_pictures, rating_pictures, halting_pictures, sample_pictures)
             for picture in pictures_of(layout, group, problems)
         ]
         for group in groups

@@ -106,6 +106,12 @@ def in_order(group: Group) -> list[list[Member]]:
     return sorted(_by_experiment(group).values(), key=lambda members: -_mean(members))
 
 
+def best_of(group: Group) -> list[list[Member]]:
+    """The runs of the experiment with the highest accuracy; of several experiments where these have the same one."""
+    order = in_order(group)
+    return [members for members in order if _mean(members) == _mean(order[0])]
+
+
 def accuracy_of(members: Sequence[Member]) -> str:
     """The accuracy of an experiment with its interval: over seeds where there are several, else over puzzles."""
     exact, low, high, over = _accuracy(members)

@@ -11,6 +11,7 @@ from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import draw_svg
 from trm_eval.report.figures import paint_curves
+from trm_eval.report.training import CURVES_SQL
 from trm_train.run.overview import STALLED_S
 
 STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
@@ -63,31 +64,6 @@ CHOICES_SQL = """\
 SELECT list(DISTINCT run ORDER BY run) AS run, list(DISTINCT experiment ORDER BY experiment) AS experiment,
        list(DISTINCT scale ORDER BY scale) AS scale, list(DISTINCT data ORDER BY data) AS data
 FROM runs"""
-
-POINTS = 240
-"""Windows of a curve at most; a figure shows no more."""
-
-CURVES_SQL = f"""\
-WITH chosen AS (
-    SELECT
-        *,
-        CASE split WHEN 'train' THEN (max(step) OVER (PARTITION BY run, split) - 1) // {POINTS} + 1 ELSE 1 END AS wide
-    FROM train_metrics
-    WHERE list_contains(?, run)
-)
-SELECT
-    run,
-    split,
-    max(step) AS step,
-    max(seconds) AS seconds,
-    sum(lm_loss_sum) / nullif(sum(global_batch_size), 0) AS lm_loss,
-    sum(exact_count) / nullif(sum(count), 0) AS exact_accuracy,
-    sum(accuracy_sum) / nullif(sum(count), 0) AS cell_accuracy,
-    sum(steps_sum) / nullif(sum(count), 0) AS mean_steps,
-    sum(global_batch_size) / nullif(sum(step_s), 0) AS examples_per_s
-FROM chosen
-GROUP BY run, split, (step - 1) // wide
-ORDER BY run, split, step"""
 
 Over = Literal["step", "seconds"]
 

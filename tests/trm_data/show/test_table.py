@@ -9,7 +9,7 @@ import time
 import pytest
 
 from trm_data.show.render import print_table
-from trm_data.show.table import table_lines, vertical_lines
+from trm_data.show.table import csv_cell, markdown_cell, table_lines, vertical_lines
 
 NAME = "sudoku-2x3-generated-500-aug-1000"
 DIGEST = "d1d6fc65c165fb7a8e82246eebea457c7079016da05a21bb15c311da3cfccc8d"
@@ -140,3 +140,20 @@ def test_a_pipe_of_four_thousand_wide_rows_is_written_at_once() -> None:
     assert time.process_time() - begun < 2.0  # 0.2 s here; laid out as drawn tables are, it takes 15
     assert len(lines) == 4_161
     assert re.fullmatch(r" (value-0-\d+ *){38}", lines[2])
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("=1+1", "'=1+1"), ("+cmd|x", "'+cmd|x"), ("@SUM(A1)", "'@SUM(A1)"), ("-2+3", "'-2+3"), ("\t=1", "'\t=1"),
+        ("-1.5", "-1.5"), ("-", "-"), ("a=b", "a=b"), (-2, -2), (None, None),
+    ],
+)  # fmt: skip
+def test_text_that_a_spreadsheet_would_run_has_an_apostrophe_in_csv(value: object, written: object) -> None:
+    assert csv_cell(value) == written
+
+
+def test_markdown_has_no_html_and_no_further_columns() -> None:
+    assert markdown_cell("a|b <b>&\n[x](y)") == r"a\|b &lt;b&gt;&amp; \[x](y)"
+    assert markdown_cell("`x < y` < z") == "`x < y` &lt; z"
+    assert markdown_cell("a ` <b>") == r"a \` &lt;b&gt;"

@@ -38,6 +38,8 @@ addEventListener("load", () => {
     sizes: shown.map(svg => [svg.getBoundingClientRect().width, svg.getBoundingClientRect().height]),
     overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
     errors: view.failures, paused: moving.animationsPaused(), says: button.textContent,
+    edges: [...page.querySelectorAll(".wide")].map(wide =>
+      [wide.scrollWidth > wide.clientWidth, view.getComputedStyle(wide).backgroundAttachment]),
     requests: view.performance.getEntriesByType("resource").length,
   };
   document.querySelector("#found").textContent = JSON.stringify(found);
@@ -117,3 +119,7 @@ def test_what_moves_can_be_held(found: dict[str, Any]) -> None:
 
 def test_nothing_is_wider_than_the_window(found: dict[str, Any]) -> None:
     assert found["overflow"] <= 0
+
+
+def test_a_table_wider_than_the_window_has_a_shadow_where_it_goes_on(found: dict[str, Any]) -> None:
+    assert found["edges"] == [[True, "local, local, scroll, scroll"]]

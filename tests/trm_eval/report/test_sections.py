@@ -17,10 +17,13 @@ from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.report.blocks import Animation, Drawings, Picture, Text
 from trm_eval.report.group import Group, Member
 from trm_eval.report.halting import halting_pictures
+from trm_eval.report.page import findings
 from trm_eval.report.provenance import _differences, provenance_blocks
 from trm_eval.report.puzzles import puzzle_blocks
 from trm_eval.report.ratings import rating_pictures
 from trm_eval.report.samples import sample_pictures
+from trm_eval.report.training import training_pictures
+from trm_eval.report.verdict import best_of
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide
@@ -141,3 +144,32 @@ def test_what_differs_between_runs_is_only_that(evaluated: Evaluated, group: Gro
     configs = {one.run: '{"a": {"b": 1, "c": 2}, "seed": 0}', "other": '{"a": {"b": 1, "c": 3}, "seed": 0}'}
     _, table = _differences(two, configs)
     assert table.data == [{"run": one.run, "a.c": 2}, {"run": "other", "a.c": 3}]
+
+
+def test_training_has_a_curve_of_the_loss_and_one_of_the_cells(evaluated: Evaluated, group: Group) -> None:
+    loss, cells = training_pictures(evaluated.layout, group, [])
+    metrics = "SELECT step, {} FROM train_metrics WHERE split = '{}' AND step {} ORDER BY step"
+    sums = "lm_loss_sum / global_batch_size", "accuracy_sum / count"
+    asked = [metrics.format(sums[0], "train", "> 0"), metrics.format(sums[1], "validation", "> 0")]
+    for picture, column, sql in zip((loss, cells), ("lm_loss", "cell_accuracy"), asked, strict=True):
+        shown = [(row["step"], row[column]) for row in picture.data]
+        assert shown == query_results(evaluated.layout, sql).rows
+        assert shown
+        ElementTree.fromstring(picture.drawn.svg)
+    assert len(loss.data) == 12
+
+
+def test_runs_that_tie_are_said_to(evaluated: Evaluated, group: Group) -> None:
+    (member,) = group.members
+    both = dataclasses.replace(
+        group, members=[member, dataclasses.replace(member, experiment="other", run="other-00000000-s0")]
+    )
+    assert [[each.experiment for each in of] for of in best_of(both)] == [["tiny"], ["other"]]
+    assert findings(both)[0].startswith("tiny and other tie: 0.0%")
+    said = [block.text for block in puzzle_blocks(evaluated.layout, [both]) if isinstance(block, Text)]
+    assert "one of 2 runs that tie" in said[0]
+    better = dataclasses.replace(
+        both, members=[dataclasses.replace(member, exact_accuracy=0.5), both.members[1]]
+    )
+    assert findings(better)[0].startswith("best is tiny: 50.0%")
+    assert findings(group)[0].startswith("tiny: 0.0%")

@@ -23,7 +23,7 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report import study
-from trm_eval.report.blocks import Bullets, Page, Table
+from trm_eval.report.blocks import Bullets, Heading, Page, Query, Table, Text
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import findings, study_page
 from trm_eval.report.study import gather
@@ -239,6 +239,24 @@ def test_one_markdown_file_has_the_rest_beside_it(
     assert not (tmp_path / "mini" / "index.html").exists()
     with pytest.raises(EvalError, match="is a file"):
         write_report(Page("x", [Bullets([]), Table("t.csv", [], [], [])]), tmp_path / "mini" / "named.csv")
+
+
+def test_what_a_page_quotes_does_not_run(tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)> [a](javascript:alert(1))"
+    table = Table("t.csv", ["a|b"], [[f"| {evil}"]], [{"a": "=cmd()", "b": -1.5}, {"a": "@x", "b": 2}])
+    query = Query(evil, "SELECT '```'\n</details>")
+    page = Page(evil, [Heading(evil), Text(f"{evil} `<code>`"), Bullets([evil]), table, query])
+    write_report(page, tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    code = text.index("````sql")
+    assert "<img" not in text
+    assert not re.search(r"(?<!\\)\[a\]\(", text)
+    assert "</details>" not in text[:code]
+    assert text.rstrip().endswith("````")
+    assert "`<code>`" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in rows] == [2, 2, 2]
+    assert (tmp_path / "t.csv").read_text().splitlines() == ["a,b", "'=cmd(),-1.5", "'@x,2"]
 
 
 def test_one_page_has_the_rest_beside_it_and_needs_nothing_of_it(

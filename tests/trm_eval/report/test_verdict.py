@@ -145,7 +145,7 @@ def test_experiments_of_several_seeds_stand_by_their_means() -> None:
     assert ends[2].startswith("+8.0 points (")
     assert ends[2].endswith("over 3 seeds)")
     lines = findings(group)
-    assert lines[0] == "best is b with 70.0% (67.5 to 72.5 over 3 seeds)."
+    assert lines[0] == "best is b: 70.0% (67.5 to 72.5 over 3 seeds)."
     assert lines[1].startswith("a: 62.0% (")
     assert ends_over_seeds(a_group(Better("b", "a"), A, B)) is None
 

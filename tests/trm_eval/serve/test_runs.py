@@ -9,9 +9,9 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.serve.conftest import HOSTILE, live_run, set_live
 from trm_data.storage.root import Layout, resolve_root
+from trm_eval.report.training import POINTS
 from trm_eval.serve.runs import (
     MEASURES,
-    POINTS,
     Filter,
     choices,
     curves_of,
