@@ -313,7 +313,8 @@ def _file(shown: str, spec: SourceSpec) -> Generator[LocalSource, None, None]:
     """A file of puzzles, whose kind is guessed."""
     path = Path(shown).expanduser()
     if not path.is_file():
-        raise SourceError(f"{shown}: cannot be read (no such file)")
+        why = "it is a folder; name a file in it" if path.is_dir() else "no such file"
+        raise SourceError(f"{shown}: cannot be read ({why})")
     kind = guess_kind(shown, spec.columns) or "txt"
     yield LocalSource(replace(spec, kind=cast(Any, kind)), shown, path)
 

@@ -105,7 +105,8 @@ def test_pictures_open(evaluated: Evaluated, tmp_path: Path) -> None:
         (["--puzzle", "12"], "--puzzle: expected 36 characters, got 2"),
         (["--puzzle", PUZZLE, "--steps", "0"], "--steps: at least 1, got 0"),
         (["--puzzle", PUZZLE, "--out", "x.pdf"], "--out x.pdf: allowed are .png, .svg, .gif"),
-        (["--file", "/nowhere.txt"], "/nowhere.txt: cannot be read"),
+        (["--file", "/nowhere.txt"], "/nowhere.txt: cannot be read (no such file)"),
+        (["--file", "/"], "/: cannot be read (it is a folder"),
     ],
 )
 def test_what_cannot_be_answered(evaluated: Evaluated, options: list[str], message: str) -> None:

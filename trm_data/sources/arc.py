@@ -80,6 +80,8 @@ VERSION_TASKS = {
     "evaluation2": "135a2760 21897d95 2c181942 3e6067c3 53fb4810 65b59efc 7b0280bc 88bcf3b4 9385bd28 a6f40cea c4d067a0",
 }
 """Some tasks of each subset that the subset of the same name of the other version lacks."""
+FOLDERS_NAMED = 10
+"""Folders of a repository that an error names at most."""
 _CHALLENGES = "arc-agi_{}_challenges.json"
 _SUBSET = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TASK_NAME = re.compile(r"[ -.0-{}~]{1,100}")  # printable ASCII without "/" and "|"
@@ -322,7 +324,10 @@ def _read_repo(folder: Path, subset: str, rejects: list[Reject] | None) -> ArcTa
     candidates = _candidates(subset)
     found = next((folder / candidate for candidate in candidates if (folder / candidate).is_dir()), None)
     if found is None:
-        raise SourceError(f"{folder}: has no subset {subset!r}; looked for {', '.join(candidates)}")
+        said = f"{folder}: has no subset {subset!r}; looked for {', '.join(candidates)}"
+        if folder.is_dir() and (there := sorted(path.name for path in folder.iterdir() if path.is_dir())):
+            said += f"; it has the folders {', '.join(there[:FOLDERS_NAMED])} (--subsets, --evaluation)"
+        raise SourceError(said)
     paths = [path for path in found.glob("*.json") if not path.name.startswith(".")]
     paths = paths or [path for path in found.glob("*/*.json") if "/." not in f"/{path.relative_to(found)}"]
     if not paths:

@@ -154,6 +154,8 @@ def parse_source(
         forms = f"did you mean {meant}:{without_credentials(path)}? {forms}"
     elif guessed == "table" and option == "--source":
         forms = f"arrays and tables are built by: trm-data build table --train {shlex.quote(text)}; {forms}"
+    elif _exists(text) and Path(text).expanduser().is_dir() and not {*allowed} & {*FOLDERS}:
+        forms = f"is a folder; name a file in it; {forms}"
     elif _exists(text):
         forms = f"of no kind that is known by its name; {forms}"
     elif "/" in text or "." in text:

@@ -327,6 +327,11 @@ def refused_repo(folder):
     return refused(folder, ["other"], "repo")
 
 
+def test_a_repository_of_other_folders_names_them(tmp_path):
+    (tmp_path / "tasks").mkdir()
+    assert "it has the folders tasks (--subsets, --evaluation)" in refused(tmp_path, kind="repo")
+
+
 def test_a_bad_file_of_a_repository_is_named(tmp_path):
     write_repo(tmp_path / "data" / "training")
     (tmp_path / "data" / "training" / "a1.json").write_text('{"train": [')

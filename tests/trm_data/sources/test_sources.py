@@ -491,6 +491,13 @@ def test_users_and_passwords_of_urls_are_not_shown(url: str, shown: str) -> None
     assert without_credentials(url) == shown
 
 
+def test_a_folder_as_a_file_of_puzzles_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"is a folder; name a file in it"):
+        parse_source(str(tmp_path), allowed=("csv", "txt"))
+    with pytest.raises(SpecError, match=r"of no kind that is known"):
+        parse_source(str(tmp_path), allowed=("repo",))
+
+
 @pytest.mark.parametrize("source", ["csv:", "csvv:", ""])
 def test_a_source_that_cannot_be_fetched_is_named_without_its_token(source: str, tmp_path: Path) -> None:
     url = f"{source}http://user:s3cret@127.0.0.1:9/p.csv"
