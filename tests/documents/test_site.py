@@ -16,6 +16,7 @@ import yaml
 import trm_data
 import trm_eval
 from tests.conftest import PROJECT
+from tests.trm_eval.report.test_browser import BROWSER, NO_BROWSER
 
 MKDOCS = Path(sys.executable).with_name("mkdocs")
 
@@ -73,6 +74,18 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
             r'(?:<script[^>]* src|<link[^>]* href|<img[^>]* src)="(https?:[^"]+)"', page.read_text("utf-8")
         )
         assert fetched == []
+
+
+@pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)
+def test_the_search_of_a_page_in_a_folder_finds_the_page_on_own_puzzles(site: Path, tmp_path: Path) -> None:
+    """Pages of `file:` start no workers and fetch no files."""
+    page = f"{(site / 'experiments' / 'exp01.html').as_uri()}?q=own%20dataset"
+    options = ["--headless", "--no-sandbox", "--virtual-time-budget=20000", f"--user-data-dir={tmp_path}"]
+    done = subprocess.run(
+        [str(BROWSER), *options, "--dump-dom", page], capture_output=True, text=True, timeout=120
+    )
+    found = re.findall(r'<a href="([^"]*)" class="md-search-result__link"', done.stdout)
+    assert found[0] == (site / "training-own.html").as_uri()
 
 
 @pytest.mark.slow
