@@ -203,7 +203,10 @@ def test_a_notebook_shows_datasets_and_puzzles(dataset: trm_data.Dataset) -> Non
     assert "<b>small</b>" in page
     assert "<td>240</td>" in page
     puzzle = dataset.puzzle(3)
-    assert puzzle._repr_html_().count("<svg") == 2
+    shown = puzzle._repr_html_()
+    assert shown.count("<svg") == 3  # a row of two
+    assert ">given</text>" in shown
+    assert ">solution</text>" in shown
     assert repr(puzzle).count("\n") == 7  # six rows and a line between the boxes of 2x3
     with pytest.raises(IndexError, match="has 240"):
         dataset.puzzle(240)
