@@ -73,13 +73,18 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+AFTER_GUIDES = "---\nsearch:\n  boost: 0.5\n---\n\n"
+"""Front matter of a page that the search lists after the guides."""
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that do not lie in `docs/`."""
     from mkdocs.structure.files import File
 
     pages = {name: (PROJECT / source).read_text("utf-8") for source, name in MOVED.items()}
-    pages |= {f"reference/{package}.md": names_page(package) for package in PUBLIC}
-    pages |= {"reference/commands.md": commands_page(), "reference/tables.md": tables_page()}
+    reference = {f"reference/{package}.md": names_page(package) for package in PUBLIC}
+    reference |= {"reference/commands.md": commands_page(), "reference/tables.md": tables_page()}
+    pages |= {name: AFTER_GUIDES + text for name, text in reference.items()}
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
