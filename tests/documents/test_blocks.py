@@ -91,7 +91,7 @@ def test_a_comment_without_a_block_is_an_error(tmp_path: Path) -> None:
         ("trm-train run quikstart", "no experiment 'quikstart'"),
         ("trm-train batch exp04a --model.hiden-size 5", "no option --model.hiden-size"),
         ("trm-train batch exp99", "no experiment 'exp99'"),
-        ("trm-train launch run quikstart --slurm", "no experiment 'quikstart'"),
+        ("trm-train launch run quikstart --hosts a", "no experiment 'quikstart'"),
         ("trm-train launch batch exp04a --hosts a --model.hiden-size 5", "no option --model.hiden-size"),
         ("trm-train launch run quickstart --hots a", "no option --hots"),
         ("trm-eval sql a b", "nothing that trm-eval sql takes"),

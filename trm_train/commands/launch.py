@@ -1,4 +1,4 @@
-"""`trm-train launch`: `run` and `batch` on a TPU pod, under Slurm or on hosts with ssh."""
+"""`trm-train launch`: `run` and `batch` on a TPU pod or on hosts with ssh."""
 
 from __future__ import annotations
 
@@ -82,16 +82,16 @@ class Launch:
     """Train on machines elsewhere: finds or creates them, installs this commit, starts, watches, resumes.
 
     What follows is `run EXPERIMENT` or `batch PATTERN ...` with their own options; a batch trains its runs one after
-    the other, on all hosts, and tests none. Where: --accelerator is a TPU of Google Cloud, --slurm a job, --hosts
-    machines with ssh. A pre-empted TPU is created anew, and the run goes on from its last checkpoint. Ctrl-C leaves the
-    run alone; the same command watches it again, --stop ends it. Every command is printed before it runs.
+    the other, on all hosts, and tests none. Where: --accelerator is a TPU of Google Cloud, --hosts machines with ssh;
+    docs/launch.md has a script for Slurm. A preempted TPU is created anew, and the run goes on from its last
+    checkpoint. Ctrl-C leaves the run alone; the same command watches it again, --stop ends it. Every command is printed
+    before it runs.
 
     For example:
 
       trm-train launch run exp01c --root gs://bucket/trm --accelerator v4-8 --zone us-central2-b --dry-run
       trm-train launch run exp01c --root gs://bucket/trm --accelerator v4-64 --spot --queued --delete
       trm-train launch batch 'exp01*' --seeds 0,1 --root gs://bucket/trm --accelerator v4-8 --continue-on-failure
-      trm-train launch run exp01c --root /shared/trm --slurm --nodes 2 --sbatch="--partition=gpu --gpus-per-node=4"
       trm-train launch run exp01c --root /shared/trm --hosts host1,me@host2 --extras cuda,gcs
     """
 
@@ -113,12 +113,6 @@ class Launch:
     """Software of the TPU VM (default: the recommended one of its kind)."""
     gcloud_create: Annotated[str, arg(metavar="WORDS", help_behavior_hint="")] = ""
     """Further words for the gcloud command that creates the TPU, as --gcloud-create=--internal-ips."""
-    slurm: bool = False
-    """A job of Slurm, from a machine that has sbatch and shares the home with the nodes."""
-    nodes: int = 1
-    """Nodes of the job, with a process each."""
-    sbatch: Annotated[str, arg(metavar="WORDS", help_behavior_hint="")] = ""
-    """Further words for sbatch, as --sbatch="--partition=gpu --time=8:00:00"."""
     hosts: Annotated[str | None, arg(metavar="HOST,...", help_behavior_hint="")] = None
     """Hosts with ssh; the first has the coordinator."""
     port: int = 8476
@@ -199,9 +193,8 @@ class Launch:
         Raises:
             LaunchError: Says what does.
         """
-        chosen = [self.accelerator is not None, self.slurm, self.hosts is not None]
-        if sum(chosen) != 1:
-            raise LaunchError("say where, by one of: --accelerator KIND-SIZE, --slurm, --hosts HOST,...")
+        if (self.accelerator is None) == (self.hosts is None):
+            raise LaunchError("say where, by one of: --accelerator KIND-SIZE, --hosts HOST,...")
         if self.restarts < 0 or self.look_s <= 0 or not 1 <= self.port <= 65535:
             raise LaunchError("--restarts at least 0, --look-s more than 0, --port from 1 to 65535")
         if self.detach and (self.delete or self.what == "batch"):
@@ -218,8 +211,6 @@ class Launch:
         given = [option for option, value in of_tpus.items() if value]
         if self.accelerator is None and given:
             raise LaunchError(f"{given[0]}: is for TPUs (--accelerator)")
-        if not self.slurm and (self.nodes != 1 or self.sbatch):
-            raise LaunchError("--nodes and --sbatch are for --slurm")
 
     def _layout(self) -> Layout:
         """The root, which all hosts share.
@@ -243,13 +234,10 @@ class Launch:
         return _plan_batch(words, layout)
 
     def _target(self, shell: Shell, source: Source) -> Target:
-        from trm_train.launch.slurm import Slurm, SlurmRequest
         from trm_train.launch.ssh import SshHosts, parse_hosts
         from trm_train.launch.tpu import Tpu, TpuRequest
 
         extras = _extras(self.extras, "tpu,gcs" if self.accelerator else "gcs")
-        if self.slurm:
-            return Slurm(shell, source, extras, SlurmRequest(self.nodes, tuple(shlex.split(self.sbatch))))
         if self.hosts is not None:
             return SshHosts(shell, source, extras, hosts=parse_hosts(self.hosts), port=self.port)
         assert self.accelerator is not None

@@ -219,15 +219,11 @@ class Tail:
 
 def _watch(work: Work, target: Target, how: How, say: Say, tail: Tail) -> Outcome:
     """Show the log of a run until it ends, or its machines are gone."""
-    waited = ""
     while True:
         seen = target.look(work)
         tail.follow(work, target)
         if how.dry:
             return Outcome(run=work.name, state="done")
-        if seen.waiting and seen.waiting != waited:
-            say(f"{work.name}: waits for {seen.waiting}")
-        waited = seen.waiting
         if not seen.running:
             return _ended(work, seen)
         time.sleep(how.look_s)

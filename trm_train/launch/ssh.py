@@ -9,10 +9,9 @@ from typing_extensions import override
 
 from trm_train.errors import LaunchError
 from trm_train.launch import scripts
-from trm_train.launch.on_hosts import OnHosts, Script
 from trm_train.launch.shell import Done, Shell
 from trm_train.launch.source import Source
-from trm_train.launch.target import Work
+from trm_train.launch.target import Script, Target, Work
 
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9.-]*)?")
 """As `ssh` takes it; ports and keys belong in `~/.ssh/config`."""
@@ -37,7 +36,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
-class SshHosts(OnHosts):
+class SshHosts(Target):
     """Hosts with ssh.
 
     Args:
@@ -56,6 +55,7 @@ class SshHosts(OnHosts):
         self._port = port
 
     @property
+    @override
     def place(self) -> str:
         """Their names."""
         return ", ".join(self._hosts)
@@ -65,6 +65,7 @@ class SshHosts(OnHosts):
     def count(self) -> int:
         return len(self._hosts)
 
+    @override
     def problems(self) -> list[str]:
         """Hosts that do not let us in."""
         done = self.ask_hosts(lambda _: scripts.answered("here"), assume="here", limit_s=60.0, once="here")
@@ -74,13 +75,16 @@ class SshHosts(OnHosts):
             if one.code or not scripts.answers(one.out)
         ]
 
+    @override
     def ensure(self) -> None:
         """Wait until all answer."""
         self.wait_until_reachable()
 
+    @override
     def release(self) -> None:
         """Nothing: they are somebody's own."""
 
+    @override
     def leftover(self) -> str:
         """Nothing."""
         return ""

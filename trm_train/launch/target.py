@@ -1,16 +1,38 @@
-"""Where runs are launched, in one interface: `tpu`, `slurm` and `ssh` are the three.
+"""Machines that train runs, a TPU pod or hosts with ssh, and what goes on there.
 
-    absent --start--> (waiting) --> running --> ended, with a code for each host
-                                       |
-                                       +-----> gone: pre-empted, cut off or never created; `ensure` brings them back
+    absent --start--> running --> ended, with a code for each host
+                         |
+                         +-----> gone: preempted, cut off or never created; `ensure` brings them back
 
-What happens there is kept there, under `~/trm-lab/launch/<run>`: whoever comes later sees what goes on.
+The scripts of `scripts` run on all hosts at once. State is kept on the hosts, under `~/trm-lab/launch/<run>`, so that a
+later launch finds what goes on.
 """
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
+
+from trm_train.errors import LaunchError
+from trm_train.launch import scripts
+from trm_train.launch.scripts import Answer
+from trm_train.launch.shell import Done, Shell
+from trm_train.launch.source import Source
+
+INSTALL_S = 1800.0
+"""For Python, jax and all else to come over the network."""
+SILENT_LOOKS = 4
+"""Hosts that give no answer so often in a row are gone; before, the network may have had a bad moment."""
+REACHABLE_S = 600.0
+"""New hosts take minutes until they let somebody in."""
+AGAIN_S = 10.0
+
+Script = Callable[[int], str]
+"""What the host with this number is asked to do."""
+
 
 HostState = Literal["absent", "running", "ended", "stopped"]
 
@@ -50,19 +72,17 @@ class Seen:
     Attributes:
         hosts: All of them; none where they are not there.
         gone: Why they are not there.
-        waiting: What they wait for, where they are still to come.
         others: Something else that keeps them busy: a run, or a process.
     """
 
     hosts: tuple[HostSeen, ...] = ()
     gone: str = ""
-    waiting: str = ""
     others: tuple[str, ...] = ()
 
     @property
     def running(self) -> bool:
-        """Whether any host runs it, or will."""
-        return bool(self.waiting) or any(host.state == "running" for host in self.hosts)
+        """Whether any host runs it."""
+        return any(host.state == "running" for host in self.hosts)
 
     @property
     def ended(self) -> bool:
@@ -70,59 +90,161 @@ class Seen:
         return bool(self.hosts) and all(host.state in ("ended", "stopped") for host in self.hosts)
 
 
-class Target(Protocol):
-    """Machines that train runs, one after the other."""
+class Target(ABC):
+    """Machines that train runs, one after the other.
+
+    Args:
+        shell: Runs commands.
+        source: What is installed.
+        extras: Parts of the package that are optional.
+        devices: Look whether another process uses the TPU.
+    """
+
+    def __init__(self, shell: Shell, source: Source, extras: Sequence[str], *, devices: bool) -> None:
+        self._shell = shell
+        self._source = source
+        self._extras = extras
+        self._devices = devices
+        self._silent = 0
+        self._seen = Seen()
 
     @property
+    @abstractmethod
     def place(self) -> str:
-        """What a person calls it."""
-        ...
+        """Name of the machines for messages."""
 
+    @abstractmethod
     def problems(self) -> list[str]:
-        """What stands in the way, a line each with the way out; changes nothing."""
-        ...
+        """What stands in the way, one line each with the way out; changes nothing."""
 
+    @abstractmethod
     def ensure(self) -> None:
         """Find or create the machines, and wait until they answer.
 
         Raises:
-            CapacityError: There are none to be had now.
+            CapacityError: None are available now.
             LaunchError: They cannot be had.
         """
-        ...
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the machines back."""
+
+    @abstractmethod
+    def leftover(self) -> str:
+        """What stays behind and costs, with the command that ends it; empty where nothing does."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many hosts there are."""
+
+    @abstractmethod
+    def ask_hosts(self, script: Script, *, assume: str, limit_s: float, once: str = "") -> list[Done]:
+        """Have all hosts run a script, at the same time; what they print may come in one."""
+
+    @abstractmethod
+    def ask_first(self, script: str, *, assume: str, once: str = "") -> Done:
+        """Have the first host run a script."""
+
+    @abstractmethod
+    def words(self, index: int, work: Work) -> list[str]:
+        """What follows `trm-train` on a host: the work, and where the others are."""
+
+    @abstractmethod
+    def gone(self) -> str:
+        """Why the hosts are not there; nothing where they are."""
 
     def install(self) -> None:
-        """Install the package at the commit everywhere, unless it is there.
-
-        Raises:
-            LaunchError: It cannot be.
-        """
-        ...
+        """Install the commit everywhere."""
+        script = scripts.install(self._source, self._extras)
+        self._everywhere("installed", lambda _: script, limit_s=INSTALL_S, once="install")
 
     def start(self, work: Work) -> None:
-        """Start a run in the background of every host that does not run it.
-
-        Raises:
-            LaunchError: A host did not start it.
-        """
-        ...
+        """Start a run on every host that does not run it."""
+        self._everywhere(
+            "started", lambda index: scripts.start(work.name, self._source, self.words(index, work))
+        )
+        self._silent, self._seen = 0, Seen()
 
     def look(self, work: Work) -> Seen:
         """How a run does."""
-        ...
+        gone = self.gone()
+        if gone:
+            return Seen(gone=gone)
+        script = scripts.look(work.name, devices=self._devices)
+        done = self.ask_hosts(lambda _: script, assume="absent", limit_s=60.0, once=f"look {work.name}")
+        seen = _seen([answer for one in done for answer in scripts.answers(one.out)])
+        if len(seen.hosts) == self.count:
+            self._silent, self._seen = 0, seen
+            return seen
+        self._silent += 1
+        if self._silent < SILENT_LOOKS and self._seen.hosts:
+            return self._seen
+        silent = next((one.reason for one in done if one.code), "no answer")
+        return Seen(gone=f"{len(seen.hosts)} of {self.count} hosts answer: {silent}")
 
     def log(self, work: Work, place: str) -> tuple[str, str]:
-        """What the first host has logged since a place in its log, empty at first, and the place it ends at."""
-        ...
+        """What the first host has logged since a place in its log, and the place it ends at."""
+        done = self.ask_first(scripts.log(work.name, place), assume="log 0:0", once=f"log {work.name}")
+        head, _, text = done.out.partition("\n")
+        found = scripts.answers(head)
+        if done.code or not found or found[0].word != "log" or not scripts.PLACE.fullmatch(found[0].value):
+            return "", place
+        return text, found[0].value
 
     def stop(self, work: Work) -> None:
         """Ask a run to save a checkpoint and end."""
-        ...
+        script = scripts.stop(work.name)
+        self._everywhere("asked", lambda _: script)
 
-    def release(self) -> None:
-        """Give the machines back."""
-        ...
+    def wait_until_reachable(self) -> None:
+        """Wait until all hosts answer.
 
-    def leftover(self) -> str:
-        """What stays behind and costs, with the command that ends it; nothing where nothing does."""
-        ...
+        Raises:
+            LaunchError: They do not, for ten minutes.
+        """
+        began = time.monotonic()
+        script = scripts.answered("here")
+        while True:
+            done = self.ask_hosts(lambda _: script, assume="here", limit_s=60.0, once="here")
+            there = [answer for one in done for answer in scripts.answers(one.out)]
+            if len(there) == self.count:
+                return
+            if time.monotonic() - began > REACHABLE_S:
+                why = next((one.reason for one in done if one.code), "no answer")
+                raise LaunchError(f"{len(there)} of {self.count} hosts can be reached by ssh: {why}")
+            time.sleep(AGAIN_S)
+
+    def _everywhere(self, word: str, script: Script, limit_s: float = 180.0, once: str = "") -> None:
+        """Have all hosts do something.
+
+        Raises:
+            LaunchError: One of them did not.
+        """
+        done = self.ask_hosts(script, assume=word, limit_s=limit_s, once=once)
+        told = [answer for one in done for answer in scripts.answers(one.out) if answer.word == word]
+        if len(told) == self.count:
+            return
+        failed = [one for one in done if one.code] or done
+        named = f" (not {', '.join(sorted({answer.host for answer in told}))})" if told else ""
+        raise LaunchError(
+            f"{len(told)} of {self.count} hosts {word}{named}: {failed[0].reason}; the same command goes on"
+        )
+
+
+def _seen(found: Sequence[Answer]) -> Seen:
+    states: dict[str, HostState] = {
+        "absent": "absent",
+        "running": "running",
+        "ended": "ended",
+        "stopped": "stopped",
+    }
+    hosts = [
+        HostSeen(answer.host, states[answer.word], int(answer.value) if answer.value.isdecimal() else 0)
+        for answer in found
+        if answer.word in states
+    ]
+    runs = [f"the run {answer.value} on {answer.host}" for answer in found if answer.word == "other"]
+    held = [f"process {answer.value} on {answer.host}" for answer in found if answer.word == "process"]
+    return Seen(tuple(hosts), others=tuple(runs or held))

@@ -19,10 +19,9 @@ from typing import Any
 from typing_extensions import override
 
 from trm_train.errors import CapacityError, LaunchError
-from trm_train.launch.on_hosts import AGAIN_S, OnHosts, Script
 from trm_train.launch.shell import Done, Shell
 from trm_train.launch.source import Source
-from trm_train.launch.target import Work
+from trm_train.launch.target import AGAIN_S, Script, Target, Work
 
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 ZONE = re.compile(r"[a-z0-9-]+")
@@ -108,7 +107,7 @@ class TpuRequest:
         return max(int(size) // 8, 1)
 
 
-class Tpu(OnHosts):
+class Tpu(Target):
     """A TPU VM.
 
     Args:
@@ -125,6 +124,7 @@ class Tpu(OnHosts):
         self._assumed = "" if shell.dry else "READY"
 
     @property
+    @override
     def place(self) -> str:
         """Its kind and name."""
         return f"{self._request.accelerator} {self._request.name}"
@@ -134,6 +134,7 @@ class Tpu(OnHosts):
     def count(self) -> int:
         return self._count
 
+    @override
     def problems(self) -> list[str]:
         """Login, project, zone, whether such TPUs are offered there, and whether one of this name is another kind."""
         asked = self._shell.ask(
@@ -170,6 +171,7 @@ class Tpu(OnHosts):
             return [str(error)]
         return []
 
+    @override
     def ensure(self) -> None:
         """Find it, or delete what was pre-empted and create it, and wait until all its hosts answer.
 
@@ -199,6 +201,7 @@ class Tpu(OnHosts):
                 time.sleep(AGAIN_S)
         self.wait_until_reachable()
 
+    @override
     def release(self) -> None:
         """Delete it, with its place in the queue."""
         done = self._shell.ask(self._delete(), limit_s=CREATE_S)
@@ -206,6 +209,7 @@ class Tpu(OnHosts):
         if done.code and not _is_missing(done):
             raise refused(done, self._request)
 
+    @override
     def leftover(self) -> str:
         """The VM, which costs until it is deleted."""
         try:

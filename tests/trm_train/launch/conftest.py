@@ -92,7 +92,7 @@ def cloud(
         (folder / name).mkdir(parents=True)
     script(folder / "bin" / "gcloud", f'#!/bin/sh\nexec {sys.executable} -S {HERE / "fake_gcloud.py"} "$@"\n')
     script(folder / "bin" / "ssh", SSH)
-    for name in ("sbatch", "squeue", "scancel", "srun"):
+    for name in ("sbatch", "srun", "scontrol"):
         script(
             folder / "bin" / name,
             f'#!/bin/sh\nexec {sys.executable} -S {HERE / "fake_slurm.py"} {name} "$@"\n',
@@ -105,7 +105,7 @@ def cloud(
     monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
     monkeypatch.setenv("FAKE_CLOUD", str(folder))
     monkeypatch.setattr("trm_train.launch.tpu.AGAIN_S", 0.05)
-    monkeypatch.setattr("trm_train.launch.on_hosts.AGAIN_S", 0.05)
+    monkeypatch.setattr("trm_train.launch.target.AGAIN_S", 0.05)
     made = Cloud(folder, repository, root)
     for name, text in {"account": "me@example.com", "project": "p", "zone": "us-central2-b"}.items():
         made.set(name, text)

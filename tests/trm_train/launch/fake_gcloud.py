@@ -6,8 +6,9 @@ Everything lies in the folder `$FAKE_CLOUD`: `state.json`, `calls` (a line for e
     account, project, zone    who is logged in, and what gcloud is set to; no file is nothing
     offered                   the accelerators of every zone, a line each
     refuse                    what the next `create` says before it fails, a file that is gone then
-    preempt                   seconds after the next start of a run at which the VM is pre-empted, a line each; or the
-                              path of a file that is waited for
+    preempt                   when the VM is preempted after the next start of a run, a line each: seconds; the path of
+                              a file that is waited for; or `logged`, when the launch has read a log with five steps
+    preempting                there while `logged` is waited for, so that the run can wait too
     silent                    ssh gets no answer
 """
 
@@ -74,11 +75,28 @@ def preempt_later(machine: str, name: str, when: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    while when.startswith("/") and not Path(when).exists():
-        time.sleep(0.05)
-    time.sleep(0.0 if when.startswith("/") else float(when))
+    if when.startswith("/"):
+        wait_until(Path(when).exists)
+    elif when == "logged":
+        wait_until(lambda: lines("steps") >= 5)
+        asked = lines("calls", "tail -c")
+        wait_until(lambda: lines("calls", "tail -c") >= asked + 2)  # the first of the two has been answered
+    else:
+        time.sleep(float(when))
     preempt(machine, name)
+    (CLOUD / "preempting").unlink(missing_ok=True)
     os._exit(0)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.05)
+
+
+def lines(file: str, word: str = "") -> int:
+    """How many lines of a file of the cloud have a word."""
+    path = CLOUD / file
+    return sum(word in line for line in path.read_text().splitlines()) if path.exists() else 0
 
 
 def preempt(machine: str, name: str) -> None:
@@ -157,6 +175,9 @@ def ssh(name: str, options: dict[str, str]) -> None:
         fail("[255] ssh: connect to host: Connection refused")
     count, machine = len(there["networkEndpoints"]), f"{name}-{there['boot']}"
     chosen = range(count) if options["worker"] == "all" else [int(options["worker"])]
+    starts = "setsid" in options["command"] and setting("preempt")
+    if starts and setting("preempt").startswith("logged"):
+        (CLOUD / "preempting").touch()
     started = []
     for index in chosen:
         home = CLOUD / "hosts" / machine / f"w-{index}"
@@ -174,7 +195,7 @@ def ssh(name: str, options: dict[str, str]) -> None:
         words = ["bash", "-c", options["command"]]
         started.append(subprocess.Popen(words, cwd=home, env=environment, stdin=subprocess.DEVNULL))
     codes = [one.wait() for one in started]
-    if "setsid" in options["command"] and setting("preempt"):
+    if starts:
         preempt_later(machine, name, take_line("preempt"))
     if any(codes):
         fail(f"[{max(codes)}] a host failed")

@@ -50,17 +50,7 @@ def test_its_tpus_are_created_used_and_deleted(
     ]
 
 
-def test_its_slurm_and_ssh_train_the_run(
-    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("FAKE_HOST", "login")
-    (job, *_), (alone, *_) = lines_with("--slurm"), lines_with("--hosts")
-    with monkeypatch.context() as nodes:
-        nodes.setenv("PATH", str(cloud.folder / "host_bin"), prepend=":")
-        (ran,) = type_all(cloud, [job], tmp_path, monkeypatch)
-    assert f"trained with run {SMALL}" in ran
+def test_its_ssh_trains_the_run(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (alone, *_) = lines_with("--hosts")
     (ran,) = type_all(cloud, [alone], tmp_path, monkeypatch)
     assert f"trained with run {SMALL}" in ran
