@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,20 +110,6 @@ class Augmentations:
         first, last = int(offsets[listed].min()), int((offsets + counts)[listed].max())
         return Augmentations(counts, np.where(listed, offsets - first, -1), self.listed[first:last])
 
-    @staticmethod
-    def concatenate(parts: Sequence[Augmentations]) -> Augmentations:
-        """All of `parts` in order."""
-        begins = np.cumsum([0, *(len(part.listed) for part in parts)]).tolist()
-        offsets = [
-            np.where(part.offsets >= 0, part.offsets + begin, -1)
-            for part, begin in zip(parts, begins, strict=False)
-        ]
-        return Augmentations(
-            np.concatenate([part.counts for part in parts]),
-            np.concatenate(offsets),
-            np.concatenate([part.listed for part in parts]),
-        )
-
 
 @dataclass(frozen=True)
 class Groups:
@@ -205,75 +191,11 @@ class Groups:
             imported=None if self.imported is None else self.imported.slice(*self._row_range(start, stop)),
         )
 
-    def parts(self) -> Iterator[tuple[int, Groups]]:
-        """Itself, from group 0 on: as `SplitGroups`."""
-        yield 0, self
-
-    def whole(self) -> Groups:
-        """Itself: as `SomeGroups`."""
-        return self
-
-    @staticmethod
-    def concatenate(parts: Sequence[Groups]) -> Groups:
-        """All of `parts` in order; facts and imported rows are left out."""
-        begins = np.cumsum([0, *(part.num_base for part in parts)])
-        first_examples = [
-            part.first_examples[:-1] + begin for part, begin in zip(parts, begins.tolist(), strict=False)
-        ]
-        return Groups(
-            inputs=np.concatenate([part.inputs for part in parts]),
-            labels=np.concatenate([part.labels for part in parts]),
-            first_examples=np.concatenate([*first_examples, begins[-1:]]),
-            augmentations=Augmentations.concatenate([part.augmentations for part in parts]),
-            keys=np.concatenate([part.keys for part in parts]),
-            first_identifiers=np.concatenate([part.first_identifiers for part in parts]),
-            canonical_hashes=[hash_ for part in parts for hash_ in part.canonical_hashes],
-            source_files=[file for part in parts for file in part.source_files],
-            source_rows=np.concatenate([part.source_rows for part in parts]),
-        )
-
     def _row_range(self, start: int, stop: int) -> tuple[int, int]:
         """Rows of the groups `start` to `stop`."""
         counts = self.rows_per_group
         first = int(counts[:start].sum())
         return first, first + int(counts[start:stop].sum())
-
-
-class SomeGroups(Protocol):
-    """Some groups of a split: in memory, or read when they are asked for."""
-
-    def whole(self) -> Groups:
-        """The groups, with all that their rows are made of."""
-        ...
-
-
-class SplitGroups(Protocol):
-    """All groups of a split: in memory (`Groups`), or in parts on the disk (`kinds.parted`)."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def num_base(self) -> int:
-        """Examples of the originals."""
-        ...
-
-    @property
-    def num_puzzles(self) -> int:
-        """Augmentations of all groups, originals included."""
-        ...
-
-    @property
-    def num_examples(self) -> int:
-        """Rows of the split, all augmentations counted."""
-        ...
-
-    def slice(self, start: int, stop: int) -> SomeGroups:
-        """The groups `start` to `stop`."""
-        ...
-
-    def parts(self) -> Iterator[tuple[int, Groups]]:
-        """All groups with their facts, as many at a time as are in memory, each with the number of the first."""
-        ...
 
 
 def _positions(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -310,7 +232,7 @@ class SourceFile:
 class Selection:
     """What a build puts into a dataset: the groups of each split, and what was left out."""
 
-    splits: Mapping[Split, SplitGroups]
+    splits: Mapping[Split, Groups]
     sources: list[SourceFile] = field(default_factory=list[SourceFile])
     rejects: list[Reject] = field(default_factory=list[Reject])
     num_identifiers: int = 1

@@ -12,6 +12,7 @@ from trm_data.engine.local import LocalEngine, default_workers, number_of_worker
 from trm_data.kinds.base import Kind
 from trm_data.kinds.compiling import compile_seconds, uncompiled
 from trm_data.kinds.registry import load_kind
+from trm_data.kinds.sizes import puzzles_asked
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
 from trm_data.request import BuildRequest
@@ -92,7 +93,7 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
         if spec.augment != "virtual":
             cell_bytes = 2 * cells * sum(examples.values())
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / cores
-    seconds += sum(filter(None, (spec.size, spec.val_size, spec.test_size))) / TAKEN_PER_S
+    seconds += puzzles_asked(spec) / TAKEN_PER_S
     seconds += compile_seconds(request.kind, request.options)
     examples = {split: count for split, count in examples.items() if count}
     return Estimate(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from trm_data.build.shard_job import ShardJob, WrittenShard, digests_of
+from trm_data.build.shard_job import ShardJob, WrittenShard
 from trm_data.card import CARD, card_bytes
 from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables
@@ -81,7 +81,7 @@ def _manifest(
     splits: dict[str, SplitEntry] = {}
     for split, groups in selection.splits.items():
         augmented = spec.augment == "virtual" and groups.num_puzzles > len(groups)
-        digests = (digests_of(job, shard) for job, shard in shards_of[split])
+        digests = (shard.info.group_digest_bytes() for _, shard in shards_of[split])
         splits[split] = SplitEntry(
             num_groups=len(groups),
             num_puzzles=groups.num_puzzles,

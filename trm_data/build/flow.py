@@ -23,7 +23,7 @@ from trm_data.kinds.base import Kind
 from trm_data.kinds.compiling import compile_kernels, uncompiled
 from trm_data.kinds.registry import load_kind, warm_module
 from trm_data.manifest import Manifest
-from trm_data.records import Groups, Selection
+from trm_data.records import Selection
 from trm_data.request import BuildRequest
 from trm_data.shards.naming import shard_name
 from trm_data.show.progress import NoProgress, Progress
@@ -155,22 +155,18 @@ def _plan_shards(
     selection: Selection,
     shard_examples: int,
 ) -> list[ShardJob]:
-    """Cut every split into shards of whole groups, even in groups.
-
-    What is returned of a split that is not in memory is not to be there either.
-    """
+    """Cut every split into shards of whole groups, even in groups."""
     identifier_each = kind.geometry(spec).identifier_each
     jobs: list[ShardJob] = []
     for split, groups in selection.splits.items():
         examples = groups.num_base if spec.augment == "virtual" else groups.num_examples
-        lean = not isinstance(groups, Groups)
         count = min(len(groups), -(-examples // shard_examples))
         bounds = [len(groups) * shard // count for shard in range(count + 1)]
         for shard in range(count):
             start, stop = bounds[shard], bounds[shard + 1]
             file = shard_name(split, shard, count)
             part = groups.slice(start, stop)
-            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, turn, lean))
+            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, turn))
     return jobs
 
 

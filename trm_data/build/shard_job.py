@@ -6,14 +6,13 @@ Input: a slice of the chosen groups. Output: a whole shard under its final name,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from trm_data.errors import BuildError
 from trm_data.kinds.registry import load_kind
 from trm_data.kinds.rows import MadeRows, base_rows, make_rows
-from trm_data.records import Rows, SomeGroups, group_ranges, part_examples
+from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests
 from trm_data.shards.naming import sidecar_name
 from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
@@ -35,18 +34,16 @@ class ShardJob:
         first_group: Number of the first of them in its split.
         identifier_each: Whether every augmentation has an identifier of its own.
         turn: The right to write the folder.
-        lean: What can be found again is not returned, as there are very many shards.
     """
 
     spec: DatasetSpec
     split: Split
     folder: DatasetFolder
     file: str
-    groups: SomeGroups
+    groups: Groups
     first_group: int
     identifier_each: bool
     turn: Turn
-    lean: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class WrittenShard:
     """A shard that is there, whole.
 
     Attributes:
-        info: What its sidecar says; of a lean job without the digests of groups.
+        info: What its sidecar says.
         kept: Whether an earlier build had written it.
         made: How the rows were made; None where they were not made here.
     """
@@ -72,7 +69,7 @@ def write_job(job: ShardJob) -> WrittenShard:
         BusyError: Another machine took over.
     """
     kind = load_kind(job.spec.kind)
-    groups = job.groups.whole()
+    groups = job.groups
     virtual = job.spec.augment == "virtual"
     counts = groups.examples_per_augmentation if virtual else groups.rows_per_group
     made_here = not virtual and groups.imported is None
@@ -110,7 +107,7 @@ def write_job(job: ShardJob) -> WrittenShard:
         if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
             if stored is None:
                 _publish(job, info)
-            return _written(job, info, made_parts, kept=True)
+            return WrittenShard(info, True, _joined(made_parts))
         made_parts.clear()
     info = write_shard(
         path,
@@ -120,25 +117,7 @@ def write_job(job: ShardJob) -> WrittenShard:
         first_group=job.first_group,
     )
     _publish(job, info)
-    return _written(job, info, made_parts, kept=False)
-
-
-def digests_of(job: ShardJob, written: WrittenShard) -> bytes:
-    """The digests of the groups of a shard that was written, from its sidecar if the job was lean.
-
-    Raises:
-        BuildError: The sidecar is gone, or another one.
-    """
-    if not job.lean:
-        return written.info.group_digest_bytes()
-    note = job.folder.read(sidecar_name(job.file))
-    info = sidecar_from_bytes(note) if note is not None else None
-    if info is None or replace(info, group_digests="") != written.info:
-        raise BuildError(
-            f"{job.folder.where(sidecar_name(job.file))}: is not what was written; something else writes there: stop "
-            "that and build again"
-        )
-    return info.group_digest_bytes()
+    return WrittenShard(info, False, _joined(made_parts))
 
 
 def _what(info: ShardInfo) -> tuple[str, int, int, int, int]:
@@ -159,14 +138,6 @@ def _publish(job: ShardJob, info: ShardInfo) -> None:
     """Bring a shard and then its sidecar to their places."""
     job.folder.publish_built(info, job.turn.check)
     job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info), job.turn.check)
-
-
-def _written(job: ShardJob, info: ShardInfo, parts: list[MadeRows], *, kept: bool) -> WrittenShard:
-    """What is returned: of a lean job, translations are all that cannot be found again."""
-    if job.lean:
-        info = replace(info, group_digests="")
-        parts = [part for part in parts if part.offsets is not None]
-    return WrittenShard(info, kept, _joined(parts))
 
 
 def _joined(parts: list[MadeRows]) -> MadeRows | None:

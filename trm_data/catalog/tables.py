@@ -5,9 +5,8 @@ Columns and types are those of `catalogs/schema.sql`; DuckDB casts and checks th
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,18 +15,11 @@ from trm_data.encode.arrow import constant_column, table_of
 from trm_data.kinds.base import Kind
 from trm_data.kinds.rows import MadeRows
 from trm_data.manifest import Manifest
-from trm_data.records import Groups, Selection, SplitGroups, group_ranges
+from trm_data.records import Groups, Selection
 from trm_data.specs import Split
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     import pyarrow as pa
-
-    Columns: TypeAlias = pa.Table | pa.RecordBatchReader
-
-PART_ROWS = 1 << 20
-"""Rows of a table that are in memory at a time, about, of a split that is on the disk."""
 
 
 def catalog_tables(
@@ -35,8 +27,8 @@ def catalog_tables(
     manifest: Manifest,
     selection: Selection,
     made: Mapping[str, Sequence[MadeRows | None]],
-) -> dict[str, Callable[[], Columns]]:
-    """For each table of the catalog what makes its rows, piece by piece where a split is on the disk.
+) -> dict[str, Callable[[], pa.Table]]:
+    """For each table of the catalog what makes its rows.
 
     Args:
         kind: The kind of the dataset.
@@ -46,18 +38,17 @@ def catalog_tables(
     """
     name = manifest.name
 
-    def of_splits(make: Callable[[Split, Groups, int], pa.Table], *, rows: bool) -> Callable[[], Columns]:
-        return lambda: _one_after_the_other(selection.splits, make, rows=rows)
+    def of_splits(make: Callable[[Split, Groups], pa.Table]) -> Callable[[], pa.Table]:
+        import pyarrow as pa
+
+        return lambda: pa.concat_tables([make(split, groups) for split, groups in selection.splits.items()])
 
     return {
-        "examples": of_splits(
-            lambda split, groups, first: _examples(name, split, groups, made[split], first), rows=True
-        ),
+        "examples": of_splits(lambda split, groups: _examples(name, split, groups, made[split])),
         "augmentations": of_splits(
-            lambda split, groups, first: _augmentations(kind, manifest, split, groups, made[split], first),
-            rows=True,
+            lambda split, groups: _augmentations(kind, manifest, split, groups, made[split])
         ),
-        "puzzles": of_splits(lambda split, groups, first: _puzzles(name, split, groups, first), rows=False),
+        "puzzles": of_splits(lambda split, groups: _puzzles(name, split, groups)),
         "datasets": lambda: _datasets(manifest),
         "sources": lambda: _sources(name, selection),
         "splits": lambda: _splits(manifest),
@@ -65,31 +56,6 @@ def catalog_tables(
         "identifiers": lambda: _identifiers(name, selection),
         "rejects": lambda: _rejects(name, selection),
     }
-
-
-def _one_after_the_other(
-    splits: Mapping[Split, SplitGroups], make: Callable[[Split, Groups, int], pa.Table], *, rows: bool
-) -> Columns:
-    """What `make` makes of all groups, given some of them and the number of the first.
-
-    `rows`: it makes more than a row of a group, so that parts of a split are cut again.
-    """
-    import pyarrow as pa
-
-    def tables() -> Iterator[pa.Table]:
-        for split, groups in splits.items():
-            for first, part in groups.parts():
-                whole = part is groups or not rows
-                cuts = [(0, len(part))] if whole else group_ranges(part.rows_per_group, PART_ROWS)
-                for start, stop in cuts:
-                    yield make(split, part if whole else part.slice(start, stop), first + start)
-
-    made = tables()
-    if all(isinstance(groups, Groups) for groups in splits.values()):
-        return pa.concat_tables(list(made))
-    schema = (begin := next(made)).schema
-    batches = (batch for table in itertools.chain([begin], made) for batch in table.to_batches())
-    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def _sources(name: str, selection: Selection) -> pa.Table:
@@ -178,13 +144,13 @@ def _shards(manifest: Manifest) -> pa.Table:
     )
 
 
-def _puzzles(name: str, split: str, groups: Groups, first: int) -> pa.Table:
+def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
     count = len(groups)
     return table_of(
         {
             "dataset": constant_column(name, count),
             "split": constant_column(split, count),
-            "group_index": np.arange(first, first + count, dtype=np.int32),
+            "group_index": np.arange(count, dtype=np.int32),
             "source_file": groups.source_files,
             "source_row": groups.source_rows,
             "puzzle_key": groups.keys,
@@ -198,7 +164,7 @@ def _puzzles(name: str, split: str, groups: Groups, first: int) -> pa.Table:
 
 
 def _augmentations(
-    kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None], first: int
+    kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None]
 ) -> pa.Table:
     """Every augmentation; of a virtual dataset without identifiers only those that k = position does not give."""
     identifier_each = kind.geometry(manifest.spec).identifier_each
@@ -219,7 +185,7 @@ def _augmentations(
         {
             "dataset": constant_column(manifest.name, len(ks)),
             "split": constant_column(split, len(ks)),
-            "group_index": (first + puzzle_groups).astype(np.int32),
+            "group_index": puzzle_groups.astype(np.int32),
             "augmentation": positions.astype(np.int32),
             "k": ks.astype(np.int32),
             "element": elements,
@@ -229,7 +195,7 @@ def _augmentations(
     )
 
 
-def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None], first: int) -> pa.Table:
+def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None]) -> pa.Table:
     """How far every row was moved, for kinds that translate."""
     known = [shard.offsets for shard in made if shard is not None and shard.offsets is not None]
     moved = np.concatenate(known) if known else np.empty((0, 2), np.uint8)
@@ -239,7 +205,7 @@ def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | N
         {
             "dataset": constant_column(name, len(numbers)),
             "split": constant_column(split, len(numbers)),
-            "group_index": (first + numbers.groups).astype(np.int32),
+            "group_index": numbers.groups.astype(np.int32),
             "augmentation": numbers.augmentations.astype(np.int32),
             "example": numbers.examples.astype(np.int32),
             "row_offset": moved[:, 0],

@@ -25,8 +25,8 @@ from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
-    from trm_data.catalog.tables import Columns
 
 CATALOG_FOLDER = "catalog"
 TABLES_AT_A_TIME = 2
@@ -34,7 +34,7 @@ INDEX_MEMORY = "512MB"
 """What DuckDB may hold of the index that it writes: without a limit it holds more the more puzzles there are."""
 
 
-def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], Columns]]) -> list[FileEntry]:
+def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table]]) -> list[FileEntry]:
     """Write one Parquet file a table into `folder`/catalog.
 
     Args:
@@ -59,7 +59,7 @@ def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], Columns]
 
 
 def _write_table(
-    cursor: duckdb.DuckDBPyConnection, target: Path, table: str, make: Callable[[], Columns]
+    cursor: duckdb.DuckDBPyConnection, target: Path, table: str, make: Callable[[], pa.Table]
 ) -> FileEntry:
     import duckdb
 

@@ -35,11 +35,6 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    @property
-    def num_bytes(self) -> int:
-        """What they take in memory."""
-        return sum(values.nbytes for values in self.columns().values())
-
     def columns(self) -> dict[str, NDArray[Any]]:
         """All arrays by name, facts as `fact_...`."""
         return {

@@ -24,18 +24,13 @@ from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
 from trm_data.kinds.cached import BLOCK_CANDIDATES, cached_block
 from trm_data.kinds.candidates import Candidates
-from trm_data.kinds.chosen import Chosen
-from trm_data.kinds.classes import Classes
-from trm_data.kinds.needed import LEAST_ASKED, MISSES_ALLOWED, MOST_ASKED
-from trm_data.kinds.parted import GroupsInParts
-from trm_data.kinds.sizes import is_brief
+from trm_data.kinds.sizes import check_total, is_brief
 from trm_data.records import (
     Augmentations,
     Groups,
     Reject,
     Selection,
     SourceFile,
-    SplitGroups,
     single_examples,
 )
 from trm_data.seeds.draws import Purpose, shuffled
@@ -52,12 +47,13 @@ FEW_ROWS = 20_000
 
 ROW_BITS = 48
 """Of a holder's number; above them is which stream its row is of."""
-CLASSES_READ_FOR_ONE = 32
-"""Of those on the disk, about, for each that is looked up."""
-ASKED_BYTES = 1 << 27
-"""Candidates that are asked for at a time, at most, however many classes are on the disk: 430,000 Sudokus of 9x9."""
 
 
+LEAST_ASKED, MOST_ASKED = 64, 4_096
+"""Candidates that a choice asks a generator for at a time."""
+MISSES_ALLOWED = 20_000
+"""Generated puzzles in a row that may be unusable before a build gives up; ten times as many where only some are
+wanted."""
 MOST_REASONS = 5
 """Of rejected rows that a failing build names."""
 _TASK = re.compile(r"^(line \d+, )?task [^\s,:]+[,:] ")
@@ -98,8 +94,8 @@ def said_of_rejects(rejects: Sequence[Reject], noun: str = "row") -> str:
 
 
 Checked = tuple[Candidates, list[Reject]]
-MakeGroups = Callable[[Split, Candidates, int], Groups]
-"""Groups of chosen puzzles of a split, of which the first has a number in it."""
+MakeGroups = Callable[[Split, Candidates], Groups]
+"""Groups of the chosen puzzles of a split."""
 
 
 R = TypeVar("R", bound=SourceRows)
@@ -282,7 +278,6 @@ class Chooser:
         selective: Whether most candidates may not fit.
         names: What each bucket holds, for messages.
         advice: What else a user can do where there are too few.
-        folder: Of this machine, for what does not fit into memory; None for the system's folder of temporary files.
     """
 
     def __init__(
@@ -295,7 +290,6 @@ class Chooser:
         selective: bool = False,
         names: Sequence[str] = (),
         advice: str = "",
-        folder: Path | None = None,
     ) -> None:
         self.sources: list[SourceFile] = []
         self.rejects: list[Reject] = []
@@ -306,8 +300,7 @@ class Chooser:
         self._names, self._advice = names, advice
         self._selective = selective
         self._patience = MISSES_ALLOWED * (10 if selective else 1)
-        self._folder = folder
-        self._taken = Classes(folder)
+        self._taken: dict[str, int] = {}
         self._holders: dict[str, int] = {}
         self._different: dict[str, int] = {}
 
@@ -324,25 +317,26 @@ class Chooser:
         test: Stream,
         make_groups: MakeGroups,
     ) -> Selection:
-        """The puzzles of every split. Those of a large one are on the disk, under a folder of this machine.
+        """The puzzles of every split, in memory.
 
         Args:
             main: Where training and validation puzzles come from.
             test: Where test puzzles come from; it may be `main`.
-            make_groups: Makes groups of a split from some of what was chosen for it, from the first on.
+            make_groups: Makes the groups of a split from what was chosen for it.
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.
-            SpecError: A source has fewer usable puzzles than asked for.
+            SpecError: A source has fewer usable puzzles than asked for, or more than fit into memory are asked for.
         """
         wanted: dict[Split, tuple[Stream, int | None]] = {
             "train": (main, self._spec.size),
             "validation": (main, self._spec.val_size),
             "test": (test, self._spec.test_size),
         }
+        check_total(sum(stream.left or 0 if count is None else count for stream, count in wanted.values()))
         try:
             chosen = {
-                split: self._groups(split, self._take(*wanted[split], split), make_groups)
+                split: make_groups(split, self._take(*wanted[split], split))
                 for split in CHOOSING_ORDER
                 if wanted[split][1] != 0
             }
@@ -353,34 +347,24 @@ class Chooser:
             raise SpecError(
                 f"{error}{self._enough(error, of)}{self._advice}{said_of_rejects(self.rejects)}"
             ) from None
-        self._taken.close()
-        ordered: dict[Split, SplitGroups] = {split: chosen[split] for split in SPLITS if split in chosen}
+        ordered: dict[Split, Groups] = {split: chosen[split] for split in SPLITS if split in chosen}
         return Selection(ordered, self.sources, self.rejects)
 
-    def _groups(self, split: Split, chosen: Chosen, make_groups: MakeGroups) -> SplitGroups:
-        """The groups of a split: in memory, if what was chosen is."""
-        if not chosen.on_disk:
-            return make_groups(split, next(chosen.parts()), 0)
-        groups = GroupsInParts(self._folder)
-        for part in chosen.parts():
-            groups.append(make_groups(split, part, len(groups)))
-        return groups
-
-    def _take(self, stream: Stream, count: int | None, split: Split) -> Chosen:
+    def _take(self, stream: Stream, count: int | None, split: Split) -> Candidates:
         """The next `count` usable puzzles of a stream, all that are left if None."""
         wanted_all = count is None
         if count is None:
             count = stream.left or 0
         quotas = [-(-(count - bucket) // self._num_buckets) for bucket in range(self._num_buckets)]
-        chosen = Chosen(self._num_buckets, self._folder)
+        chosen: list[list[Candidates]] = [[] for _ in quotas]
         self.progress.start(f"choose {split} puzzles", count, "puzzles")
         brief = is_brief(self._spec, stream.left)
-        misses, most_asked = 0, MOST_ASKED
+        misses = 0
         while any(quota > 0 for quota in quotas):
             left = sum(quotas)
             asked = left if stream.ends else max(left, 2 * misses, LEAST_ASKED)
             likely = _Likely(self.progress, 0 if self._selective else left)
-            chunk = stream.next_chunk(split, min(asked, most_asked), likely.advance, brief=brief)
+            chunk = stream.next_chunk(split, min(asked, MOST_ASKED), likely.advance, brief=brief)
             if chunk is None and wanted_all:
                 break
             if chunk is None or (misses > self._patience and not stream.ends):
@@ -390,22 +374,13 @@ class Chooser:
             usable = self._usable(candidates, stream, quotas)
             for bucket, positions in enumerate(usable):
                 if positions:
-                    chosen.add(bucket, candidates.take(positions))
+                    chosen[bucket].append(candidates.take(positions))
             found = sum(map(len, usable))
             misses = 0 if found else misses + len(candidates)
             self.progress.advance(found - likely.told)
-            self._taken.settle()
-            most_asked = self._worth_asking(candidates)
-        if not len(chosen):
+        if not any(chosen):
             raise TooFewError(f"{stream.shown} has no usable puzzle left for the {split} split", stream)
-        return chosen
-
-    def _worth_asking(self, candidates: Candidates) -> int:
-        """Candidates to ask for at a time: the more classes are on the disk, the more are looked up there at once."""
-        if not self._taken.on_disk or not len(candidates):
-            return MOST_ASKED
-        held = ASKED_BYTES * len(candidates) // candidates.num_bytes
-        return max(MOST_ASKED, min(self._taken.on_disk // CLASSES_READ_FOR_ONE, held))
+        return interleaved([Candidates.concatenate(parts) for parts in chosen if parts])
 
     def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> TooFewError:
         found = count - sum(quotas)
@@ -443,22 +418,19 @@ class Chooser:
         """Positions of the first candidates that fit and whose class is new, by bucket; lowers the quotas."""
         found: list[list[int]] = [[] for _ in quotas]
         buckets = self._bucket(chunk).tolist()
-        newest, known = self._taken.newest, self._taken.look_up(chunk.hashes)
-        holders = [-1] * len(chunk) if known is None else known.tolist()
         holder = self._holders.setdefault(stream.shown, len(self._holders)) << ROW_BITS
-        for position, (bucket, row, hash_, before) in enumerate(
-            zip(buckets, chunk.source_rows.tolist(), chunk.hashes.tolist(), holders, strict=True)
+        for position, (bucket, row, hash_) in enumerate(
+            zip(buckets, chunk.source_rows.tolist(), chunk.hashes.tolist(), strict=True)
         ):
             if bucket < 0 or quotas[bucket] <= 0:
                 continue
-            if before < 0 and hash_ not in newest:
-                newest[hash_] = holder | row
+            if hash_ not in self._taken:
+                self._taken[hash_] = holder | row
                 self._different[stream.shown] = self._different.get(stream.shown, 0) + 1
                 found[bucket].append(position)
                 quotas[bucket] -= 1
             elif stream.ends:
-                who = before if before >= 0 else newest[hash_]
-                reason = f"equivalent under symmetry to {self._shown(who)}"
+                reason = f"equivalent under symmetry to {self._shown(self._taken[hash_])}"
                 self.reject([Reject(stream.shown, row, reason)])
         return found
 
@@ -467,12 +439,20 @@ class Chooser:
         return f"{list(self._holders)[holder >> ROW_BITS]}:{holder & ((1 << ROW_BITS) - 1)}"
 
 
+def interleaved(buckets: list[Candidates]) -> Candidates:
+    """The first of every bucket, then the second of every bucket, and so on."""
+    if len(buckets) == 1:
+        return buckets[0]
+    places = np.concatenate([np.arange(len(bucket)) for bucket in buckets])
+    numbers = np.concatenate([np.full(len(bucket), i) for i, bucket in enumerate(buckets)])
+    return Candidates.concatenate(buckets).take(np.lexsort((numbers, places)))
+
+
 def chosen_groups(
     chosen: Candidates,
     stream: Stream,
     augmentations: Augmentations,
     facts: Mapping[str, Any],
-    first: int = 0,
 ) -> Groups:
     """Groups of one example each, keyed by their place in the split, all with the blank identifier.
 
@@ -481,7 +461,6 @@ def chosen_groups(
         stream: Where they come from.
         augmentations: Of each.
         facts: Columns of the catalog.
-        first: Place of the first.
     """
     count = len(chosen)
     return Groups(
@@ -489,7 +468,7 @@ def chosen_groups(
         labels=chosen.labels,
         first_examples=single_examples(count),
         augmentations=augmentations,
-        keys=np.arange(first, first + count, dtype=np.int64),
+        keys=np.arange(count, dtype=np.int64),
         first_identifiers=np.zeros(count, np.int32),
         canonical_hashes=chosen.hashes.tolist(),
         source_files=[stream.name] * count,

@@ -37,22 +37,22 @@ class GridKind(KindDefaults):
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         """Choose the puzzles of every split."""
-        chooser = Chooser(spec, progress, folder=cache)
+        chooser = Chooser(spec, progress)
         open_stream = partial(self.open_stream, spec, chooser=chooser, engine=engine, cache=cache)
         main = open_stream(sources.main)
         test = main if sources.test is None else open_stream(sources.test)
 
-        def make_groups(split: Split, chosen: Candidates, first: int) -> Groups:
+        def make_groups(split: Split, chosen: Candidates) -> Groups:
             aug = spec.aug if split == "train" else 0
             augmentations = Augmentations.regular(len(chosen), 0)
             if aug:
-                keys = np.arange(first, first + len(chosen), dtype=np.int64)
+                keys = np.arange(len(chosen), dtype=np.int64)
                 lists = distinct_dihedral_ks(
                     chosen.inputs, chosen.labels, keys, spec.seed, *self.grid(spec), aug
                 )
                 augmentations = Augmentations.of_lists(lists)
             stream = test if split == "test" else main
-            return chosen_groups(chosen, stream, augmentations, chosen.facts, first)
+            return chosen_groups(chosen, stream, augmentations, chosen.facts)
 
         return chooser.choose(main, test, make_groups)
 

@@ -109,12 +109,12 @@ class OwnKind(KindDefaults):
         """Puzzle i of a stream depends on the seed, the stream and i alone; no two are images of one another."""
         stream = GeneratedStream(partial(self._generated, spec), engine, smallest=32)
 
-        def make_groups(split: Split, chosen: Candidates, first: int) -> Groups:
+        def make_groups(split: Split, chosen: Candidates) -> Groups:
             aug = spec.aug if split == "train" else 0
-            lists = [self._distinct_ks(spec, chosen, group, aug, first) for group in range(len(chosen))]
-            return chosen_groups(chosen, stream, Augmentations.of_lists(lists), {}, first)
+            lists = [self._distinct_ks(spec, chosen, group, aug) for group in range(len(chosen))]
+            return chosen_groups(chosen, stream, Augmentations.of_lists(lists), {})
 
-        return Chooser(spec, progress, folder=cache).choose(stream, stream, make_groups)
+        return Chooser(spec, progress).choose(stream, stream, make_groups)
 
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """Apply `image`, row by row."""
@@ -169,9 +169,7 @@ class OwnKind(KindDefaults):
         """Name of a puzzle's symmetry class: the same for all images."""
         return hashlib.blake2b(self.canonical(options, puzzle), digest_size=16).hexdigest()
 
-    def _distinct_ks(
-        self, spec: DatasetSpec, chosen: Candidates, group: int, aug: int, first: int
-    ) -> NDArray[np.int32]:
+    def _distinct_ks(self, spec: DatasetSpec, chosen: Candidates, group: int, aug: int) -> NDArray[np.int32]:
         """The first k whose images differ from those before."""
         options = _options(spec)
         seen: set[bytes] = set()
@@ -180,7 +178,7 @@ class OwnKind(KindDefaults):
         while start < self.symmetries and len(distinct) <= aug:
             ks = np.arange(start, min(start + aug + 1, self.symmetries), dtype=np.int64)
             zeros = np.zeros_like(ks)
-            elements = keyed_elements(spec.seed, np.array([first + group]), zeros, ks, self.symmetries)
+            elements = keyed_elements(spec.seed, np.array([group]), zeros, ks, self.symmetries)
             for k, element in zip(ks.tolist(), elements.tolist(), strict=True):
                 grids = chosen.inputs[group], chosen.labels[group]
                 image = b"".join(self.image(options, grid, element).tobytes() for grid in grids)

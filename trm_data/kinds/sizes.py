@@ -5,6 +5,8 @@ from __future__ import annotations
 from trm_data.errors import SpecError
 from trm_data.specs import DatasetSpec
 
+MOST_PUZZLES = 5_000_000
+"""Base puzzles of a dataset: choosing them holds 4.4 GB (9x9, measured; docs/scale.md)."""
 BRIEF_ROWS = 50_000
 """So many rows are made in about the time that workers take to start."""
 
@@ -20,6 +22,27 @@ def is_brief(spec: DatasetSpec, left: int | None) -> bool:
     each = 1 if spec.augment == "virtual" else spec.aug + 1
     train, *held_out = (BRIEF_ROWS + 1 if count is None else count for count in counts)
     return train * each + sum(held_out) <= BRIEF_ROWS
+
+
+def puzzles_asked(spec: DatasetSpec) -> int:
+    """Base puzzles of all splits; a split that takes all there are counts as none."""
+    return (spec.size or 0) + (spec.val_size or 0) + (spec.test_size or 0)
+
+
+def check_total(count: int) -> None:
+    """Refuse more base puzzles than a build holds in memory.
+
+    Args:
+        count: Of all splits.
+
+    Raises:
+        SpecError: More than `MOST_PUZZLES`.
+    """
+    if count > MOST_PUZZLES:
+        raise SpecError(
+            f"--size, --val-size, --test-size: {count:,} base puzzles; at most {MOST_PUZZLES:,}, for which choosing "
+            "takes 4.4 GB of memory. Build several datasets with different --seed and mix them (docs/scale.md)"
+        )
 
 
 def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
@@ -38,6 +61,7 @@ def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
     for option, value in (("aug", spec.aug), ("val-size", spec.val_size), ("test-size", spec.test_size)):
         if value is not None and value < 0:
             raise SpecError(f"--{option} {value}: at least 0")
+    check_total(puzzles_asked(spec))
     if spec.aug > most_augmentations:
         raise SpecError(f"--aug {spec.aug}: {what} has {most_augmentations:,} besides the original")
     if not 0 <= spec.seed < 2**63:

@@ -11,10 +11,7 @@ from trm_data.build.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SpecError
 from trm_data.generate.sudoku import generate
-from trm_data.kinds.choosing import GeneratedStream
-from trm_data.kinds.needed import candidates_needed
 from trm_data.kinds.sudoku.kind import BOXES, SudokuKind
-from trm_data.kinds.sudoku.needed import choosing_time, shares_of_bins
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.solve.sudoku import legal_grids
 from trm_data.specs import SourceSpec
@@ -48,72 +45,24 @@ def test_every_shape_is_generated_augmented_and_verified(layout: Layout, request
     assert verify_dataset(layout, "small").problems == []
 
 
-@pytest.mark.parametrize(
-    ("options", "sizes"),
-    [
-        (SudokuOptions(), (700, 5, 0)),
-        (SudokuOptions(), (10, 10, 10)),
-        (SudokuOptions(rating_bins=(0.0, 1.0, 2.0)), (300, 0, 30)),
-        (SudokuOptions(min_rating=3.0), (60, 0, 0)),
-        (SudokuOptions(max_rating=1.0), (200, 20, 0)),
-        (SudokuOptions(min_rating=1.5, max_rating=4.0), (150, 0, 0)),
-        (SudokuOptions(box_rows=2, box_columns=3, rating_bins=(0.0, 1.0)), (40, 0, 0)),
-        (SudokuOptions(box_rows=4, box_columns=4), (20, 5, 0)),
-    ],
-)
-def test_an_estimate_counts_the_candidates_that_a_choice_makes(
-    layout: Layout,
-    request_small,
-    monkeypatch: pytest.MonkeyPatch,
-    options: SudokuOptions,
-    sizes: tuple[int, int, int],
-) -> None:
-    train, validation, test = sizes
-    made = request_small(size=train, aug=0, val_size=validation, test_size=test, options=options)
-    counted: list[int] = []
-    next_chunk = GeneratedStream.next_chunk
-
-    def counts(self: GeneratedStream, *arguments, **named):
-        chunk = next_chunk(self, *arguments, **named)
-        counted.append(len(chunk[0]))
-        return chunk
-
-    monkeypatch.setattr(GeneratedStream, "next_chunk", counts)
-    spec = build_dataset(made, layout).manifest.spec
-    slow = options.side > 9
-    expected = candidates_needed(spec, shares_of_bins(options), slow=slow)
-    assert expected / 2 <= sum(counted) <= 2 * expected
-    assert choosing_time(spec, options)[1] is False
-
-
-def test_an_estimate_says_what_it_cannot_know(request_small) -> None:
-    options = SudokuOptions(box_rows=4, box_columns=4, min_rating=10.0)
-    spec = request_small(options=options).spec(SourceSpec(kind="generated"), None)
-    assert choosing_time(spec, options)[1] is True
-    cost = SudokuKind().cost(spec)
-    assert cost.at_least
-    of_file = request_small(options=SudokuOptions()).spec(SourceSpec(kind="csv"), None)
-    assert choosing_time(of_file, SudokuOptions()) == (0.0, False)
-
-
-@pytest.mark.parametrize("size", [50_000, 1_000_000, 100_000_000])
-def test_many_puzzles_need_as_many_candidates(request_small, size: int) -> None:
-    for options, slow in ((SudokuOptions(), False), (SudokuOptions(difficulty="extreme"), True)):
-        spec = request_small(options=options, size=size, val_size=0, test_size=0).spec(
-            SourceSpec(kind="generated"), None
+def test_an_estimate_is_puzzles_by_a_rate_and_at_least_that_where_ratings_are_chosen(request_small) -> None:
+    def cost(options: SudokuOptions, source: str = "generated"):
+        return SudokuKind().cost(
+            request_small(size=9_000, val_size=1_000, test_size=1_000, options=options).spec(
+                SourceSpec(kind=source), None
+            )
         )
-        assert size <= candidates_needed(spec, slow=slow) <= 1.01 * size
-    halves = candidates_needed(spec, (0.25, 0.5))
-    assert 2 * size <= halves <= 2.3 * size
 
-
-def test_what_no_puzzle_has_is_given_up_at_some_time(request_small) -> None:
-    options = SudokuOptions(min_rating=1000.0)
-    spec = request_small(options=options, size=5, val_size=0, test_size=0).spec(
-        SourceSpec(kind="generated"), None
-    )
-    assert shares_of_bins(options) == (0.0,)
-    assert 200_000 <= candidates_needed(spec, (0.0,)) <= 210_000
+    plain = cost(SudokuOptions())
+    assert (plain.choosing_s, plain.at_least) == (1.0, False)
+    assert cost(SudokuOptions(difficulty="extreme")).choosing_s > 500
+    for options in (
+        SudokuOptions(min_rating=3.0),
+        SudokuOptions(max_rating=9.0),
+        SudokuOptions(rating_bins=(0.0, 1.0)),
+    ):
+        assert cost(options).at_least
+    assert cost(SudokuOptions(), "csv").choosing_s == 0
 
 
 @pytest.mark.parametrize("box", [(2, 2), (2, 3), (3, 2), (3, 3), (4, 4)])

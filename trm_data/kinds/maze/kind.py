@@ -34,8 +34,7 @@ from trm_data.kinds.choosing import (
 )
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.maze.options import MazeOptions
-from trm_data.kinds.needed import candidates_needed
-from trm_data.kinds.sizes import check_sizes
+from trm_data.kinds.sizes import check_sizes, puzzles_asked
 from trm_data.records import Reject, SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.solve.maze import label_mazes, marked_steps, path_problems
@@ -120,7 +119,7 @@ class MazeKind(GridKind):
             MazeOptions.wall_low,
             MazeOptions.wall_high,
         )
-        return replace(cost, choosing_s=candidates_needed(spec, slow=True) / per_s, at_least=not plain)
+        return replace(cost, choosing_s=puzzles_asked(spec) / per_s, at_least=not plain)
 
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Every label marks a path, a shortest one unless it was given; generated ones follow the published rule."""

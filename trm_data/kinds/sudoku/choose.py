@@ -58,13 +58,12 @@ def choose_puzzles(
         selective=selective,
         names=_bin_names(bins),
         advice=_advice(spec, options),
-        folder=cache,
     )
     open_stream = partial(_open, spec, options, chooser=chooser, engine=engine, cache=cache)
     main = open_stream(sources.main)
     test = main if sources.test is None else open_stream(sources.test)
 
-    def make_groups(split: Split, chosen: Candidates, first: int) -> Groups:
+    def make_groups(split: Split, chosen: Candidates) -> Groups:
         aug = spec.aug if split == "train" else 0
         by_file = chosen.facts["rated_by_file"].tolist()
         facts = {
@@ -72,8 +71,8 @@ def choose_puzzles(
             "rating_source": ["file" if stated else "solver" for stated in by_file],
             "clues": np.count_nonzero(chosen.inputs != SUDOKU_BLANK, axis=1).astype(np.int32),
         }
-        augmentations = distinct_augmentations(spec.seed, options.box, chosen, aug, first)
-        return chosen_groups(chosen, test if split == "test" else main, augmentations, facts, first)
+        augmentations = distinct_augmentations(spec.seed, options.box, chosen, aug)
+        return chosen_groups(chosen, test if split == "test" else main, augmentations, facts)
 
     return chooser.choose(main, test, make_groups)
 
@@ -198,10 +197,8 @@ def _rated(
     )
 
 
-def distinct_augmentations(
-    seed: int, box: tuple[int, int], chosen: Candidates, aug: int, first: int
-) -> Augmentations:
-    """For each group, the first of which is `first`, the k of its augmentations, such that no two of a group are equal.
+def distinct_augmentations(seed: int, box: tuple[int, int], chosen: Candidates, aug: int) -> Augmentations:
+    """For each group the k of its augmentations, such that no two of a group are equal.
 
     Augmentations are distinct as symmetries; as puzzles they are too, unless the puzzle is symmetric itself.
     Then its images are compared and repeated ones are passed over, as long as there are others.
@@ -211,19 +208,19 @@ def distinct_augmentations(
         return Augmentations.regular(len(chosen), aug)
     lists = [np.arange(aug + 1, dtype=np.int32)] * len(chosen)
     for group in symmetric:
-        lists[group] = _distinct_images(seed, box, chosen, group, aug, first)
+        lists[group] = _distinct_images(seed, box, chosen, group, aug)
     return Augmentations.of_lists(lists)
 
 
 def _distinct_images(
-    seed: int, box: tuple[int, int], chosen: Candidates, group: int, aug: int, first: int
+    seed: int, box: tuple[int, int], chosen: Candidates, group: int, aug: int
 ) -> NDArray[np.int32]:
     order = num_elements(*box)
     wanted = min(aug + 1, num_symmetries(*box) // int(chosen.automorphisms[group]))
     augmenter = SudokuAugmenter(
         chosen.inputs[group : group + 1] - SUDOKU_BLANK,
         chosen.labels[group : group + 1] - SUDOKU_BLANK,
-        np.array([first + group], np.int64),
+        np.array([group], np.int64),
         seed,
         *box,
     )
