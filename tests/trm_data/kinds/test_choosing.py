@@ -60,7 +60,7 @@ def test_all_rows_of_a_file_that_are_too_many_are_refused(
     tmp_path: Path, request_small: Callable[..., BuildRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sizes, "MOST_PUZZLES", 3)
-    rows = "\n".join("." * 36 for _ in range(4))
+    rows = "\n".join(f"{i}".rjust(36, ".") for i in range(1, 5))
     (tmp_path / "four.txt").write_text(rows)
     request = request_small(
         source=parse_source(f"txt:{tmp_path / 'four.txt'}"), size=None, val_size=0, test_size=0
