@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import takewhile
 
 FEW = 6
@@ -29,22 +29,6 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return by_spelling[max(similar, key=likeness)] if similar else None
 
 
-def closest_option(option: str, known: Iterable[str]) -> str | None:
-    """The option that was probably meant: one of a part (`--lr` of `--optim.lr`) by what comes last in its name."""
-    wanted, options = option.lstrip("-"), sorted(known, key=len)
-    if f"--{wanted}.name" in options:  # a part, whose forms have names
-        return f"--{wanted}.name"
-    for mark in (".", "-"):
-        for each in options:
-            if each.endswith(f"{mark}{wanted}"):
-                return each
-    whole = {each.lstrip("-"): each for each in options}
-    last = {each.rpartition(".")[2].lstrip("-"): each for each in reversed(options)}
-    of = whole if "." in wanted else {**last, **whole}
-    close = closest(wanted, of)
-    return None if close is None else of[close]
-
-
 def one_of(option: str, choices: Iterable[str], given: str) -> str:
     """What may stand there, what does, and the closest."""
     names = list(choices)
@@ -59,7 +43,6 @@ def no_such(
     name: str,
     known: Iterable[str],
     way_on: str,
-    closest: Callable[[str, Iterable[str]], str | None] = closest,
 ) -> str:
     """One line: what there is not, the closest name or all if they are few, and the way on.
 
@@ -68,7 +51,6 @@ def no_such(
         name: As the user typed it.
         known: All names that there are.
         way_on: The command that lists them.
-        closest: What was probably meant.
     """
     names = list(known)
     close = closest(name, names)

@@ -12,9 +12,9 @@ from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
-from trm_train.commands.batch import Batch, patterns_first, refuse_other_dataset_options_of_batch
+from trm_train.commands.batch import Batch, refuse_other_dataset_options_of_batch
 from trm_train.commands.doctor import Doctor
-from trm_train.commands.launch import Launch, split_launch
+from trm_train.commands.launch import Launch
 from trm_train.commands.look import Describe, List
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
@@ -56,14 +56,14 @@ def main(arguments: list[str] | None = None) -> None:
         if given[:1] == ["batch"]:
             overrides, others = split_overrides(given[1:])
             refuse_other_dataset_options_of_batch("trm-train batch", others)
-            given = ["batch", *patterns_first(others)]
+            given = ["batch", *others]
         if given[:1] == ["import-weights"]:
             overrides, others = split_overrides(given[1:])
             given = ["import-weights", *others]
-        if given[:1] == ["launch"]:
-            own, overrides = split_launch(given[1:])
-            given = ["launch", *own]
-        command = parse_command("trm-train", "Train tiny recursive models.", Command, given)
+        rest = given[:1] == ["launch"]  # options of the run or the batch, which it hands on
+        command = parse_command("trm-train", "Train tiny recursive models.", Command, given, rest=rest)
+        if rest:
+            command, overrides = command
         if isinstance(command, Batch | Launch | ImportWeights):
             sys.exit(command.carry_out(overrides))
         assert not isinstance(command, Run)

@@ -16,7 +16,7 @@ import trm_train.cli
 import trm_train.commands.run
 from trm_data.errors import DataError
 from trm_train.commands.batch import Batch
-from trm_train.commands.launch import Launch, split_launch
+from trm_train.commands.launch import Launch
 from trm_train.commands.run import parse_config, parse_options
 from trm_train.config.overrides import split_overrides
 from trm_train.errors import ConfigError
@@ -74,8 +74,10 @@ def why_unreadable(words: list[str]) -> str:
             command = read.command
         except SystemExit as ended:
             return said.getvalue() if ended.code else ""
-    if isinstance(command, Launch):
-        return why_unreadable([words[0], command.what, *split_launch(words[2:])[1]])
+    if isinstance(command, tuple):  # a launch, and what it hands on
+        launch, rest = command
+        assert isinstance(launch, Launch)
+        return why_unreadable([words[0], launch.what, *rest])
     return why_no_batch(command, words[2:]) if isinstance(command, Batch) else ""
 
 

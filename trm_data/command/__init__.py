@@ -10,18 +10,16 @@ import shutil
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from enum import IntEnum
-from itertools import dropwhile, takewhile
 from typing import Annotated, Any, Union, get_args
 
 import tyro
 from tyro.conf import arg, subcommand
 
-from trm_data.closest import BEGINNING, closest_option, no_such
 from trm_data.command.signals import hear_signals, nothing_unheard
-from trm_data.errors import OF_SPACE, Note, UsageError
+from trm_data.errors import OF_SPACE, Note
 
 
 class Exit(IntEnum):
@@ -83,50 +81,32 @@ def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -
     return Exit.FOUND if damaged and not skip else Exit.DONE
 
 
-Parse = Callable[[list[str]], tuple[Any, list[str]]]
-"""Reads a command line: what it asks for, and words that it has no place for; ends the process as tyro does."""
-
-
-def parse_command(program: str, description: str, commands: Any, arguments: Sequence[str]) -> Any:
+def parse_command(
+    program: str, description: str, commands: Any, arguments: Sequence[str], *, rest: bool = False
+) -> Any:
     """The command that a user typed, as one of the dataclasses of a program.
 
     Args:
         program: Its name.
-        description: What it says of itself.
+        description: Its help text.
         commands: Union of dataclasses, each annotated as a subcommand.
         arguments: What the user typed after the program's name.
+        rest: Return unknown arguments as well, in order.
 
     Raises:
-        UsageError: A word is no command, option or argument; names the closest.
-        SystemExit: Help was asked for, or a value cannot be read; that has been said.
+        SystemExit: Help was asked for, or tyro refused an argument; the text has been printed.
     """
-    names = [case.__metadata__[0].name for case in get_args(commands)]
-    first = arguments[0] if arguments else ""
-    if not arguments:
-        raise UsageError(f"name a command: {', '.join(names)} ({program} --help)")
-    if first not in names and not first.startswith("-"):
-        raise UsageError(no_such(f"no command {first!r}", first, names, f"{program} --help"))
-    if first not in names and first not in ("-h", "--help") and not first.startswith("--tyro-"):
-        raise UsageError(
-            f"name the command first: {program} COMMAND {' '.join(arguments)} ({program} --help)"
-        )
-
-    listed = first in ("-h", "--help")
-    if listed:
+    if listed := list(arguments) in (["-h"], ["--help"]):
         description = f"{description} `{program} COMMAND --help` says more, with examples."
-
-    def parse(words: list[str]) -> tuple[Any, list[str]]:
+    with help_fits_terminal():
         return tyro.cli(
             _briefly(commands) if listed else commands,
             prog=program,
             description=description,
-            args=words,
+            args=list(arguments),
             config=PARSING,
-            return_unknown_args=True,
+            return_unknown_args=rest,
         )
-
-    depth = 2 if first == "build" and len(arguments) > 1 and not arguments[1].startswith("-") else 1
-    return refuse_in_a_line(parse, program, list(arguments), depth)
 
 
 def _briefly(commands: Any) -> Any:
@@ -139,35 +119,15 @@ def _briefly(commands: Any) -> Any:
     return Union[tuple(brief)]  # noqa: UP007
 
 
-def refuse_in_a_line(parse: Parse, program: str, arguments: list[str], depth: int = 0) -> Any:
-    """What a command line asks for; one with an unknown word is refused in one line that names the closest.
-
-    Args:
-        parse: Reads it.
-        program: What comes before the arguments.
-        arguments: What the user typed.
-        depth: Of these so many are the command; what follows are its options and arguments.
-
-    Raises:
-        UsageError: A word is no option or argument, a value cannot be read, or an argument is missing.
-        SystemExit: As `parse`.
-    """
-    said, shown = io.StringIO(), _Shown()
+@contextmanager
+def help_fits_terminal() -> Generator[None, None, None]:
+    """Break the paragraphs of a help text that is printed meanwhile at the width of the terminal."""
+    shown = _Shown()
     try:
-        with redirect_stderr(said), redirect_stdout(shown):
-            found, unknown = parse(arguments)
-    except SystemExit as ended:
-        if ended.code:
-            _refuse_options(parse, program, arguments, depth)
-            _refuse_value(_said_plainly(parse, arguments), " ".join([program, *arguments[:depth]]))
+        with redirect_stdout(shown):
+            yield
+    finally:
         sys.stdout.write(_wrapped(shown.text()))
-        sys.stderr.write(said.getvalue())
-        raise
-    if unknown:
-        _refuse_options(parse, program, arguments, depth)
-        command = " ".join([program, *arguments[:depth]])
-        raise UsageError(f"{' '.join(unknown)}: nothing that {command} takes ({command} --help)")
-    return found
 
 
 class _Shown(io.TextIOWrapper):
@@ -200,91 +160,6 @@ def _wrapped(help_text: str) -> str:
 
 
 _PARAGRAPH = re.compile(r"(?!usage:)[A-Za-z`].*(\n[^\s╭│╰+|].*)*$")
-HELP_COLUMNS = 80
-"""Help from which options are read is so wide; from about 140 letters on tyro lays groups of them side by side."""
-_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
-
-
-def _refuse_options(parse: Parse, program: str, arguments: list[str], depth: int) -> None:
-    """Refuse the first option that the help of a command does not have."""
-    help_text = io.StringIO()
-    with _columns(HELP_COLUMNS), redirect_stdout(help_text), suppress(SystemExit):
-        parse([*arguments[:depth], "--help"])
-    known = re.findall(r"^\W*(--[a-z][\w.-]*)", help_text.getvalue(), re.MULTILINE)
-    command = " ".join([program, *arguments[:depth]])
-    for word in takewhile(lambda word: word != "--", arguments[depth:]):
-        option = word.partition("=")[0]
-        if _OPTION.fullmatch(option) and option.replace("_", "-") not in [*known, "-h", "--help"]:
-            said = f"no option {option} of {command}"
-            wanted = option.replace("_", "-")
-            raise UsageError(no_such(said, wanted, known, f"{command} --help", closest_option)) from None
-
-
-_VALUES = (
-    (r"Error parsing (\S+): invalid literal for int\(\) with base 10: (.+)", "{}: a whole number, got {}"),
-    (r"Error parsing (\S+): could not convert string to float: (.+)", "{}: a number, got {}"),
-    (
-        r"Error parsing (\S+): no type matching \{None\}\|INT could be .* from \[(.+?)\]\. .*",
-        "{}: a whole number, got {}",
-    ),
-    (
-        r"Error parsing (\S+): no type matching \{None\}\|FLOAT could be .* from \[(.+?)\]\. .*",
-        "{}: a number, got {}",
-    ),
-    (r"Missing value for argument '(\S+)'.*", "{} needs a value"),
-)
-"""What the parser says of a value that it cannot read, and what is said instead."""
-_CHOICE = re.compile(r"invalid choice (.+) for argument '(\S+)'\. Expected one of \((.+)\)\.")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_RULE = re.compile("[-\u2500]{4,}")
-_MISSING = re.compile(r" {4}(\S+)")
-
-
-def _said_plainly(parse: Parse, arguments: list[str]) -> str:
-    """What the parser says of a command line, as on a terminal without colours that is wide enough for any line."""
-    said = io.StringIO()
-    with _columns(10_000), redirect_stderr(said), redirect_stdout(io.StringIO()), suppress(SystemExit):
-        parse(arguments)
-    return _COLOUR.sub("", said.getvalue())
-
-
-@contextmanager
-def _columns(count: int) -> Generator[None, None, None]:
-    """Set the terminal width that the parser sees, in characters."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(count)
-    try:
-        yield
-    finally:
-        del os.environ["COLUMNS"]
-        if before is not None:
-            os.environ["COLUMNS"] = before
-
-
-def _refuse_value(said: str, command: str) -> None:
-    """Refuse in a line what the parser refuses in a box; a box that is not known stays.
-
-    Args:
-        said: The box.
-        command: What comes before options and arguments.
-    """
-    # Without borders, as where there is only ASCII, a rule is below the title.
-    inside = dropwhile(_RULE.match, (line[2:].rstrip(" \u2502") for line in said.splitlines()[1:]))
-    first = list(takewhile(lambda line: not _RULE.match(line), inside))
-    text, way_on = " ".join(map(str.strip, first)), f"{command} --help"
-    if choice := _CHOICE.fullmatch(text):
-        got, option, choices = choice.groups()
-        known = re.findall(r"'([^']*)'", choices)
-        name, said = got.strip("'"), f"{option}: no choice {got}"
-        if len(name) < BEGINNING:  # too short to be like one more than like another
-            raise UsageError(f"{said}; there are: {', '.join(known)} ({way_on})") from None
-        raise UsageError(no_such(said, name, known, way_on)) from None
-    for pattern, instead in _VALUES:
-        if found := re.fullmatch(pattern, text):
-            raise UsageError(f"{instead.format(*found.groups())} ({way_on})") from None
-    if text.startswith("Missing from "):
-        names = " and ".join(found[1] for line in first if (found := _MISSING.match(line)))
-        raise UsageError(f"{names} missing from {command} ({way_on})") from None
 
 
 def answer_version(program: str, arguments: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -195,25 +195,8 @@ def refuse_other_dataset_options_of_batch(command: str, arguments: Sequence[str]
         ConfigError: One of them is there.
     """
     _, named = take_option("--dataset", list(arguments))
-    names = takewhile(lambda word: not word.startswith("-"), patterns_first(named))
+    names = takewhile(lambda word: not word.startswith("-"), named)
     refuse_other_dataset_options(" ".join([command, *names]), arguments)
-
-
-def patterns_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the patterns before the options of `Batch`, among which they may stand."""
-    valued = {f"--{field.name.replace('_', '-')}" for field in fields(Batch) if field.default is not False}
-    patterns, options = list[str](), list[str]()
-    words = iter(arguments)
-    for word in words:
-        if word == "--":
-            patterns += words
-        elif not word.startswith("-"):
-            patterns.append(word)
-        else:
-            options.append(word)
-            if word.replace("_", "-") in valued:
-                options += [value for value in [next(words, None)] if value is not None]
-    return [*patterns, *options]
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.closest import closest
 from trm_data.command import Exit, Json, Root
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
@@ -20,7 +19,6 @@ from trm_train.commands.batch import (
     Batch,
     override,
     parse_seeds,
-    patterns_first,
     refuse_other_dataset_options_of_batch,
 )
 from trm_train.commands.common import refuse_dataset_as_experiment
@@ -272,37 +270,6 @@ class Launch:
         print(text, end="", file=sys.stderr if self.json else sys.stdout, flush=True)
 
 
-def split_launch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are for `Launch`, and those for the run or the batch, in the order of each.
-
-    Raises:
-        LaunchError: Neither of the two comes first.
-    """
-    if not arguments or arguments[0] not in ("run", "batch", "-h", "--help"):
-        close = closest(arguments[0], ("run", "batch")) if arguments else None
-        raise LaunchError(
-            "say what comes first: trm-train launch run EXPERIMENT, or trm-train launch batch PATTERN"
-            + (f"; got {arguments[0]!r}, did you mean {close!r}?" if close else "")
-        )
-    options = {
-        f"--{field.name.replace('_', '-')}": field.default is False
-        for field in fields(Launch)
-        if field.name != "what"
-    }
-    own, rest = [arguments[0]], list[str]()
-    words = iter(arguments[1:])
-    for word in words:
-        option, equals, _ = word.partition("=")
-        name = option.replace("_", "-")
-        if name not in options and word not in ("-h", "--help"):
-            rest.append(word)
-            continue
-        own.append(word)
-        if not equals and not options.get(name, True):
-            own += [value for value in [next(words, None)] if value is not None]
-    return own, rest
-
-
 def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     """One run, as `trm-train run` reads its words.
 
@@ -352,7 +319,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
 
     overrides, others = split_overrides(words)
     refuse_other_dataset_options_of_batch("trm-train launch batch", others)
-    batch = parse_options(Batch(patterns=()), "trm-train launch batch", None, patterns_first(others))
+    batch = parse_options(Batch(patterns=()), "trm-train launch batch", None, others)
     if not batch.patterns:
         raise LaunchError("name experiments: trm-train launch batch PATTERN ... (trm-train list)")
     _refuse(batch, "jobs", "runs have all hosts, one after the other")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root, refuse_in_a_line
+from trm_data.command import Exit, Root, help_fits_terminal
 from trm_data.interrupt import Heard, signals_end
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
@@ -247,19 +247,15 @@ Options = TypeVar("Options")
 def parse_options(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
     """Options in place of those of a default."""
 
-    def parse(words: list[str]) -> tuple[Options, list[str]]:
-        with spelled_values():
-            return tyro.cli(
-                type(default),
-                prog=program,
-                description=description,
-                args=words,
-                default=default,
-                config=(tyro.conf.FlagCreatePairsOff,),
-                return_unknown_args=True,
-            )
-
-    return refuse_in_a_line(parse, program, arguments)
+    with spelled_values(), help_fits_terminal():
+        return tyro.cli(
+            type(default),
+            prog=program,
+            description=description,
+            args=arguments,
+            default=default,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,7 +166,7 @@ def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> No
         (["exp01a", "--seeds", "a"], "--seeds: whole numbers between commas, got 'a'"),
         (["exp01a", "--jobs", "99"], "at most one run on each"),
         (["exp01a", "--optim.warp", "9"], "--optim.warp"),
-        (["exp01a", "--warp", "9"], "no option --warp of trm-train batch (trm-train batch --help)"),
+        (["exp01a", "--warp", "9"], "--warp, 9"),
         (["trm_maze"], "trm_maze: does not run at --scale tiny --data generated, but at --scale full"),
     ],
 )

