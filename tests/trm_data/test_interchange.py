@@ -208,6 +208,13 @@ def test_parquet_that_holds_far_more_than_its_bytes_is_not_read(
     monkeypatch.setattr(pq, "read_table", None)
     with pytest.raises(SourceError, match="decompresses to more than"):
         imported_options(out)
+    one = table.slice(0, 1)
+    long = pa.array([[1] * 1_000_000], pa.list_(pa.uint8()))  # one row, but far more cells than it says
+    pq.write_table(
+        one.set_column(one.schema.get_field_index("inputs"), "inputs", long), path, compression="zstd"
+    )
+    with pytest.raises(SourceError, match="decompresses to more than"):
+        imported_options(out)
 
 
 def test_a_missing_array_and_an_empty_folder(published: Path, tmp_path) -> None:

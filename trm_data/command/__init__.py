@@ -21,6 +21,9 @@ from tyro.conf import arg, subcommand
 from trm_data.command.signals import hear_signals, nothing_unheard
 from trm_data.errors import OF_SPACE, Note
 
+LONGEST_ERROR = 10_000
+"""Characters of an error that are shown: names in files of others can have any length."""
+
 
 class Exit(IntEnum):
     """How a command of any of the three programs ends (docs/exit-codes.md)."""
@@ -209,7 +212,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         full = isinstance(error, OSError) and error.errno in OF_SPACE
         if full:
             _drop_output()  # else Python writes it again at exit, fails and prints a second error
-        said = f"{program}: {_of_system(error)}"
+        said = _shortened(f"{program}: {_of_system(error)}")
         print(f"{said}{'; free some, and the same command goes on' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except Exception as error:
@@ -265,6 +268,14 @@ def _drop_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def _shortened(text: str) -> str:
+    """An error with the middle left out where a name or a value in it has no end."""
+    if len(text) <= LONGEST_ERROR:
+        return text
+    half = LONGEST_ERROR // 2
+    return f"{text[:half]} ... ({len(text):,} characters) ... {text[-half:]}"
 
 
 def _of_system(error: Exception) -> str:

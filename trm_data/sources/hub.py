@@ -5,10 +5,14 @@ The revision is resolved to a commit before anything is fetched, so what was rea
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trm_data.errors import SourceError, needs_extra
+from trm_data.sources.base import without_credentials
 from trm_data.specs import SUDOKU_EXTREME
 
 MAZE_HARD = "sapientinc/maze-30x30-hard-1k"
@@ -22,6 +26,37 @@ class HubFile:
     """`repository/file@commit`."""
     path: Path
     licence: str
+
+
+def check_room(repository: str, info: Any, names: Iterable[str], repo_type: str) -> None:
+    """Refuse a download that the disk of the hub's cache has no room for.
+
+    Args:
+        repository: `OWNER/NAME`.
+        info: What the hub says of it, with the metadata of its files.
+        names: Files to download; those in the cache need no room.
+        repo_type: `dataset` or `model`.
+
+    Raises:
+        SourceError: The files are larger than what is free.
+    """
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    size = sum(
+        sizes.get(name, 0)
+        for name in names
+        if not isinstance(
+            try_to_load_from_cache(repository, name, revision=info.sha, repo_type=repo_type), str
+        )
+    )
+    folder = Path(constants.HF_HUB_CACHE)
+    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+    if size > free:
+        raise SourceError(
+            f"hf:{repository}: the files have {size:,} bytes, but {folder} has room for {free:,}. Free some, or set "
+            "HF_HOME to a folder on a larger disk."
+        )
 
 
 def fetch_hub_file(reference: str, split: str) -> HubFile:
@@ -44,13 +79,15 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
         raise SourceError(needs_extra("--source hf", "hf")) from error
     repository, _, revision = (reference or SUDOKU_EXTREME).partition("@")
     try:
-        info = HfApi().dataset_info(repository, revision=revision or None)
+        info = HfApi().dataset_info(repository, revision=revision or None, files_metadata=True)
+        check_room(repository, info, [f"{split}.csv"], "dataset")
         commit = info.sha or revision
         path = hf_hub_download(repository, f"{split}.csv", repo_type="dataset", revision=commit)
     except (HTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        said = f"{type(error).__name__}: {without_credentials(str(error))}"
         raise SourceError(
-            f"hf:{repository}: {type(error).__name__}: {error}. Without a network, download {split}.csv "
-            f"elsewhere and build with --source csv:{split}.csv"
+            f"hf:{repository}: {said}. Without a network, download {split}.csv elsewhere and build with "
+            f"--source csv:{split}.csv"
         ) from error
     licence = str((info.card_data or {}).get("license", "")) if info.card_data else ""
     return HubFile(f"{repository}/{split}.csv@{commit}", Path(path), licence)

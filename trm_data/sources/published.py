@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from trm_data.errors import SourceError
 from trm_data.records import Rows, SourceFile
 from trm_data.sources.arrays import load_npy
-from trm_data.sources.unpack import check_size
+from trm_data.sources.unpack import check_size, read_parquet
 from trm_data.specs import SPLITS, Split, canonical_json
 from trm_data.storage.atomic import file_sha256, parse_json
 
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
+PARQUET_COLUMNS = ("inputs", "labels", "puzzle_identifier", "group", "augmentation", "example")
 TEST_PUZZLES = "test_puzzles.json"
 IDENTIFIERS = "identifiers.json"
 FACTS = "export.json"
@@ -271,7 +272,7 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
                 check_size(
                     pq.read_metadata(path).num_rows * 2 * facts["seq_len"], path.stat().st_size, str(path)
                 )
-                parts.append(_parquet_rows(path, pq.read_table(path), facts))
+                parts.append(_parquet_rows(path, read_parquet(path, PARQUET_COLUMNS, str(path)), facts))
             except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
                 raise SourceError(f"{path}: is no Parquet file of an export ({error})") from error
             files.append(SourceFile(path.name, file_sha256(path), len(parts[-1])))
@@ -311,14 +312,14 @@ def _parquet_rows(path: Path, table: Any, facts: dict[str, int]) -> Rows:
     import pyarrow as pa
 
     columns: dict[str, NDArray[Any]] = {}
-    for name in ("puzzle_identifier", "group", "augmentation", "example"):
+    for name in PARQUET_COLUMNS[2:]:
         column = table.column(name).combine_chunks()
         if not pa.types.is_integer(column.type) or column.null_count:
             raise SourceError(
                 f"{path}: column {name} has type {column.type}, allowed are integers without nulls"
             )
         columns[name] = column.to_numpy(zero_copy_only=False).astype(np.int32)
-    for name in ("inputs", "labels"):
+    for name in PARQUET_COLUMNS[:2]:
         column = table.column(name).combine_chunks()
         listed = pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)
         if not listed or not pa.types.is_integer(column.type.value_type) or column.null_count:

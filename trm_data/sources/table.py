@@ -31,6 +31,7 @@ from trm_data.sources.base import LocalSource
 from trm_data.sources.cells import is_json, json_cells
 from trm_data.sources.columns import no_column, parse_columns, separator_of
 from trm_data.sources.rows import SourceRows
+from trm_data.sources.unpack import read_parquet
 
 COLUMNS = ("inputs", "labels")
 LARGEST_TOKEN = 255
@@ -130,7 +131,7 @@ def _read_parquet(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     inputs, labels = wanted = names_of(source)
     try:
         _check_columns(source.shown, wanted, pq.read_schema(source.path).names)
-        columns = pq.read_table(source.path, columns=list(dict.fromkeys(wanted))).to_pydict()
+        columns = read_parquet(source.path, list(dict.fromkeys(wanted)), source.shown).to_pydict()
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         raise SourceError(f"{source.shown}: is no Parquet file ({error})") from error
     return _from_lists(source.shown, columns[inputs], columns[labels], None)

@@ -12,6 +12,7 @@ The digests tell damage and edits; they prove nothing of who made a package.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ FILES = (
 SHA256 = re.compile(r"[0-9a-f]{64}")
 LARGEST_BYTES = 1 << 20
 """Of `package.json`, of the configuration and of the recipe of the data."""
+
+LONGEST_TEXT = 256
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,17 @@ def _check(package: Package, where: str) -> None:
             raise PackageError(f"{where}: names no {name}; get the package anew")
     if type(package.step) is not int or not 0 <= package.step < 2**63:
         raise ValueError(f"step {package.step!r}")
+    texts, numbers = [package.run, package.code_version], []
+    if (training := package.training) is not None:
+        texts.append(training.ended_at)
+        numbers = [training.seconds, training.compile_s, training.examples_per_s]
+        numbers += [] if training.exact_accuracy is None else [training.exact_accuracy]
+    for text in texts:
+        if type(text) is not str or len(text) > LONGEST_TEXT or not text.isprintable():
+            raise ValueError(f"expected a line of up to {LONGEST_TEXT} characters, got {str(text)[:40]!r}")
+    for number in numbers:
+        if type(number) not in (int, float) or not 0 <= number < math.inf:
+            raise ValueError(f"expected a number from 0, got {str(number)[:40]!r}")
     for name, file in package.files.items():
         if type(file.size_bytes) is not int or not SHA256.fullmatch(file.sha256):
             raise ValueError(f"size {file.size_bytes!r}, sha256 {file.sha256!r}")

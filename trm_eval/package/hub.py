@@ -8,9 +8,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trm_data.errors import needs_extra
+from trm_data.errors import SourceError, needs_extra
+from trm_data.sources.base import without_credentials
+from trm_data.sources.hub import check_room
 from trm_eval.errors import PackageError
-from trm_eval.package.contents import CARD, PACKAGE_FILE, parse_package
+from trm_eval.package.contents import CARD, LARGEST_BYTES, PACKAGE_FILE, parse_package
 
 PREFIX = "hf:"
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
@@ -76,9 +78,22 @@ def fetch_package(reference: str) -> tuple[Path, str]:
     with _of_the_hub(repository, "without a network, copy the package and import its folder"):
         from huggingface_hub import HfApi, hf_hub_download
 
-        commit = HfApi().model_info(repository, revision=revision or None).sha or revision
+        info = HfApi().model_info(repository, revision=revision or None, files_metadata=True)
+        commit = info.sha or revision
+        sizes = {file.rfilename: file.size for file in info.siblings or ()}
+        for file in (PACKAGE_FILE, CARD):
+            if (sizes.get(file) or 0) > LARGEST_BYTES:
+                raise PackageError(
+                    f"{reference}: {file} has {sizes[file]:,} bytes; expected up to {LARGEST_BYTES:,}"
+                )
         path = Path(hf_hub_download(repository, PACKAGE_FILE, revision=commit))
         package = parse_package(path.read_bytes(), f"{PREFIX}{repository}@{commit}")
+        for file, stated in package.files.items():
+            if sizes.get(file) not in (None, stated.size_bytes):
+                raise PackageError(
+                    f"{reference}: {file} has {sizes[file]:,} bytes, but {stated.size_bytes:,} were packed"
+                )
+        check_room(repository, info, package.files, "model")
         for file in (*package.files, CARD):
             hf_hub_download(repository, file, revision=commit)
     return path.parent, commit
@@ -100,7 +115,9 @@ def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
         raise PackageError(needs_extra("the Hugging Face hub", "hf")) from error
     try:
         yield
+    except SourceError as error:  # no room
+        raise PackageError(str(error)) from error
     except (HTTPError, LocalEntryNotFoundError, OSError, ValueError, RuntimeError) as error:
         cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
-        said = " ".join(str(cause).split()) or type(cause).__name__
+        said = without_credentials(" ".join(str(cause).split())) or type(cause).__name__
         raise PackageError(f"{PREFIX}{repository}: {said}; {way}") from error

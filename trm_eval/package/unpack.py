@@ -14,6 +14,8 @@ import jax
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trm_data.errors import SourceError
+from trm_data.sources.unpack import read_parquet
 from trm_data.storage.atomic import json_bytes, with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout
@@ -34,7 +36,7 @@ from trm_train.checkpoint.tree import weights_tree
 from trm_train.config.run import check_config
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS_FOLDER
-from trm_train.metrics.table import MetricTable, Part, of_today
+from trm_train.metrics.table import SCHEMA, SUM_OF, MetricTable, Part, of_today
 from trm_train.run.record import RunRecord, find_record, read_record, write_record
 from trm_train.run.status import STATUS_FILE
 from trm_train.state import abstract_weights
@@ -146,11 +148,12 @@ def _read_metrics(folder: Path, package: Package) -> Part | None:
         with pq.ParquetFile(path) as file:
             if file.metadata.num_rows > MOST_METRIC_ROWS:
                 raise ValueError(f"{file.metadata.num_rows:,} rows; expected up to {MOST_METRIC_ROWS:,}")
-            rows = of_today(file.read()).to_pylist()
+            known = [name for name in file.schema_arrow.names if SUM_OF.get(name, name) in SCHEMA.names]
+        rows = of_today(read_parquet(path, known, str(path))).to_pylist()
         for row in rows:
             if row["split"] not in ("train", "validation") or type(row["step"]) is not int or row["step"] < 0:
                 raise ValueError(f"a row of split {row['split']!r} and step {row['step']!r}")
-    except (pa.ArrowException, ValueError, KeyError, OSError) as error:
+    except (pa.ArrowException, SourceError, ValueError, KeyError, OSError) as error:
         raise PackageError(f"{path}: holds no training metrics ({error})") from error
     last = max((row["step"] for row in rows), default=0)
     return Part(1, last, rows) if rows else None

@@ -10,6 +10,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from trm_eval.errors import EvalError, PackageError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.package.contents import CARD, PACKAGE_FILE
+from trm_eval.package.hub import fetch_package
 from trm_eval.package.pack import Packed, pack_run
 from trm_eval.package.unpack import unpack_run
 from trm_eval.package.weights import _padded, arrays_of, tree_of
@@ -270,6 +272,10 @@ def test_a_card_may_be_edited_and_that_is_said(package: Path, tmp_path: Path) ->
         (lambda value: value.update(step=10**30), "is no package of a run"),
         (lambda value: value.update(step=2**63), "is no package of a run"),
         (lambda value: value.update(step="12"), "is no package of a run"),
+        (lambda value: value.update(code_version="x" * 500), "a line of up to 256 characters"),
+        (lambda value: value["training"].update(ended_at="2026\n"), "a line of up to 256 characters"),
+        (lambda value: value["training"].update(seconds="abc"), "a number from 0, got 'abc'"),
+        (lambda value: value["training"].update(examples_per_s=float("inf")), "a number from 0, got 'inf'"),
         (lambda value: value.update(extra=1), "is no package of a run"),
         (lambda value: value.update(files=[]), "is no package of a run"),
         (
@@ -435,6 +441,21 @@ def test_metrics_of_more_rows_than_a_run_writes_are_not_read(
     assert not root.runs.names()
 
 
+def test_metrics_of_far_more_text_than_bytes_are_not_read(
+    package: Path, root: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = package / "results" / "train_metrics.parquet"
+    table = pq.read_table(path)
+    splits = pa.array(["t" * 500_000] * len(table))
+    table = table.set_column(table.schema.get_field_index("split"), "split", splits)
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+    resealed(package)
+    monkeypatch.setattr("trm_data.sources.unpack.ALWAYS_READ", 1000)
+    with pytest.raises(PackageError, match="decompresses to more than"):
+        unpack_run(package, root)
+    assert not root.runs.names()
+
+
 def test_a_table_is_not_filled_up_to_identifiers_that_it_lacks() -> None:
     with pytest.raises(CheckpointError, match="3 rows for 1,000,000,000,000 identifiers"):
         _padded(np.zeros((3, 4), np.float32), 10**12)
@@ -451,6 +472,54 @@ def test_half_a_character_is_one_line(package: Path, root: Layout, name: str) ->
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "lone surrogate" in done.stderr
     assert name in done.stderr
+
+
+def test_an_error_with_a_name_of_half_a_million_letters_is_cut(package: Path, root: Layout) -> None:
+    reconfigured(package, lambda config: config["model"].update(mixer="x" * 500_000))
+    done = run_here(main, "import", str(package), "--root", root.place)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert len(done.stderr) < 11_000
+    assert "model.mixer" in done.stderr
+
+
+class Hub:
+    """Answers as the Hugging Face hub does, with sizes that a test chooses; nothing can be downloaded from it."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self.sha, self.siblings = "1" * 40, [SimpleNamespace(rfilename=n, size=s) for n, s in sizes.items()]
+
+    def model_info(self, *_: object, files_metadata: bool = False, **__: object) -> Hub:
+        self.siblings = self.siblings if files_metadata else []
+        return self
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({PACKAGE_FILE: 1 << 40}, "package.json has 1,099,511,627,776 bytes"),
+        ({CARD: 1 << 40}, "README.md has 1,099,511,627,776 bytes"),
+        ({"weights.npz": 1 << 60}, "weights.npz has 1,152,921,504,606,846,976 bytes, but"),
+        ({}, "but .* has room for 10"),
+    ],
+)
+def test_sizes_are_known_before_a_package_is_fetched(
+    package: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int], message: str, tmp_path: Path
+) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra hf")
+    there = {path.relative_to(package).as_posix(): path.stat().st_size for path in package.rglob("*.*")}
+    fetched: list[str] = []
+
+    def download(_: str, name: str, **__: object) -> str:
+        fetched.append(name)
+        return str(package / name)
+
+    monkeypatch.setattr(hub, "HfApi", lambda: Hub({**there, **sizes}))
+    monkeypatch.setattr(hub, "hf_hub_download", download)
+    monkeypatch.setattr(hub, "try_to_load_from_cache", lambda *_, **__: None)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(PackageError, match=message):
+        fetch_package("hf:me/tiny")
+    assert set(fetched) <= {PACKAGE_FILE}
 
 
 def test_metrics_that_are_none_are_refused(package: Path, root: Layout) -> None:
