@@ -53,6 +53,12 @@ ENDINGS = {
 COMMIT = re.compile(r"[0-9a-f]{40}")
 _USER = re.compile(r"(https?://)[^/?#\s]*@", re.IGNORECASE)
 _PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
+_SECRET = re.compile(
+    r"""([?&;](?:[\w.%-]*(?:token|signature|credential|secret|passw|api[_-]?key|access[_-]?key|auth)[\w.%-]*|sig|key)=)
+    [^&;\#\s'")]*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 LOG = logging.getLogger(__name__)
 
 
@@ -164,8 +170,9 @@ def parse_source(
 
 
 def without_credentials(text: str) -> str:
-    """A text without the users and passwords of the URLs in it: a token can be either."""
-    return _PASSWORD.sub(r"\1@", _USER.sub(r"\1", text))
+    """A text without the users, passwords and tokens of the URLs and headers in it: a user can be a token too."""
+    text = _PASSWORD.sub(r"\1@", _USER.sub(r"\1", text))
+    return _BEARER.sub(r"\1...", _SECRET.sub(r"\1...", text))
 
 
 def _exists(text: str) -> bool:
@@ -334,7 +341,7 @@ def _local_file(path: str) -> Generator[Path, None, None]:
         return
     import fsspec
 
-    with tempfile.NamedTemporaryFile(suffix=f"-{path.rsplit('/', 1)[-1]}") as copy:
+    with tempfile.NamedTemporaryFile(suffix=f"-{without_credentials(path).rsplit('/', 1)[-1]}") as copy:
         try:
             with fsspec.open(path, "rb") as remote:
                 shutil.copyfileobj(cast(IO[bytes], remote), copy)

@@ -76,8 +76,8 @@ def find_source(
             repository = "REPOSITORY"
     elif without_credentials(repository) != repository:
         problems.append(
-            f"--repository {without_credentials(repository)}: got a user or a password, which scripts and "
-            "logs would show. Name the address without them."
+            f"--repository {without_credentials(repository)}: got a user, a password or a token, which scripts and "
+            "logs would show. Name the address without it."
         )
     repository = without_credentials(repository)
     if repository.startswith("-"):

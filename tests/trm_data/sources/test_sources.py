@@ -485,9 +485,16 @@ def test_memory_of_reading_is_that_of_the_cells(csv_file) -> None:
         ("git@github.com:me/trm.git", "git@github.com:me/trm.git"),
         ("ssh://git@host/x", "ssh://git@host/x"),
         ("https://host/x@1", "https://host/x@1"),
+        ("https://host/p.csv?token=s3cret", "https://host/p.csv?token=..."),
+        ("https://h/p?v=1&X-Amz-Signature=s3cret&n=2", "https://h/p?v=1&X-Amz-Signature=...&n=2"),
+        ("https://h/p?X-Goog-Credential=s3%40cret#a", "https://h/p?X-Goog-Credential=...#a"),
+        ("https://h/p?sv=1&sig=s3%2Bcret%3D for url", "https://h/p?sv=1&sig=... for url"),
+        ("https://h/p?AWSAccessKeyId=s3cret&Expires=1", "https://h/p?AWSAccessKeyId=...&Expires=1"),
+        ("Authorization: Bearer s3c.re-t_== was refused", "Authorization: Bearer ... was refused"),
+        ("https://h/p?size=81&monkey=1", "https://h/p?size=81&monkey=1"),
     ],
 )
-def test_users_and_passwords_of_urls_are_not_shown(url: str, shown: str) -> None:
+def test_users_passwords_and_tokens_of_urls_are_not_shown(url: str, shown: str) -> None:
     assert without_credentials(url) == shown
 
 
@@ -500,7 +507,7 @@ def test_a_folder_as_a_file_of_puzzles_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["csv:", "csvv:", ""])
 def test_a_source_that_cannot_be_fetched_is_named_without_its_token(source: str, tmp_path: Path) -> None:
-    url = f"{source}http://user:s3cret@127.0.0.1:9/p.csv"
+    url = f"{source}http://user:s3cret@127.0.0.1:9/p.csv?token=s3cret"
     done = run_here(main, "build", "sudoku", "--source", url, "--size", "1", "--root", str(tmp_path))
     assert done.returncode == 2
     assert "s3cret" not in done.stdout + done.stderr
