@@ -83,7 +83,7 @@ def test_a_damaged_block_is_made_again(tmp_path: Path, damage: str) -> None:
     assert len(make.asked) == asked + 1
 
 
-@pytest.mark.integration
+@pytest.mark.slow  # the test above flips one byte in every suite
 def test_no_byte_can_change_unseen(tmp_path: Path) -> None:
     whole = cached_block(Generator(), tmp_path, 0, 0)
     (path,) = tmp_path.glob("*.block")
