@@ -174,9 +174,9 @@ def _watched(
 
 def _looks_for_bucket() -> int:
     """Looks by which a bucket is waited for longer than usual."""
-    from trm_data.storage.connection import PATIENCE_S, patience_s
+    from trm_data.storage.connection import patience_beyond_usual_s
 
-    return math.ceil(max(0.0, patience_s() - PATIENCE_S) / LOOK_S)
+    return math.ceil(patience_beyond_usual_s() / LOOK_S)
 
 
 def _computed_s(process: int | None) -> float:

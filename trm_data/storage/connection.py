@@ -248,6 +248,11 @@ def patience_s() -> float:
     return seconds
 
 
+def patience_beyond_usual_s() -> float:
+    """Seconds by which those that wait for a process wait longer, since it may wait for a bucket meanwhile."""
+    return max(0.0, patience_s() - PATIENCE_S)
+
+
 def connection() -> Connection:
     """The way to buckets of this process; each process has its own connections and looks for credentials.
 

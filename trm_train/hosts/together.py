@@ -23,10 +23,12 @@ from typing import Any, Protocol
 from trm_data.command import Exit
 from trm_data.errors import LabError
 from trm_data.interrupt import end_now
+from trm_data.storage.connection import patience_beyond_usual_s
 from trm_train.errors import HostError
 
 MEET_S = 300.0
-"""Processes wait for each other so long, from the first that arrives at a place on."""
+"""Timeout of a barrier, from the first process that arrives at it on; longer where a bucket is waited for longer than
+usual (`TRM_BUCKET_PATIENCE_S`)."""
 LOOK_S = 0.1
 """Between two looks whether the others have come."""
 BEAT_S = 1.0
@@ -105,14 +107,14 @@ class Hosts:
         Args:
             place: Each process comes by the same places in the same order, by some more than once.
             said: What this one says.
-            limit_s: Seconds; None is `MEET_S`.
+            limit_s: Seconds, beside what a bucket is waited for longer than usual; None is `MEET_S`.
 
         Raises:
             HostError: Some have not come in time; they are named.
         """
         if self.store is None:
             return [said]
-        limit_s = MEET_S if limit_s is None else limit_s
+        limit_s = (MEET_S if limit_s is None else limit_s) + patience_beyond_usual_s()
         self._met[place] += 1
         here = f"meet/{place}/{self._met[place]}"
         self.store.key_value_set(f"trm/{here}/{self.index}", said)

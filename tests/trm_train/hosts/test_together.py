@@ -71,6 +71,18 @@ def test_processes_meet_at_a_place_more_than_once() -> None:
     assert len(store.values) == 2, "what all have read does not stay in process 0 for as long as a run takes"
 
 
+@pytest.mark.parametrize(("patience", "seconds"), [(None, "0"), ("5", "0"), ("100.4", "0"), ("101", "1")])
+def test_a_barrier_waits_longer_where_a_bucket_is_waited_for_longer(
+    monkeypatch: pytest.MonkeyPatch, patience: str | None, seconds: str
+) -> None:
+    monkeypatch.delenv("TRM_BUCKET_PATIENCE_S", raising=False)
+    if patience is not None:
+        monkeypatch.setenv("TRM_BUCKET_PATIENCE_S", patience)
+    monkeypatch.setattr(together, "LOOK_S", 0.01)
+    with pytest.raises(HostError, match=f"waited {seconds} s for process 1"):
+        Hosts(0, 2, Store()).meet("a place", limit_s=0.0)
+
+
 def test_a_service_that_answers_again_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sign of life that was not taken is no reason to give no more of them."""
     monkeypatch.setattr(together, "BEAT_S", 0.01)
