@@ -26,7 +26,7 @@ from trm_train.cli import main as train
         (data, "build sudoku --source not/here.csv", "--source not/here.csv: no such file; allowed are"),
         (data, "build", "name first what to build: trm-data build KIND; a kind (arc, maze, sudoku, table) or a named"),
         (data, "build --size 5", "name first what to build: trm-data build KIND --size 5; a kind (arc, maze,"),
-        (train, "run quickstart --model.mixer atention", "one of mlp_t, attention, got 'atention'; did you mean"),
+        (train, "run quickstart --model.mixer atention", "attention, window, got 'atention'; did you mean"),
         (train, "run quickstart --dataset x", "did you mean '--data.dataset'?"),
         (train, "run exp01*", "no experiment 'exp01*': a pattern is for batch, list, status and evaluations"),
         (train, "run quickstart --total-steps 20 --dry-run", "--optim.lr-warmup-steps N makes the warm-up shorter"),

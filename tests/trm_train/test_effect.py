@@ -22,6 +22,7 @@ from trm_train.run.record import run_name
         (["--model.pos-encodings", "rope"], ["--model.pos-encodings"]),
         (["--model.pos-encodings", "learned"], []),
         (["--model.mixer", "attention"], ["--model.mixer"]),
+        (["--model.mixer", "window", "--model.window", "2", "--model.num-heads", "2"], []),
         (["--model.mixer", "attention", "--model.pos-encodings", "learned"], []),
         (
             ["--optim.puzzle-emb-lr", "0", "--optim.puzzle-emb-weight-decay", "1"],

@@ -210,6 +210,7 @@ def test_aliases_are_those_that_are_equal_by_design() -> None:
         "contrib04_baseline", "network_mlp_t",
     }  # fmt: skip
     assert aliases(Setting("full", "published")) == everywhere | {"exp07b"}
+    assert find_run_of("contrib05_attention").name == "network_attention"
     assert aliases(Setting("laptop", "generated")) == (
         everywhere - {"exp02b_03", "exp03b", "exp10b"} | {"exp02b_01", "exp07a", "paper_trm"}
     )

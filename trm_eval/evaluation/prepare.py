@@ -140,6 +140,11 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
     ):
         if ours != theirs:
             raise EvalError(f"--dataset {dataset.name}: has {theirs} {what}, the run's network takes {ours}")
+    if getattr(record.config.model, "window", 0) and own.grid != its.grid:
+        its_grid, own_grid = (" x ".join(map(str, grid or ("?",))) for grid in (its.grid, own.grid))
+        raise EvalError(
+            f"--dataset {dataset.name}: its grid is {its_grid}, the run's windows are of {own_grid}"
+        )
     foreign = manifest.identifiers_digest != record.identifiers_digest
     adapted = request.adaptation is not None
     if foreign and its.num_identifiers > 1 and request.identifiers == "own" and not adapted:

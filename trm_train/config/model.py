@@ -16,7 +16,7 @@ from trm_train.config.scheduled import Curriculum, Scheduled
 from trm_train.errors import ConfigError
 from trm_train.extensions import check_known
 
-MIXERS = ("mlp_t", "attention")
+MIXERS = ("mlp_t", "attention", "window")
 """Mixers of this package; another package adds its own by the entry point `trm_train.mixers`."""
 PosEncodings = Literal["none", "rope", "learned"]
 Gradient = Literal["last_cycle", "one_step"]
@@ -113,9 +113,11 @@ class BlocksConfig(NetworkConfig):
     """SwiGLU expansion; the inner width is rounded up to a multiple of 256."""
     num_layers: int = 2
     """Blocks of each network."""
-    mixer: Annotated[str, arg(metavar="mlp_t|attention|NAME")] = "mlp_t"
-    """How positions mix: `mlp_t` (SwiGLU over the token axis), bidirectional `attention`, or the mixer of another
-    package."""
+    mixer: Annotated[str, arg(metavar="mlp_t|attention|window|NAME")] = "mlp_t"
+    """How positions mix: `mlp_t` (SwiGLU over the token axis), bidirectional `attention`, `window` (attention of a
+    grid cell to the cells near it and to the puzzle positions), or the mixer of another package."""
+    window: int = 0
+    """With mixer `window`, a cell attends to the cells at most this many rows and columns away (cells)."""
     pos_encodings: PosEncodings = "none"
     """Positions of the cells; mlp_t needs none."""
 
@@ -137,8 +139,11 @@ class BlocksConfig(NetworkConfig):
         if self.pos_encodings not in get_args(PosEncodings):
             raise ConfigError(one_of("model.pos_encodings", get_args(PosEncodings), self.pos_encodings))
         check_known("mixers", self.mixer, MIXERS, "model.mixer")
+        if (self.mixer == "window") != (self.window > 0) or self.window < 0:
+            allowed = "at least 1 with" if self.mixer == "window" else "0 without"
+            raise ConfigError(f"model.window: {allowed} --model.mixer window, got {self.window}")
         super().check()
-        if self.mixer == "attention":
+        if self.mixer in ("attention", "window"):
             self._check_attention()
 
     def _check_attention(self) -> None:
@@ -248,7 +253,7 @@ class HRMConfig(CyclesConfig):
     the model depend on it."""
     num_layers: int = 4
     """Blocks of each of the two networks."""
-    mixer: Annotated[str, arg(metavar="mlp_t|attention|NAME")] = "attention"
+    mixer: Annotated[str, arg(metavar="mlp_t|attention|window|NAME")] = "attention"
     pos_encodings: PosEncodings = "rope"
     h_cycles: int = 2
     """Updates of z_H in one supervision step; only the last update of each state carries gradient."""
@@ -272,7 +277,7 @@ class TransformerConfig(BlocksConfig):
     num_heads: int = 12
     """Heads; their width is hidden_size // num_heads, rounded down (12 heads of 512: 504 wide in all)."""
     num_layers: int = 8
-    mixer: Annotated[str, arg(metavar="mlp_t|attention|NAME")] = "attention"
+    mixer: Annotated[str, arg(metavar="mlp_t|attention|window|NAME")] = "attention"
     pos_encodings: PosEncodings = "rope"
     puzzle_emb_len: int = 0
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""

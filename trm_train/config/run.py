@@ -59,6 +59,41 @@ class InputSpec:
     """Rows of the puzzle-embedding table that carry meaning, identifier 0 included."""
     ignore_label: int = 0
     """Cells with this label add nothing to loss or metrics (PAD)."""
+    grid: tuple[int, int] | None = None
+    """Rows and columns of the grid that a row of cells is; None where it is not one, or where rows are of several."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; without a grid where none is known, as in records of before."""
+        value = dataclasses.asdict(self)
+        if self.grid is None:
+            del value["grid"]
+        return value
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> InputSpec:
+        """Inverse of `to_json`.
+
+        Raises:
+            TypeError: A key that this version does not know, or one that is missing.
+            ValueError: A grid that is not of the cells.
+        """
+        spec = cls(**value)
+        if spec.grid is None:
+            return spec
+        rows, columns = spec.grid
+        if (
+            type(rows) is not int
+            or type(columns) is not int
+            or rows < 1
+            or rows * columns != spec.sequence_length
+        ):
+            raise ValueError(f"grid {rows!r} x {columns!r} of {spec.sequence_length} cells")
+        return dataclasses.replace(spec, grid=(rows, columns))
+
+
+def grid_of(rows: int, columns: int) -> tuple[int, int] | None:
+    """The grid of a dataset, of which flat rows are none."""
+    return (rows, columns) if rows > 1 else None
 
 
 IDENTITY = ("data", "model", "optim", "loss", "initial", "total_steps")

@@ -11,7 +11,7 @@ from typing import Literal
 from trm_data.errors import DataError, DatasetNotFoundError, SpecError
 from trm_data.named import named_dataset
 from trm_data.storage.root import Layout
-from trm_train.config.run import InputSpec
+from trm_train.config.run import InputSpec, grid_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,7 @@ def plan_dataset(name: str) -> PlannedDataset | None:
             sequence_length=geometry.sequence_length,
             vocabulary_size=geometry.vocabulary_size,
             num_identifiers=rows,
+            grid=grid_of(geometry.grid_rows, geometry.grid_columns),
         ),
         groups=spec.size,
         identifiers=identifiers,

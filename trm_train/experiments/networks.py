@@ -30,6 +30,7 @@ STUDY = Study(
 )
 
 BASELINE_STEPS = By(8_138, 8_000, 1_000)
+ATTENTION_STEPS = By(7_299, 8_333, 1_399)
 
 SAME_RUN: dict[str, str | dict[Scale | Setting, str]] = {
     "mlp_t": "baseline",
@@ -67,7 +68,7 @@ add(
     "attention",
     "TRM, attention with rotary positions",
     {"mixer": "attention", "pos_encodings": "rope"},
-    By(7_299, 8_333, 1_399),
+    ATTENTION_STEPS,
 )
 add("two_networks", "TRM, a network of its own for z_H", {"networks": 2})
 add("multi_scale", "TRM, one z_L for each L cycle", {"multi_scale": True})

@@ -56,12 +56,25 @@ class Attention(nnx.Module):
         if self.rope:
             cos, sin = rope_tables(length, self.head_width)
             query, key = rotate(query, cos, sin), rotate(key, cos, sin)
-        scores = jnp.einsum("blhk,bmhk->bhlm", query, key, preferred_element_type=jnp.float32)
-        weights = jax.nn.softmax(scores * self.head_width**-0.5, axis=-1).astype(x.dtype)
-        mixed = jnp.einsum("bhlm,bmhk->blhk", weights, value)
+        mixed = self.mix(query, key, value)
         return self.out(mixed.reshape(batch, length, self.num_heads * self.head_width))
+
+    def mix(
+        self,
+        query: Float[Array, "B Q H K"],
+        key: Float[Array, "B L H K"],
+        value: Float[Array, "B L H K"],
+    ) -> Float[Array, "B Q H K"]:
+        """The values that each query attends to."""
+        scores = jnp.einsum("blhk,bmhk->bhlm", query, key, preferred_element_type=jnp.float32)
+        weights = jax.nn.softmax(scores * self.head_width**-0.5, axis=-1).astype(value.dtype)
+        return jnp.einsum("bhlm,bmhk->blhk", weights, value)
 
     def flops(self, length: int) -> float:
         """Operations of one example with this many positions."""
-        products = 4.0 * length**2 * self.num_heads * self.head_width
+        products = 4.0 * self.products(length) * self.num_heads * self.head_width
         return self.qkv.flops(length) + self.out.flops(length) + products
+
+    def products(self, length: int) -> float:
+        """Pairs of positions of which one attends to the other."""
+        return float(length**2)

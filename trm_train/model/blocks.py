@@ -61,7 +61,7 @@ class BlockNetwork(Network):
             rngs=rngs,
         )
         for name in levels:
-            setattr(self, name, Level(config, self.length, rngs=rngs))
+            setattr(self, name, Level(config, self.length, grid=spec.grid, rngs=rngs))
         self.lm_head = Linear(width, spec.vocabulary_size, rngs=rngs)
         self.q_head = HaltHead(width)
         for name in initial:

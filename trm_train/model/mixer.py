@@ -17,9 +17,11 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from trm_train.config.model import BlocksConfig
+from trm_train.errors import ConfigError
 from trm_train.extensions import load_extension
 from trm_train.model.attention import Attention
 from trm_train.model.layers import SwiGLU, rms_norm
+from trm_train.model.window import WindowAttention
 
 
 class AttentionBlock(nnx.Module):
@@ -62,11 +64,36 @@ class TokenMlpBlock(nnx.Module):
         return self.token_mlp.flops(self.mlp.width) + self.mlp.flops(length)
 
 
+class WindowBlock(AttentionBlock):
+    """An attention block whose cells attend to the cells near them and to the puzzle positions (`window.py`)."""
+
+    needs_grid = True
+
+    def __init__(self, config: BlocksConfig, length: int, *, grid: tuple[int, int] | None, rngs: nnx.Rngs):
+        if grid is None:
+            raise ConfigError(
+                f"model.mixer: {config.mixer} needs rows that are a grid of one known shape, which the rows of this "
+                "dataset are not. Choose --model.mixer attention (of a table with flat rows, build it with --grid RxC)."
+            )
+        self.attention = WindowAttention(
+            config.hidden_size,
+            config.num_heads,
+            rope=config.pos_encodings == "rope",
+            puzzle_positions=config.puzzle_positions,
+            grid=grid,
+            distance=config.window,
+            rngs=rngs,
+        )
+        self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
+
+
 BLOCKS: dict[str, Any] = {
     "mlp_t": TokenMlpBlock,
     "attention": AttentionBlock,
+    "window": WindowBlock,
 }
-"""The block of each mixer of this package; `positions_first` says in which layout it computes."""
+"""The block of each mixer of this package; `positions_first` says in which layout it computes, `needs_grid` that it is
+made with the shape of the grid."""
 
 
 class Level(nnx.Module):
@@ -75,12 +102,15 @@ class Level(nnx.Module):
     Blocks are attributes `block_0`, `block_1`, ... so that every key of the parameter tree is a string.
     """
 
-    def __init__(self, config: BlocksConfig, length: int, *, rngs: nnx.Rngs):
+    def __init__(
+        self, config: BlocksConfig, length: int, *, grid: tuple[int, int] | None = None, rngs: nnx.Rngs
+    ):
         block = BLOCKS.get(config.mixer) or load_extension("mixers", config.mixer, BLOCKS, "model.mixer")
         self.positions_first = block.positions_first
         self.num_layers = config.num_layers
+        of_grid = {"grid": grid} if getattr(block, "needs_grid", False) else {}
         for i in range(config.num_layers):
-            setattr(self, f"block_{i}", block(config, length, rngs=rngs))
+            setattr(self, f"block_{i}", block(config, length, **of_grid, rngs=rngs))
 
     def __call__(self, z: Float[Array, ...], injection: Float[Array, ...]) -> Float[Array, ...]:
         """Packed in, packed out."""

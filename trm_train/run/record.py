@@ -31,6 +31,7 @@ from trm_train.config.run import (
     config_from_json,
     config_to_json,
     differences,
+    grid_of,
     identity_hash,
     planned_steps,
 )
@@ -183,12 +184,14 @@ def input_spec(manifest: Manifest) -> InputSpec:
         sequence_length=manifest.sequence_length,
         vocabulary_size=manifest.vocabulary_size,
         num_identifiers=manifest.num_identifiers,
+        grid=grid_of(manifest.grid_rows, manifest.grid_columns),
     )
 
 
 def write_record(folder: Folder, record: RunRecord) -> None:
     """Write `config.json`, unless it says just this."""
     value = {"format_version": FORMAT_VERSION, **asdict(record), "config": config_to_json(record.config)}
+    value["input_spec"] = record.input_spec.to_json()
     if record.extended_to is None:
         del value["extended_to"]
     content = json_bytes(with_digest(value))
@@ -243,7 +246,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
             raise ForeignRunError(
                 f"{where}: is of another version: {error}. Use the version that wrote it."
             ) from error
-        value["input_spec"] = InputSpec(**value["input_spec"])
+        value["input_spec"] = InputSpec.from_json(value["input_spec"])
         if written_as < 4:
             value |= asdict(count_old_run(value["config"], value["input_spec"]))
         extended_to = value.pop("extended_to", None)

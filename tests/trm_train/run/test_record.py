@@ -27,6 +27,7 @@ from trm_train.run.record import (
     extend_record,
     find_record,
     find_run,
+    input_spec,
     list_runs,
     make_record,
     read_record,
@@ -267,6 +268,27 @@ def test_older_records_are_read_with_the_counts_of_their_network(
     folder.write(CONFIG_FILE, json.dumps(value if written_as == 1 else with_digest(value)).encode())
     assert read_record(folder) == record
     assert record.parameters is not None
+
+
+def test_a_record_says_the_grid_where_there_is_one(
+    folder: Folder, record: RunRecord, small_layout: Layout
+) -> None:
+    assert record.input_spec.grid == (6, 6)
+    flat = dataclasses.replace(read_manifest(small_layout, "small"), grid_rows=1, grid_columns=36)
+    assert input_spec(flat).grid is None
+    unknown = dataclasses.replace(record, input_spec=input_spec(flat))
+    write_record(folder, unknown)
+    assert (
+        "grid" not in json.loads(folder.read(CONFIG_FILE) or b"")["input_spec"]
+    )  # as before there were grids
+    assert read_record(folder) == unknown
+
+
+@pytest.mark.parametrize("grid", [[5, 6], [6.0, 6.0], [True, 36], [-6, -6], [6], "66", 36, [6, 6, 1]])
+def test_a_grid_that_is_not_of_the_cells_is_refused(folder: Folder, grid: Any) -> None:
+    edited(folder, input_spec={"grid": grid})
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        read_record(folder)
 
 
 def test_a_run_that_goes_on_keeps_its_counts_and_its_label(folder: Folder, record: RunRecord) -> None:
