@@ -61,7 +61,7 @@ BORDERS = re.compile(r"[\s\u2500-\u257f]+")
     [
         (data, "bild", "bild Available subcommands: build, list"),
         (data, "build sudoku --sise 5", "--sise, 5 Perhaps you meant: --size"),
-        (data, "describe --roof x", "Unrecognized options: --roof, x"),
+        (data, "describe small --roof x", "Unrecognized options: --roof, x"),
         (data, "list small", "Unrecognized options: small"),
         (data, "--json list", "options: --json (applied to trm-data)"),
         (data, "", "Missing subcommand Expected one of {build, list, describe"),

@@ -112,19 +112,12 @@ def test_jobs_share_accelerators(machine: Path, monkeypatch: pytest.MonkeyPatch)
         shares(3)
 
 
-def test_patterns_and_options_stand_in_any_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [
-        "batch",
-        "exp10c",
-        "--scale",
-        "tiny",
-        "--execution.rematerialise",
-        "exp10a",
-        "--json",
-        "--dry-run",
-    ]
+def test_options_stand_before_and_after_patterns_and_those_of_the_configuration_anywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "batch --scale tiny --json exp10c --execution.rematerialise exp10a exp01a --optim.lr 1e-3 exp01b"
     with pytest.raises(SystemExit, match="0"):
-        main([*command, "--seeds", "0,1", "--root", str(tmp_path), "exp01a", "--optim.lr", "1e-3", "exp01b"])
+        main([*words.split(), "--dry-run", "--seeds", "0,1", "--root", str(tmp_path)])
     found = json.loads(capsys.readouterr().out)
     assert sorted({name for run in found for name in run["names"]}) == [
         "exp01a",
