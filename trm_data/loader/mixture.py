@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SpecError
+from trm_data.loader.component import Component, component_of, identifiers_of, place, vocabulary_of
 from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Dataset, open_dataset
 from trm_data.loader.plan import BatchPlan
 from trm_data.loader.rows import Batch
@@ -41,23 +42,34 @@ class Mixture:
     Attributes:
         datasets: The datasets; their position is the task id.
         weights: Share of the slots of each, adding up to 1.
-        token_offsets: What is added to the tokens of each dataset, PAD aside.
-        identifier_offsets: What is added to the puzzle identifiers of each.
-        vocabulary_size: Tokens of all, PAD included.
-        num_identifiers: Rows of the puzzle-embedding table of all.
+        components: Where the rows of each are among those of all.
+        sequence_length: Cells S of a row: those of the longest.
     """
 
     datasets: tuple[Dataset, ...]
     weights: tuple[Fraction, ...]
-    token_offsets: tuple[int, ...] = field(repr=False)
-    identifier_offsets: tuple[int, ...] = field(repr=False)
-    vocabulary_size: int
-    num_identifiers: int
+    components: tuple[Component, ...] = field(repr=False)
+    sequence_length: int
 
     @property
-    def sequence_length(self) -> int:
-        """Cells S of a row: those of the longest."""
-        return max(dataset.sequence_length for dataset in self.datasets)
+    def token_offsets(self) -> tuple[int, ...]:
+        """What is added to the tokens of each dataset, PAD aside."""
+        return tuple(each.token_offset for each in self.components)
+
+    @property
+    def identifier_offsets(self) -> tuple[int, ...]:
+        """What is added to the puzzle identifiers of each."""
+        return tuple(each.identifier_offset for each in self.components)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Tokens of all, PAD included."""
+        return vocabulary_of(self.components)
+
+    @property
+    def num_identifiers(self) -> int:
+        """Rows of the puzzle-embedding table of all."""
+        return identifiers_of(self.components)
 
     @property
     def epoch_examples(self) -> int:
@@ -100,25 +112,11 @@ def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]
     if not all(exact):
         raise SpecError(f"weights {[weight for _, weight in pairs]}: the smallest is below 1e-6")
     total = sum(exact, Fraction(0))
-    token_offsets: list[int] = []
-    ranges: dict[tuple[str, int], int] = {}
-    vocabulary = 1
-    for dataset, _ in pairs:
-        key = dataset.manifest.kind, dataset.vocabulary_size
-        if key not in ranges:
-            ranges[key] = vocabulary - 1
-            vocabulary += dataset.vocabulary_size - 1
-        token_offsets.append(ranges[key])
-    if vocabulary > 256:
-        raise SpecError(f"the mixture has {vocabulary} tokens; rows of bytes hold 256")
-    sizes = [dataset.num_identifiers for dataset, _ in pairs]
     return Mixture(
         tuple(dataset for dataset, _ in pairs),
         tuple(weight / total for weight in exact),
-        tuple(token_offsets),
-        tuple(sum(sizes[:position]) for position in range(len(sizes))),
-        vocabulary,
-        sum(sizes),
+        place([component_of(dataset.manifest) for dataset, _ in pairs]),
+        max(dataset.sequence_length for dataset, _ in pairs),
     )
 
 
@@ -150,6 +148,28 @@ def open_mixture(
     return make_mixture(
         [(open_dataset(name, root, split, budget_bytes=share), weight) for name, weight in weights.items()]
     )
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """A split of one dataset of a mixture, whose rows are read as rows of the mixture.
+
+    Attributes:
+        dataset: The split.
+        component: Where its rows are in the mixture.
+        sequence_length: Cells of the mixture's rows.
+    """
+
+    dataset: Dataset
+    component: Component
+    sequence_length: int
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def read(self, rows: NDArray[np.int64]) -> Batch:
+        """The rows of these numbers as a batch."""
+        return self.component.encode(self.dataset.read(rows), self.sequence_length)
 
 
 @dataclass
@@ -192,10 +212,8 @@ class MixturePlan:
             if not len(slots):
                 continue
             picks = self._plans[task].stream(int(before[task]), int(counts[task]))
-            batch = dataset.gather(picks.take(wanted[slots] - bounds[task]))
-            for name, out in (("inputs", inputs), ("labels", labels)):
-                tokens = batch[name]
-                moved = np.where(tokens > 0, tokens + mixture.token_offsets[task], 0)
-                out[slots, : dataset.sequence_length] = moved
-            identifiers[slots] = batch["puzzle_identifiers"] + mixture.identifier_offsets[task]
+            own = dataset.gather(picks.take(wanted[slots] - bounds[task]))
+            batch = mixture.components[task].encode(own, mixture.sequence_length)
+            inputs[slots], labels[slots] = batch["inputs"], batch["labels"]
+            identifiers[slots] = batch["puzzle_identifiers"]
         return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers, "tasks": tasks}

@@ -52,7 +52,7 @@ def assert_equal(left: list[dict], right: list[dict]) -> None:
     length=st.integers(1, 10**5),
 )
 def test_any_window_holds_every_share_and_nothing_is_taken_back(weights, first: int, length: int) -> None:
-    mixed = Mixture((), tuple(map(_exact, weights)), (), (), 0, 0)
+    mixed = Mixture((), tuple(map(_exact, weights)), (), 0)
     mixed = dataclasses.replace(mixed, weights=tuple(w / sum(mixed.weights) for w in mixed.weights))
     counts = mixed.filled(first + length) - mixed.filled(first)
     assert counts.sum() == length

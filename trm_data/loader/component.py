@@ -1,0 +1,121 @@
+"""Where the rows of one dataset are in a mixture: its own range of tokens and identifiers, padded to the longest rows.
+
+Imports neither kernels nor loaders, so that the record of a run can hold it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trm_data.errors import SpecError
+from trm_data.loader.rows import Batch
+from trm_data.manifest import Manifest
+
+MOST_TOKENS = 256
+"""Rows are bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """One dataset of a mixture.
+
+    Attributes:
+        dataset: Its name.
+        kind: Of its puzzles.
+        content_digest: Digest of its rows.
+        identifiers_digest: Digest of the names of its identifiers.
+        sequence_length: Cells of its own rows.
+        vocabulary_size: Its own tokens, PAD included.
+        num_identifiers: Its own identifiers, the blank one included.
+        token_offset: Added to its tokens, PAD aside.
+        identifier_offset: Added to its identifiers.
+    """
+
+    dataset: str
+    kind: str
+    content_digest: str
+    identifiers_digest: str
+    sequence_length: int
+    vocabulary_size: int
+    num_identifiers: int
+    token_offset: int = 0
+    identifier_offset: int = 0
+
+    def encode(self, batch: Batch, sequence_length: int) -> Batch:
+        """Rows of the dataset as rows of the mixture, which have this many cells."""
+        padding = ((0, 0), (0, sequence_length - self.sequence_length))
+
+        def moved(tokens: NDArray[np.uint8] | NDArray[np.int32]) -> NDArray[np.uint8]:
+            shifted = np.where(tokens > 0, tokens.astype(np.int32) + self.token_offset, 0)
+            return np.pad(shifted.astype(np.uint8), padding)
+
+        identifiers = batch["puzzle_identifiers"] + np.int32(self.identifier_offset)
+        return {
+            **batch,
+            "inputs": moved(batch["inputs"]),
+            "labels": moved(batch["labels"]),
+            "puzzle_identifiers": identifiers.astype(np.int32),
+        }
+
+    def decode(self, tokens: NDArray[np.integer]) -> NDArray[np.uint8]:
+        """Tokens [..., S] of the mixture as tokens of the dataset, padding cut off; those of other datasets are PAD."""
+        own = tokens[..., : self.sequence_length].astype(np.int32) - self.token_offset
+        return np.where((own > 0) & (own < self.vocabulary_size), own, 0).astype(np.uint8)
+
+
+def component_of(manifest: Manifest) -> Component:
+    """A dataset before it has a place in a mixture."""
+    return Component(
+        dataset=manifest.name,
+        kind=manifest.kind,
+        content_digest=manifest.content_digest,
+        identifiers_digest=manifest.identifiers_digest,
+        sequence_length=manifest.sequence_length,
+        vocabulary_size=manifest.vocabulary_size,
+        num_identifiers=manifest.num_identifiers,
+    )
+
+
+def place(components: Sequence[Component]) -> tuple[Component, ...]:
+    """Give every dataset of a mixture its offsets, in order; those of one kind and vocabulary share their tokens.
+
+    Raises:
+        SpecError: Together they have more tokens than a byte.
+    """
+    ranges: dict[tuple[str, int], int] = {}
+    placed: list[Component] = []
+    vocabulary, identifiers = 1, 0
+    for each in components:
+        key = each.kind, each.vocabulary_size
+        if key not in ranges:
+            ranges[key] = vocabulary - 1
+            vocabulary += each.vocabulary_size - 1
+        placed.append(replace(each, token_offset=ranges[key], identifier_offset=identifiers))
+        identifiers += each.num_identifiers
+    if vocabulary > MOST_TOKENS:
+        names = ", ".join(each.dataset for each in components)
+        raise SpecError(
+            f"the mixture of {names}: too many tokens (got {vocabulary}; expected at most {MOST_TOKENS}, PAD included, "
+            "for rows of bytes). Leave out a dataset."
+        )
+    return tuple(placed)
+
+
+def vocabulary_of(components: Sequence[Component]) -> int:
+    """Tokens of a mixture, PAD included."""
+    return max(each.token_offset + each.vocabulary_size for each in components)
+
+
+def identifiers_of(components: Sequence[Component]) -> int:
+    """Puzzle identifiers of a mixture."""
+    return sum(each.num_identifiers for each in components)
+
+
+def digest_of_all(digests: Sequence[str]) -> str:
+    """One digest for those of several datasets, in order."""
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
