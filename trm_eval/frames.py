@@ -89,7 +89,9 @@ def _parts(layout: Layout, table: str, experiment: str, run: str, names: list[st
     return with_late_columns(scan_parts(paths), TABLES[table], late)
 
 
-def read_train_metrics(run: str | TrainedRun, root: Root | None = None) -> pl.LazyFrame:
+def read_train_metrics(
+    run: str | TrainedRun, root: Root | None = None, *, by_dataset: bool = False
+) -> pl.LazyFrame:
     """The metric table of a run as it is, evaluated or not: a row per step and split, sums and counts beside the rates.
 
     The columns are those of the SQL table `train_metrics`.
@@ -98,6 +100,7 @@ def read_train_metrics(run: str | TrainedRun, root: Root | None = None) -> pl.La
         run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
         root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
             else `./trm`.
+        by_dataset: Also a row for each dataset of a mixture, which the column `dataset` names.
 
     Raises:
         ConfigError: There is no such run.
@@ -107,7 +110,7 @@ def read_train_metrics(run: str | TrainedRun, root: Root | None = None) -> pl.La
     folder = find_run(layout, name)
     record = read_record(folder)
     paths = part_files(folder, written_steps(folder))
-    return metrics_frame(paths, experiment=record.experiment, run=record.run)
+    return metrics_frame(paths, experiment=record.experiment, run=record.run, by_dataset=by_dataset)
 
 
 def named(run: str | TrainedRun, root: Root | None) -> tuple[str, Layout]:

@@ -49,14 +49,18 @@ class TrainedRun:
     _place: Folder
     _record: RunRecord
 
-    def metrics(self) -> pl.DataFrame:
+    def metrics(self, *, by_dataset: bool = False) -> pl.DataFrame:
         """A row per step and split with the columns of the SQL table `train_metrics`.
+
+        Args:
+            by_dataset: Also a row for each dataset of a mixture, which the column `dataset` names.
 
         Raises:
             CorruptFileError: A metric part is missing or has other bytes than were written.
         """
         paths = part_files(self._place, written_steps(self._place))
-        return metrics_frame(paths, experiment=self._record.experiment, run=self._record.run).collect()
+        of = {"experiment": self._record.experiment, "run": self._record.run}
+        return metrics_frame(paths, **of, by_dataset=by_dataset).collect()
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "stopped"
@@ -128,7 +132,8 @@ def train(
     )
     check_config(config)
     if build:
-        build_missing(config.data.only_dataset(), layout, layout.place, sources={}, quiet=quiet)
+        for name in config.data.names:
+            build_missing(name, layout, layout.place, sources={}, quiet=quiet)
 
     from trm_train.run.loop import train as train_run
     from trm_train.run.prepare import check_dataset_is_built

@@ -137,7 +137,7 @@ def start_state(
         ema=jax.tree.map(jnp.copy, params),
         puzzle_table=puzzle_table,
         fixed=fixed,
-        carry=initial_carry(batch_size, spec.sequence_length, states),
+        carry=initial_carry(batch_size, spec.sequence_length, states, tasks=config.data.is_mixture),
         step=jnp.zeros((), jnp.int32),
         key=key,
     )

@@ -7,6 +7,7 @@ import typing
 import pytest
 
 from trm_train.config.data import MixtureConfig
+from trm_train.config.execution import ExecutionConfig
 from trm_train.config.optim import AdamWConfig
 from trm_train.config.run import (
     ALTERNATIVES,
@@ -218,6 +219,7 @@ def test_a_form_cannot_say_that_it_is_another() -> None:
             "data.weights: one for each of 2 datasets, got 1",
         ),
         (MixtureConfig(datasets=("a", "b"), weights=(1.0, 0.0)), "data.weights: numbers above 0, got 0"),
+        (MixtureConfig(datasets=("a", "b"), weights=(1.0, -2.0)), "data.weights: numbers above 0, got -2"),
         (MixtureConfig(datasets=("a", "b"), global_batch_size=0), "data.global_batch_size: at least 1"),
     ],
 )
@@ -236,10 +238,14 @@ def test_a_mixture_is_part_of_the_identity_and_one_dataset_is_asked_for_in_vain(
         "data.weights": [1.0, 3.0],
         "data.global_batch_size": 32,
     }
+    assert isinstance(config.data, MixtureConfig)
+    assert config.data.shares == {"a": 1.0, "b": 3.0}
     with pytest.raises(
-        ConfigError, match=r"data.form mixture: training on a mixture \(a, b\) is not available"
+        ConfigError, match=r"--init-from: not available for a mixture \(got a, b; expected one"
     ):
-        config.data.only_dataset()
+        config.data.only_dataset("--init-from")
+    with pytest.raises(ConfigError, match=r"execution\.device_rows: devices hold the rows of one dataset"):
+        check_config(dataclasses.replace(config, execution=ExecutionConfig(device_rows=True)))
 
 
 def test_unknown_keys_in_a_stored_configuration() -> None:

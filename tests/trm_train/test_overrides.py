@@ -175,9 +175,18 @@ def test_other_spellings_are_errors(text: str) -> None:
             ("--data.dataset", "a,b"),
             "data.dataset: the name of one dataset, got 'a,b'; several are a mixture",
         ),
+        (("--data.form", "mixture", "--data.datasets", "a", "b"), "no dataset 'a'"),
         (
-            ("--data.form", "mixture", "--data.datasets", "a", "b"),
-            "training on a mixture (a, b) is not available; name one dataset",
+            ("--data.form", "mixture", "--data.datasets", "a", "b", "--data.weights", "1", "-1"),
+            "data.weights: numbers above 0, got -1",
+        ),
+        (
+            ("--data.form", "mixture", "--data.datasets", "a", "b", "--data.weights", "1"),
+            "data.weights: one for each of 2 datasets, got 1",
+        ),
+        (
+            ("--data.form", "mixture", "--data.datasets", "a", "a"),
+            "data.datasets: two datasets or more, each once, got a a",
         ),
         (("--data.form", "mixture"), "data.datasets: two datasets or more, each once, got none"),
         (("--data.form", "mixture", "--data.dataset", "a"), "--data.form dataset has"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError, NoCheckpointError
 from trm_train.checkpoint.manager import weights_steps
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics.table import read_metrics, totals
 from trm_train.run.status import written_steps
 
 
@@ -27,7 +27,7 @@ def choose_step(run: Folder, checkpoint: str) -> int:
     if checkpoint == "last":
         return steps[-1]
     if checkpoint == "best":
-        metrics = read_metrics(run, written_steps(run)).to_pylist()
+        metrics = totals(read_metrics(run, written_steps(run))).to_pylist()
         metrics = [row for row in metrics if row["split"] == "validation"]
         metrics = [row for row in metrics if row["step"] in steps and row["count"]]
         scored = [(row["exact_count"] / row["count"], row["step"]) for row in metrics]

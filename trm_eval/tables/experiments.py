@@ -39,7 +39,7 @@ def _row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any
         "alias_of": alias_of,
         "runs_of": alias_of or item.name,
         "identity": identity_hash(config),
-        "dataset": "+".join(config.data.names),
+        "dataset": config.data.label,
         "total_steps": config.total_steps,
         "varies": item.own(config),
         "quantity": None if quantity is None else quantity.name,

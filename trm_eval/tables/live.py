@@ -30,7 +30,7 @@ def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict
         "data": record.data,
         "identity": record.identity,
         "seed": record.config.seed,
-        "dataset": "+".join(record.config.data.names),
+        "dataset": record.config.data.label,
         "differs": say_differences(differs),
         "label": record.label,
         "content_digest": record.content_digest,

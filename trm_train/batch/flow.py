@@ -195,10 +195,11 @@ def read_test(run: PlannedRun, layout: Layout, limit: int) -> dict[str, Any] | N
         row = parse_json(content)
         if with_digest(row) != row or row["step"] != run.config.total_steps or row["row_limit"] != limit:
             return None
-        pattern = f"evals/experiment={run.experiment.name}/run={run.run}/{row['evaluation']}*.parquet"
+        place = f"evals/experiment={run.experiment.name}/run={run.run}"
+        patterns = [f"{place}/{each['evaluation']}*.parquet" for each in row.get("tests", [row])]
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return row if layout.results.names(pattern) else None
+    return row if all(map(layout.results.names, patterns)) else None
 
 
 def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
@@ -274,7 +275,7 @@ def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
     """Keep the row of a test beside the run, which is done with it."""
     run = job.planned
     try:
-        row = json.loads(printed)
+        row = _in_one(json.loads(printed))
         row["row_limit"] = how.limit  # all rows are asked for as 0, whatever their number
         exact = row["exact_count"] / max(row["count"], 1)
         run.folder.write(TESTED, json_bytes(with_digest(row)))
@@ -283,6 +284,14 @@ def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
         return
     job.test, job.state = row, "done"
     screen.note(f"{run.run}: done, {100 * exact:.1f}% exact of {row['count']:,}")
+
+
+def _in_one(tests: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
+    """The row of a test; of a mixture, whose datasets have a row each, their sums, and these as `tests`."""
+    if isinstance(tests, dict):
+        return tests
+    names = ("count", "exact_count", "cells", "wrong_cells", "q_halt_right_count", "lm_loss_sum", "seconds")
+    return {**tests[0], **{name: sum(test[name] for test in tests) for name in names}, "tests": tests}
 
 
 def _fail(job: Job, reason: str, screen: Screen) -> None:

@@ -14,7 +14,7 @@ from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig, check_config, identity_hash
 from trm_train.cost import Cost, cost_of
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import is_named, plan_dataset
+from trm_train.experiments.dataset import is_named, plan_datasets
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.sources import with_puzzles_at_hand
 from trm_train.run.record import run_folder, run_name
@@ -45,9 +45,14 @@ class PlannedRun:
     note: str | None = None
 
     @property
+    def datasets(self) -> tuple[str, ...]:
+        """Names of its datasets, one but of a mixture; of a named one the first."""
+        return tuple(map(first_name, self.config.data.names))
+
+    @property
     def dataset(self) -> str:
-        """Name of its dataset; of a named one the first."""
-        return first_name(self.config.data.only_dataset())
+        """The same in one word, for people."""
+        return "+".join(self.datasets)
 
 
 def plan_batch(
@@ -108,7 +113,7 @@ def _planned(
         check_config(config)
     except ConfigError as error:
         raise ConfigError(f"{item.name}: {error}") from error
-    planned = plan_dataset(config.data.only_dataset())
+    planned = plan_datasets(config.data.names)
     cost = None if planned is None else cost_of(config, planned.input_spec)
     return PlannedRun(
         experiment=item,
@@ -131,7 +136,8 @@ def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
         ConfigError: One of them is no named dataset, so that nobody knows how to build it.
     """
     missing: list[str] = []
-    for asked, name in dict.fromkeys((run.config.data.only_dataset(), run.dataset) for run in runs):
+    pairs = [pair for run in runs for pair in zip(run.config.data.names, run.datasets, strict=True)]
+    for asked, name in dict.fromkeys(pairs):
         try:
             read_manifest(layout, asked)
         except DatasetNotFoundError:

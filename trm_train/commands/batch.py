@@ -238,7 +238,7 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, w
                 "steps": run.config.total_steps,
                 "global_batch_size": run.config.data.global_batch_size,
                 "dataset": run.dataset,
-                "dataset_ready": run.dataset not in missing,
+                "dataset_ready": not set(run.datasets) & set(missing),
                 "state": "trained" if job.state == "waiting" and is_trained(job) else job.state,
                 "training_flops": None if run.cost is None else run.cost.training_flops,
                 "testing_flops": run.testing_flops,

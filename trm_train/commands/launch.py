@@ -46,14 +46,14 @@ class Planned:
 
     Attributes:
         work: What the hosts do.
-        dataset: What it learns.
+        datasets: What it learns; one, but of a mixture.
         folder: Where it lies.
         total_steps: The step it ends at.
         anew: It was asked to begin anew, whatever is there.
     """
 
     work: Work
-    dataset: str
+    datasets: tuple[str, ...]
     folder: Folder
     total_steps: int
     anew: bool = False
@@ -174,7 +174,11 @@ class Launch:
                 self._say(f"{run.work.name}: finished already ({run.total_steps:,} steps)")
         if not left:
             return self._conclude([_done(run) for run in runs])
-        roots = [] if self.dry_run else [lambda: root_problems(layout, [run.dataset for run in left])]
+        roots = (
+            []
+            if self.dry_run
+            else [lambda: root_problems(layout, [name for run in left for name in run.datasets])]
+        )
         check_all([lambda: unclear, *roots, target.problems])
         try:
             done = carry_out([run.work for run in left], target, how, say, self._show)
@@ -297,7 +301,7 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
         check_extension(config, options.extend)
     return Planned(
         work=Work(run_name(item.name, config), ("run", name, *rest, *once(rest), "--root", layout.place)),
-        dataset=config.data.only_dataset(),
+        datasets=config.data.names,
         folder=run_folder(layout, item, config),
         total_steps=planned_steps(config, options.extend),
         anew=options.resume == "never",
@@ -339,7 +343,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
         setting = run.experiment.setting()
         given = ["run", run.names[0], "--scale", setting.scale, "--data", setting.data]
         given += ["--seed", str(run.config.seed), "--tracking", batch.tracking, "--root", layout.place, *more]
-        planned.append(Planned(Work(run.run, tuple(given)), run.dataset, run.folder, run.config.total_steps))
+        planned.append(Planned(Work(run.run, tuple(given)), run.datasets, run.folder, run.config.total_steps))
     return planned, batch.continue_on_failure
 
 

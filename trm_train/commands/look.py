@@ -240,7 +240,7 @@ def commands_of(item: Experiment, wanted: Setting | None) -> dict[str, str]:
     """What a person types for an experiment, at the setting that was asked for, if one was."""
     at = "" if wanted is None else f" {wanted}"
     return {
-        "build": f"trm-data build {item.dataset()}",
+        "build": " && ".join(f"trm-data build {name}" for name in item.datasets()),
         "run": f"trm-train run {item.name}{at}",
         "evaluate": f"trm-eval run {item.name}{at}",
         "group": f"trm-train batch {item.group}{at}",
@@ -250,9 +250,9 @@ def commands_of(item: Experiment, wanted: Setting | None) -> dict[str, str]:
 def _cost(item: Experiment) -> dict[str, Any]:
     """Counted operations and hours by machine; empty where the dataset or the operations are unknown."""
     from trm_train.cost import MACHINES, cost_of
-    from trm_train.experiments.dataset import plan_dataset
+    from trm_train.experiments.dataset import plan_datasets
 
-    planned = plan_dataset(item.dataset())
+    planned = plan_datasets(item.datasets())
     if planned is None:
         return {}
     cost = cost_of(item.make(), planned.input_spec)
@@ -267,10 +267,8 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
     from trm_train.experiments.sources import with_puzzles_at_hand
     from trm_train.run.overview import overview
 
-    learnt = {
-        item.name: with_puzzles_at_hand(item.make(), {}, layout)[0].data.only_dataset() for item in items
-    }
-    data = {dataset: _data_state(dataset, layout) for dataset in set(learnt.values())}
+    learnt = {item.name: with_puzzles_at_hand(item.make(), {}, layout)[0].data.names for item in items}
+    data = {names: _data_state(names, layout) for names in set(learnt.values())}
     runs = overview(layout)
     facts: dict[str, dict[str, Any]] = {}
     for item in items:
@@ -288,7 +286,7 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
             "varies": item.varies,
             "scale": setting.scale,
             "data": setting.data,
-            "dataset": first_name(learnt[item.name]),
+            "dataset": "+".join(map(first_name, learnt[item.name])),
             "dataset_ready": data[learnt[item.name]] == "there",
             "dataset_state": data[learnt[item.name]],
             "alias_of": item.alias_of(),
@@ -305,15 +303,16 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
     return facts
 
 
-def _data_state(dataset: str, layout: Layout) -> Literal["there", "missing", "damaged"]:
-    """Whether a run finds its dataset, under the name that it has in the run's configuration."""
+def _data_state(datasets: Sequence[str], layout: Layout) -> Literal["there", "missing", "damaged"]:
+    """Whether a run finds its datasets, under the names that they have in the run's configuration."""
     from trm_data.errors import CorruptDatasetError, DatasetNotFoundError
     from trm_data.manifest import read_manifest
 
     try:
-        manifest = read_manifest(layout, dataset)
-        if missing := layout.dataset(manifest.name).missing_shards(manifest.files):
-            raise CorruptDatasetError(f"{missing[0]}: is missing")
+        for name in datasets:
+            manifest = read_manifest(layout, name)
+            if missing := layout.dataset(manifest.name).missing_shards(manifest.files):
+                raise CorruptDatasetError(f"{missing[0]}: is missing")
     except DatasetNotFoundError:
         return "missing"
     except CorruptDatasetError:

@@ -150,8 +150,8 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     one_builds = "--build: build the dataset once (trm-data build NAME), then start the processes"
     hosts = options.processes.join("trm-train", one_builds if options.build else None)
     if options.build:
-        dataset = options.config.data.only_dataset()
-        build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
+        for dataset in options.config.data.names:
+            build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
     with signals_end("trm-train", leave=hosts.leave) as heard, hosts.failing_together():
         return _train(item, options, layout, archive, hosts, heard)
 

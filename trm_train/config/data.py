@@ -27,16 +27,29 @@ class RowsConfig:
         """Every dataset that rows come from."""
         raise NotImplementedError
 
-    def only_dataset(self) -> str:
+    @property
+    def is_mixture(self) -> bool:
+        """Whether there are several."""
+        return len(self.names) > 1
+
+    @property
+    def label(self) -> str:
+        """All of them in one word, for people and for a column."""
+        return "+".join(self.names)
+
+    def only_dataset(self, what: str = "this") -> str:
         """The one dataset, for what can work with one only.
+
+        Args:
+            what: Option or command that needs it, for the error.
 
         Raises:
             ConfigError: There are several.
         """
         if len(self.names) != 1:
             raise ConfigError(
-                f"data.form {self.form}: training on a mixture ({', '.join(self.names)}) is not available; "
-                "name one dataset: --data.form dataset --data.dataset NAME"
+                f"{what}: not available for a mixture (got {', '.join(self.names)}; expected one dataset). "
+                "Name one: --data.form dataset --data.dataset NAME"
             )
         return self.names[0]
 
@@ -54,7 +67,7 @@ class DataConfig(RowsConfig):
     """One dataset."""
 
     form: Literal["dataset"] = "dataset"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Where rows come from: a dataset, or a mixture of several (which the trainer does not take yet)."""
+    """Where rows come from: a dataset, or a mixture of several."""
     dataset: str = ""
     """Name of a built dataset under the root (`trm-data list`)."""
 
@@ -79,19 +92,24 @@ class DataConfig(RowsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureConfig(RowsConfig):
-    """Several datasets of one encoding, each with its share of the rows."""
+    """Several datasets, each with its share of the rows; of any kinds of puzzle."""
 
     form: Literal["mixture"] = "mixture"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Where rows come from: a dataset, or a mixture of several (which the trainer does not take yet)."""
+    """Where rows come from: a dataset, or a mixture of several."""
     datasets: tuple[str, ...] = ()
     """Names of built datasets under the root, two or more, each once."""
     weights: tuple[float, ...] = ()
-    """Relative share of each; equal shares if none is given."""
+    """Relative share of each (default: equal shares)."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The datasets, in order."""
         return self.datasets
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Relative share of each dataset."""
+        return dict(zip(self.datasets, self.weights or [1.0] * len(self.datasets), strict=True))
 
     def check(self) -> None:
         """Refuse fewer than two datasets, one named twice, and weights that are no shares of theirs.

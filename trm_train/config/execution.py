@@ -20,7 +20,7 @@ class ExecutionConfig:
     validate_every: int = 1_000
     """Steps between two evaluations on the validation split; 0 never."""
     validation_examples: int = 0
-    """Validation examples at most per evaluation; 0 means all."""
+    """Validation examples at most per evaluation, of a mixture of each dataset; 0 means all."""
     checkpoint_every: int = 1_000
     keep_weights: int = 0
     """Weights-only checkpoints kept (the newest); 0 keeps all of them."""

@@ -199,6 +199,11 @@ def check_config(config: RunConfig) -> None:
             f"loss.cycle_consistency: model.architecture {config.model.architecture} has no cycles (got "
             f"{config.loss.cycle_consistency:g}; expected 0). Leave the option out."
         )
+    if config.data.is_mixture and config.execution.device_rows:
+        raise ConfigError(
+            f"execution.device_rows: devices hold the rows of one dataset (got {len(config.data.names)} of a mixture). "
+            "Leave the option out."
+        )
     if not 0 <= config.seed < 2**31:
         raise ConfigError(f"seed: from 0 to 2^31 - 1, got {config.seed}")
 

@@ -1,25 +1,30 @@
-"""The dataset a run learns from, by its name alone: built if it is missing, or planned without being built."""
+"""The datasets a run learns from, by their names alone: built if they are missing, or planned without being built."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from trm_data.errors import DataError, DatasetNotFoundError, SpecError
+from trm_data.loader.component import Component, identifiers_of, place, vocabulary_of
 from trm_data.named import named_dataset
 from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec, grid_of
 
+Known = Literal["exact", "at most", "unknown"]
+"""How far the number of identifiers can be known before a dataset is built."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedDataset:
-    """What the specification of a dataset says of its rows.
+    """What the specification of a dataset, or those of a mixture's, say of the rows.
 
     Attributes:
-        name: Of the dataset.
+        name: Of the dataset; of a mixture all names.
+        kind: Of its puzzles; of a mixture all kinds.
         input_spec: Shapes and sizes of its rows; see `identifiers` for how far `num_identifiers` can be known.
         groups: Training puzzles before augmentation; None where only the source knows.
         identifiers: `exact`; `at most`, where symmetric puzzles have fewer augmentations than were asked for; or
@@ -29,9 +34,10 @@ class PlannedDataset:
     """
 
     name: str
+    kind: str
     input_spec: InputSpec
     groups: int | None
-    identifiers: Literal["exact", "at most", "unknown"]
+    identifiers: Known
     validation_rows: int | None
     test_rows: int | None
 
@@ -62,6 +68,7 @@ def plan_dataset(name: str) -> PlannedDataset | None:
         rows, identifiers = 1 + spec.size * (spec.aug + 1), "at most"
     return PlannedDataset(
         name=name,
+        kind=request.kind,
         input_spec=InputSpec(
             sequence_length=geometry.sequence_length,
             vocabulary_size=geometry.vocabulary_size,
@@ -72,6 +79,55 @@ def plan_dataset(name: str) -> PlannedDataset | None:
         identifiers=identifiers,
         validation_rows=None if geometry.identifier_each else spec.val_size,
         test_rows=None if geometry.identifier_each else spec.test_size,
+    )
+
+
+def plan_datasets(names: Sequence[str]) -> PlannedDataset | None:
+    """A named dataset, or a mixture of them, from specifications; None if one is no named one.
+
+    Raises:
+        SpecError: One cannot be built, or together they have too many tokens.
+    """
+    found = [planned for name in names if (planned := plan_dataset(name)) is not None]
+    if len(found) < len(names):
+        return None
+    return found[0] if len(found) == 1 else _mixed(found)
+
+
+def _mixed(found: Sequence[PlannedDataset]) -> PlannedDataset:
+    placed = place(
+        [
+            Component(
+                dataset=each.name,
+                kind=each.kind,
+                content_digest="",
+                identifiers_digest="",
+                sequence_length=each.input_spec.sequence_length,
+                vocabulary_size=each.input_spec.vocabulary_size,
+                num_identifiers=each.input_spec.num_identifiers,
+            )
+            for each in found
+        ]
+    )
+
+    def total(numbers: Sequence[int | None]) -> int | None:
+        known = [number for number in numbers if number is not None]
+        return sum(known) if len(known) == len(numbers) else None
+
+    order: tuple[Known, ...] = get_args(Known)
+    worst = max(order.index(each.identifiers) for each in found)
+    return PlannedDataset(
+        name="+".join(each.name for each in found),
+        kind="+".join(dict.fromkeys(each.kind for each in found)),
+        input_spec=InputSpec(
+            sequence_length=max(each.sequence_length for each in placed),
+            vocabulary_size=vocabulary_of(placed),
+            num_identifiers=identifiers_of(placed),
+        ),
+        groups=total([each.groups for each in found]),
+        identifiers=order[worst],
+        validation_rows=total([each.validation_rows for each in found]),
+        test_rows=total([each.test_rows for each in found]),
     )
 
 

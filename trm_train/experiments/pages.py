@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trm_train.cost import CPU, MACHINES, Cost, checkpoint_bytes, cost_of, parameters_of
-from trm_train.experiments.dataset import PlannedDataset, plan_dataset
+from trm_train.experiments.dataset import PlannedDataset, plan_datasets
 from trm_train.experiments.registry import Experiment, experiments_at, groups_of, load_experiments
 from trm_train.experiments.setting import SETTINGS, USUAL_DATA, Setting
 
@@ -102,7 +102,7 @@ def _table(setting: Setting, items: Sequence[Experiment]) -> list[str]:
 
 
 def _planned(item: Experiment) -> tuple[PlannedDataset, Cost]:
-    planned = plan_dataset(item.dataset())
+    planned = plan_datasets(item.datasets())
     assert planned is not None, item.dataset()
     cost = cost_of(item.make(), planned.input_spec)
     assert cost is not None, item.name

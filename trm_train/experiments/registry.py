@@ -57,7 +57,7 @@ class Experiment:
         try:
             return self.own(config)
         except ConfigError:
-            return "+".join(config.data.names)
+            return config.data.label
 
     def setting(self, wanted: Setting | None = None) -> Setting:
         """The setting it runs at: the one that is wanted, or its usual one.
@@ -93,9 +93,13 @@ class Experiment:
         """
         return replace(self, settings=(self.setting(setting),))
 
+    def datasets(self, setting: Setting | None = None) -> tuple[str, ...]:
+        """Names of the datasets it learns from, one but of a mixture; of a named one the first."""
+        return tuple(map(first_name, self.make(setting).data.names))
+
     def dataset(self, setting: Setting | None = None) -> str:
-        """Name of the dataset it learns from; of a named one the first."""
-        return first_name(self.make(setting).data.only_dataset())
+        """The same in one word, for people."""
+        return "+".join(self.datasets(setting))
 
 
 GLOB = frozenset("*?[")
@@ -245,7 +249,7 @@ def groups_of(experiments: Iterable[Experiment]) -> dict[str, list[Experiment]]:
 def datasets_by_experiment() -> dict[str, list[str]]:
     """The datasets that each experiment learns from, aliases included; that of its usual setting first."""
     return {
-        name: list(dict.fromkeys(item.dataset(setting) for setting in item.settings))
+        name: list(dict.fromkeys(each for setting in item.settings for each in item.datasets(setting)))
         for name, item in load_experiments().items()
     }
 

@@ -11,13 +11,16 @@ import pyarrow as pa
 from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF
 
 
-def metrics_frame(paths: Sequence[Path], *, experiment: str, run: str) -> pl.LazyFrame:
+def metrics_frame(
+    paths: Sequence[Path], *, experiment: str, run: str, by_dataset: bool = False
+) -> pl.LazyFrame:
     """The metric table of a run: a row per step and split, with the columns of the SQL table `train_metrics`.
 
     Args:
         paths: Parts of the table, in order.
         experiment: Of the run.
         run: Its name.
+        by_dataset: Also the rows of each dataset of a mixture, which the column `dataset` names.
     """
     if paths:
         rows = pl.concat([_of_today(scan_parts([path])) for path in paths])
@@ -25,6 +28,8 @@ def metrics_frame(paths: Sequence[Path], *, experiment: str, run: str) -> pl.Laz
         empty = pl.from_arrow(SCHEMA.empty_table())
         assert isinstance(empty, pl.DataFrame)
         rows = empty.lazy()
+    if not by_dataset:
+        rows = rows.filter(pl.col("dataset").is_null())
     return rows.select(*constants(experiment=experiment, run=run), pl.all(), *_rates())
 
 

@@ -41,20 +41,50 @@ def metric_sums(
         `count`, `exact_accuracy`, `q_halt_accuracy`, `steps`, `steps_squared` as int32 and `accuracy`, `lm_loss`,
         `q_halt_loss` as float32 scalars.
     """
+    return {
+        name: jnp.sum(each, dtype=each.dtype)
+        for name, each in _by_slot(losses, q_halt, steps, counted, weight).items()
+    }
+
+
+def sums_by_task(
+    losses: Losses,
+    q_halt: Float[Array, " B"],
+    steps: Int32[Array, " B"],
+    counted: Bool[Array, " B"],
+    tasks: Int32[Array, " B"],
+    number: int,
+) -> Metrics:
+    """The same sums over the slots of each task [number], with `slots`: how many slots it has.
+
+    A sum over a mask for each task: a scatter of floats adds in any order on a GPU.
+    """
+    mine = tasks[None, :] == jnp.arange(number, dtype=jnp.int32)[:, None]
+    by_slot = _by_slot(losses, q_halt, steps, counted, None) | {"slots": jnp.ones_like(tasks)}
+    return {
+        name: jnp.sum(jnp.where(mine, each[None, :], jnp.zeros((), each.dtype)), axis=1, dtype=each.dtype)
+        for name, each in by_slot.items()
+    }
+
+
+def _by_slot(
+    losses: Losses,
+    q_halt: Float[Array, " B"],
+    steps: Int32[Array, " B"],
+    counted: Bool[Array, " B"],
+    weight: Bool[Array, " B"] | None,
+) -> dict[str, Array]:
+    """What each slot adds to each sum."""
     real = jnp.ones_like(counted) if weight is None else weight
     counted = counted & real & (losses.labelled > 0)
     cells = losses.correct.astype(jnp.float32) / jnp.maximum(losses.labelled, 1).astype(jnp.float32)
-
-    def number(where: Bool[Array, " B"]) -> Int32[Array, ""]:
-        return jnp.sum(where, dtype=jnp.int32)
-
     return {
-        "count": number(counted),
-        "accuracy": jnp.sum(jnp.where(counted, cells, 0.0)),
-        "exact_accuracy": number(counted & losses.right),
-        "q_halt_accuracy": number(counted & ((q_halt >= 0) == losses.right)),
-        "steps": jnp.sum(jnp.where(counted, steps, 0), dtype=jnp.int32),
-        "steps_squared": jnp.sum(jnp.where(counted, steps**2, 0), dtype=jnp.int32),
-        "lm_loss": jnp.sum(jnp.where(real, losses.lm, 0.0)),
-        "q_halt_loss": jnp.sum(jnp.where(real, losses.q_halt, 0.0)),
+        "count": counted.astype(jnp.int32),
+        "accuracy": jnp.where(counted, cells, 0.0),
+        "exact_accuracy": (counted & losses.right).astype(jnp.int32),
+        "q_halt_accuracy": (counted & ((q_halt >= 0) == losses.right)).astype(jnp.int32),
+        "steps": jnp.where(counted, steps, 0),
+        "steps_squared": jnp.where(counted, steps**2, 0),
+        "lm_loss": jnp.where(real, losses.lm, 0.0),
+        "q_halt_loss": jnp.where(real, losses.q_halt, 0.0),
     }

@@ -1,5 +1,8 @@
 """The table `train_metrics`: one row a step and split, as Parquet parts in the run's `metrics/` folder.
 
+A run on a mixture has a row for each of its datasets too, whose column `dataset` names it; in the total row, and in all
+rows of other runs, it is NULL.
+
 A part's name says its steps and the digest of its bytes. A part holds the steps since the one before; one is written
 about once a minute, and one just before each checkpoint. So no part spans a checkpoint, and a run that goes on from
 step t drops the parts beyond t and writes the same rows again. Sums and counts only, named so: whoever reads the table
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trm_data.errors import CorruptFileError
@@ -78,6 +82,11 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
         pa.int64(),
         "slots that halted at this step, with labels or without; NULL of validation and of older rows (examples)",
     ),
+    (
+        "dataset",
+        pa.string(),
+        "dataset of a mixture whose slots or rows these are; NULL where they are all of the step",
+    ),
 ]
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in _COLUMNS])
 
@@ -106,10 +115,13 @@ ADDED = (
     "device_memory_bytes",
     "rows_digest",
     "halted_slots",
+    "dataset",
 )
 """Columns that parts may lack, those of runs of before; they are NULL there."""
 
 
+KEY = ["step", "split", "dataset"]
+"""Columns that tell the rows of a run apart."""
 CLOCKED = ("seconds", "step_s", "data_wait_s", "device_memory_bytes")
 """Columns that are of the machine and the moment; all others are equal whenever the same run is trained."""
 
@@ -149,7 +161,7 @@ class MetricTable:
             if _last_step(part) > start_step:
                 self.folder.delete(part)
         if start_step:
-            every = read_metrics(run, partial=True).to_pylist()
+            every = totals(read_metrics(run, partial=True)).to_pylist()
             rows = [row for row in every if row["split"] == "train"]
             validated = [row for row in every if row["split"] == "validation"]
             self.scores = {
@@ -241,10 +253,10 @@ def add_kept_rows(run: Folder, path: Path | None, step: int) -> str:
         if _last_step(part) > step:
             run.within(FOLDER).delete(part)
     there = read_metrics(run, partial=True)
-    have = set(zip(there["step"].to_pylist(), there["split"].to_pylist(), strict=True))
-    kept = [] if path is None else pq.read_table(path).to_pylist()
-    rows = [row for row in kept if (row["step"], row["split"]) not in have]
-    trained = {at for at, split in have if split == "train"} | {row["step"] for row in rows}
+    have = {(row["step"], row["split"], row["dataset"]) for row in there.select(KEY).to_pylist()}
+    kept = [] if path is None else of_today(pq.read_table(path)).to_pylist()
+    rows = [row for row in kept if tuple(row[name] for name in KEY) not in have]
+    trained = {at for at, split, _ in have if split == "train"} | {row["step"] for row in rows}
     if gaps := set(range(1, step + 1)) - trained:
         return f"{min(gaps):,} to {max(gaps):,}"
     last = max(map(_last_step, part_names(run)), default=0)
@@ -412,6 +424,11 @@ def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Tab
         except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:  # of format 1, which has no digest
             raise CorruptFileError(f"{path}: cannot be read ({error}); put back a whole copy") from error
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+
+
+def totals(table: pa.Table) -> pa.Table:
+    """The rows that are of all slots of a step, without those of each dataset of a mixture."""
+    return table.filter(pc.field("dataset").is_null())
 
 
 def of_today(table: pa.Table) -> pa.Table:

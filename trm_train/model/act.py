@@ -22,9 +22,6 @@ from jaxtyping import Array, Bool, Float, Int, Int32, UInt32
 
 from trm_train.model.base import States
 
-ROW_KEYS = ("inputs", "labels", "puzzle_identifiers")
-"""Keys of a batch, and of a carry's current rows."""
-
 KEY_IMPLEMENTATION = "threefry2x32"
 """Of the random key that a training state holds as its two words."""
 
@@ -41,26 +38,30 @@ class Carry:
     halted: Any
     """bool [B]."""
     current: dict[str, Any]
-    """int32 `inputs` [B, S], `labels` [B, S] and `puzzle_identifiers` [B]."""
+    """int32 `inputs` [B, S], `labels` [B, S] and `puzzle_identifiers` [B]; of a mixture also `tasks` [B]."""
 
 
-def initial_carry(batch: int, cells: int, states: States) -> Carry:
+def initial_carry(batch: int, cells: int, states: States, *, tasks: bool = False) -> Carry:
     """A carry whose slots have all halted: the first step fills every one of them from its batch.
 
     Args:
         batch: Slots B.
         cells: S of a row.
         states: Arrays, or shapes, like the network's states.
+        tasks: Whether a row also says which dataset of a mixture it is of.
     """
+    current = {
+        "inputs": jnp.zeros((batch, cells), jnp.int32),
+        "labels": jnp.zeros((batch, cells), jnp.int32),
+        "puzzle_identifiers": jnp.zeros((batch,), jnp.int32),
+    }
+    if tasks:
+        current["tasks"] = jnp.zeros((batch,), jnp.int32)
     return Carry(
         states=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), states),
         steps=jnp.zeros((batch,), jnp.int32),
         halted=jnp.ones((batch,), bool),
-        current={
-            "inputs": jnp.zeros((batch, cells), jnp.int32),
-            "labels": jnp.zeros((batch, cells), jnp.int32),
-            "puzzle_identifiers": jnp.zeros((batch,), jnp.int32),
-        },
+        current=current,
     )
 
 
@@ -75,7 +76,7 @@ def refill(carry: Carry, batch: Mapping[str, Array], initial: States) -> Carry:
         states=jax.tree.map(choose, initial, carry.states),
         steps=jnp.where(carry.halted, 0, carry.steps),
         halted=jnp.zeros_like(carry.halted),
-        current={name: choose(batch[name], carry.current[name]) for name in ROW_KEYS},
+        current={name: choose(batch[name], held) for name, held in carry.current.items()},
     )
 
 

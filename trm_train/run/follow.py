@@ -95,8 +95,8 @@ class Follower:
         if self._reports.due(time.monotonic() - self._flushed):
             self._reports.begin(self._prepared())
 
-    def validated(self, step: int, sums: dict[str, float]) -> None:
-        """Note what the validation split gave."""
+    def validated(self, step: int, sums: dict[str, float], by_dataset: object = None) -> None:
+        """Note what the validation split gave; process 0 notes it of each dataset of a mixture."""
         count = int(sums["count"])
         self.scores[step] = sums["exact_accuracy"] / count if count else None
         self._note(f"step {step:>6,}  validation: exact {int(sums['exact_accuracy']):,} of {count:,}")

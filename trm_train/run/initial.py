@@ -53,7 +53,7 @@ def start_from(
         CheckpointError: The weights cannot be read, or do not fit the network; every problem is named.
         DatasetNotFoundError: The dataset is not built.
     """
-    manifest = read_manifest(layout, config.data.only_dataset())
+    manifest = read_manifest(layout, config.data.only_dataset("--init-from"))
     if is_weights_file(reference):
         weights = read_published(Path(reference).expanduser(), config, input_spec(manifest))
         source, same, old = reference, manifest.num_identifiers == 1, list[str]()

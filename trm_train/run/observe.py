@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from trm_data.command import Exit
@@ -37,6 +38,7 @@ from trm_train.run.status import STATUS_FILE, State, Status, read_status, status
 from trm_train.run.tracking import Tracker
 from trm_train.run.watchdog import Watchdog
 from trm_train.step.compile import CompiledStep
+from trm_train.step.train import BY_TASK
 
 VAIN_SKIPS = 20
 """So many steps of float16 that overflow in a row, at the smallest loss scale, end a run."""
@@ -147,12 +149,13 @@ class Observer:
         return self._table.seconds + time.perf_counter() - self._begun
 
     def step(self, step: int, metrics: dict[str, Any]) -> None:
-        """Note the metrics of a step: numpy scalars, sums over the batch.
+        """Note the metrics of a step: numpy scalars, sums over the batch; of a mixture those of each dataset too.
 
         Raises:
             NotFiniteError: The loss, or the change of the parameters, is no number any more.
         """
-        values = {name: value.item() for name, value in metrics.items()}
+        by_task = metrics.get(BY_TASK, {})
+        values = {name: value.item() for name, value in metrics.items() if name != BY_TASK}
         slots = self._config.data.global_batch_size
         # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
         if step == 1:
@@ -166,6 +169,7 @@ class Observer:
             self._heart.step(step, paced)
         self._memory = held_bytes()
         self._table.add(row | values | paced | {"device_memory_bytes": self._memory})
+        self._add_by_task(row, by_task)
         self._table.rows_loaded += int(values["halted_slots"])
         loss = values["lm_loss"] / slots
         self._step, self._loss = step, loss
@@ -291,14 +295,26 @@ class Observer:
         if self._skipped_in_vain >= VAIN_SKIPS:
             self._not_finite(f"float16 overflows at any loss scale, for {VAIN_SKIPS} steps")
 
-    def validated(self, step: int, sums: dict[str, float]) -> None:
-        """Note what the validation split gave: sums over its rows."""
+    def _add_by_task(self, row: dict[str, Any], by_task: dict[str, Any]) -> None:
+        """Add the rows of a step for each dataset of a mixture."""
+        shared = {name: row[name] for name in ("step", "split", "lr", "seconds")}
+        for task, name in enumerate(self._config.data.names if by_task else ()):
+            sums = {metric: values[task].item() for metric, values in by_task.items()}
+            slots = sums.pop("slots")
+            self._table.add(shared | {"dataset": name, "global_batch_size": slots} | sums)
+
+    def validated(
+        self, step: int, sums: dict[str, float], by_dataset: Mapping[str, dict[str, float]] | None = None
+    ) -> None:
+        """Note what the validation split gave: sums over its rows; of a mixture those of each dataset too."""
         count = int(sums["count"])
-        row = {"step": step, "split": "validation", "rows_loaded": self._table.rows_loaded}
-        row |= {"global_batch_size": count, "seconds": self.seconds, **sums}
-        for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps", "steps_squared"):
-            row[name] = int(sums[name])
-        self._table.add(row)
+        shared = {"step": step, "split": "validation", "rows_loaded": self._table.rows_loaded}
+        shared["seconds"] = self.seconds
+        for dataset, found in {None: sums, **(by_dataset or {})}.items():
+            row = {**shared, "dataset": dataset, "global_batch_size": int(found["count"]), **found}
+            for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps", "steps_squared"):
+                row[name] = int(found[name])
+            self._table.add(row)
         shown = means(sums, count)
         self.scores[step] = shown["exact_accuracy"] if count else None
         self._note(self._console.validated(step, shown))

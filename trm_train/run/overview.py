@@ -58,7 +58,7 @@ class RunOverview:
     @property
     def dataset(self) -> str:
         """What it learns from; empty where that cannot be read."""
-        return "" if self.record is None else "+".join(self.record.config.data.names)
+        return "" if self.record is None else self.record.config.data.label
 
     @property
     def seconds_left(self) -> float | None:

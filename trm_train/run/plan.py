@@ -14,7 +14,7 @@ from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec, RunConfig, config_to_json
 from trm_train.cost import DEVICE_BYTES
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import plan_dataset
+from trm_train.experiments.dataset import plan_datasets
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.collectives import Exchange
 from trm_train.mesh.sharding import make_mesh
@@ -210,7 +210,7 @@ def _find_dataset(
     try:
         prepared = prepare(experiment, config, layout)
     except DatasetNotFoundError:
-        planned = plan_dataset(config.data.only_dataset())
+        planned = plan_datasets(config.data.names)
         if planned is None:
             raise
         mesh = make_mesh(config.execution.model_parallel)
@@ -219,9 +219,9 @@ def _find_dataset(
         facts["examples"] = None
         facts |= {"num_identifiers": planned.input_spec.num_identifiers, "identifiers": planned.identifiers}
         return mesh, planned.input_spec, facts
-    manifest = prepared.manifest
-    facts = {"name": manifest.name, "built": True, "content_digest": manifest.content_digest}
-    train = manifest.splits["train"]
-    facts |= {"groups": train.num_groups, "examples": train.num_examples}
-    facts["num_identifiers"] = manifest.num_identifiers
-    return prepared.mesh, prepared.record.input_spec, {**facts, "identifiers": "exact"}
+    record, train = prepared.record, [manifest.splits["train"] for manifest in prepared.manifests]
+    facts = {"name": "+".join(manifest.name for manifest in prepared.manifests), "built": True}
+    facts |= {"content_digest": record.content_digest, "groups": sum(split.num_groups for split in train)}
+    facts |= {"examples": sum(split.num_examples for split in train), "identifiers": "exact"}
+    facts["num_identifiers"] = record.input_spec.num_identifiers
+    return prepared.mesh, record.input_spec, facts

@@ -26,7 +26,7 @@ class Prepared:
     Attributes:
         layout: The root.
         config: What it is.
-        manifest: Of its dataset.
+        manifests: Of its datasets, in order; one, but of a mixture.
         mesh: Devices.
         record: Of a run that starts now.
         folder: Where it lies.
@@ -34,7 +34,7 @@ class Prepared:
 
     layout: Layout
     config: RunConfig
-    manifest: Manifest
+    manifests: tuple[Manifest, ...]
     mesh: Mesh
     record: RunRecord
     folder: Folder
@@ -45,15 +45,16 @@ def prepare(experiment: Experiment, config: RunConfig, layout: Layout) -> Prepar
 
     Raises:
         ConfigError: The configuration cannot be run.
-        DatasetNotFoundError: Its dataset is not built.
+        DatasetNotFoundError: Its dataset, or one of a mixture, is not built.
+        SpecError: The datasets of a mixture have too many tokens.
     """
     check_config(config)
     use_compilation_cache()
-    manifest = read_manifest(layout, config.data.only_dataset())
+    manifests = tuple(read_manifest(layout, name) for name in config.data.names)
     mesh = make_mesh(config.execution.model_parallel)
     check_batch(config, mesh)
-    record = make_record(experiment, config, manifest)
-    return Prepared(layout, config, manifest, mesh, record, run_folder(layout, experiment, config))
+    record = make_record(experiment, config, *manifests)
+    return Prepared(layout, config, manifests, mesh, record, run_folder(layout, experiment, config))
 
 
 def check_batch(config: RunConfig, mesh: Mesh) -> None:
@@ -77,9 +78,10 @@ def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
     Raises:
         DatasetNotFoundError: With the command that builds it, where it is a named dataset.
     """
-    try:
-        read_manifest(layout, config.data.only_dataset())
-    except DatasetNotFoundError as error:
-        if not is_named(config.data.only_dataset()):
-            raise
-        raise DatasetNotFoundError(f"{error}, or the same command with --build") from None
+    for name in config.data.names:
+        try:
+            read_manifest(layout, name)
+        except DatasetNotFoundError as error:
+            if not is_named(name):
+                raise
+            raise DatasetNotFoundError(f"{error}, or the same command with --build") from None

@@ -11,7 +11,7 @@ from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import COMMITTED, weights_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics.table import read_metrics, totals
 from trm_train.run.record import CONFIG_FILE
 from trm_train.run.resume import remove_parts
 from trm_train.run.status import read_status, written_steps
@@ -78,7 +78,7 @@ def plan_pruning(run: Folder, policy: Policy) -> Pruned:
     if policy.every:
         kept |= {step for step in steps if step % policy.every == 0}
     if policy.best:
-        rows = read_metrics(run, written_steps(run)).to_pylist()
+        rows = totals(read_metrics(run, written_steps(run))).to_pylist()
         validated = [
             row for row in rows if row["split"] == "validation" and row["step"] in steps and row["count"]
         ]

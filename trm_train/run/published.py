@@ -163,7 +163,7 @@ def import_weights(
         raise ConfigError(f"{path}: no such file")
     sha256 = file_sha256(path)
     check_config(config)
-    manifest = read_manifest(layout, config.data.only_dataset())
+    manifest = read_manifest(layout, config.data.only_dataset("import-weights"))
     named = identifiers if manifest.num_identifiers > 1 else None
     initial = InitialConfig(imported=sha256, identifiers="" if named is None else _names_digest(named))
     prepared = prepare(experiment, replace(config, initial=initial), layout)
@@ -350,6 +350,6 @@ def export_weights(run: Folder, step: int | None, out: Path) -> Exported:
         file=str(out),
         tensors=len(tensors),
         sha256=file_sha256(out),
-        dataset="+".join(record.config.data.names),
+        dataset=record.config.data.label,
         identifiers=record.input_spec.num_identifiers,
     )

@@ -19,6 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from trm_data.closest import no_such
+from trm_data.loader.component import (
+    Component,
+    component_of,
+    digest_of_all,
+    identifiers_of,
+    place,
+    vocabulary_of,
+)
 from trm_data.manifest import Manifest
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.local import LocalStore
@@ -40,8 +48,9 @@ from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 
-FORMAT_VERSION = 4
-"""Since 2 a record has a digest of itself, since 3 it says scale and data, since 4 what was counted and a label."""
+FORMAT_VERSION = 5
+"""Since 2 a record has a digest of itself, since 3 it says scale and data, since 4 what was counted and a label, since
+5 the datasets of a mixture. The record of a run on one dataset has none, and is of format 4."""
 LABEL_CHARACTERS = 200
 MOST_RUNS = 20
 """Rows of the table of runs that a name does not tell apart."""
@@ -63,7 +72,7 @@ class RunRecord:
     config: RunConfig
     input_spec: InputSpec
     content_digest: str
-    """Of the dataset; a run never goes on with other rows."""
+    """Of the dataset; a run never goes on with other rows. Of a mixture, over those of its datasets."""
     identifiers_digest: str
     created_at: str
     versions: dict[str, str]
@@ -79,6 +88,8 @@ class RunRecord:
     """Operations of one example tested, all supervision steps, counted likewise (FLOP)."""
     label: str = ""
     """What the user calls the run."""
+    mixture: tuple[Component, ...] = ()
+    """The datasets of a mixture, each with its digests and its place among their tokens; none of one dataset."""
     extended_to: int | None = None
     """Steps in all, where a user let it go on beyond `config.total_steps`."""
 
@@ -112,10 +123,13 @@ def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Fol
     return layout.runs.within(f"{experiment.group}/{experiment.name}/{run_name(experiment.name, config)}")
 
 
-def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -> RunRecord:
-    """The record of a run that starts now."""
-    setting, spec = experiment.setting(), input_spec(manifest)
+def make_record(experiment: Experiment, config: RunConfig, *manifests: Manifest) -> RunRecord:
+    """The record of a run that starts now, on these datasets."""
+    mixture = mixture_of(config, manifests)
+    setting, spec = experiment.setting(), input_spec(*manifests)
     cost = cost_of(config, spec)
+    content = [manifest.content_digest for manifest in manifests]
+    identifiers = [manifest.identifiers_digest for manifest in manifests]
     return RunRecord(
         experiment=experiment.name,
         group=experiment.group,
@@ -123,8 +137,8 @@ def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -
         identity=identity_hash(config),
         config=config,
         input_spec=spec,
-        content_digest=manifest.content_digest,
-        identifiers_digest=manifest.identifiers_digest,
+        content_digest=digest_of_all(content) if mixture else content[0],
+        identifiers_digest=digest_of_all(identifiers) if mixture else identifiers[0],
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions={name: version(name) for name in ("trm-lab", "jax", "flax", "numpy")},
         scale=setting.scale,
@@ -132,7 +146,20 @@ def make_record(experiment: Experiment, config: RunConfig, manifest: Manifest) -
         parameters=parameters_of(config.model, spec),
         training_flops=None if cost is None else cost.training_flops,
         evaluation_flops=None if cost is None else cost.evaluation_flops,
+        mixture=mixture,
     )
+
+
+def mixture_of(config: RunConfig, manifests: Sequence[Manifest]) -> tuple[Component, ...]:
+    """The datasets of a mixture, each with its place among their tokens and identifiers; none of one dataset.
+
+    Raises:
+        SpecError: Together they have too many tokens.
+    """
+    if not config.data.is_mixture:
+        return ()
+    pairs = zip(config.data.names, manifests, strict=True)
+    return place([replace(component_of(manifest), dataset=name) for name, manifest in pairs])
 
 
 def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
@@ -178,22 +205,35 @@ def _is_label(label: str) -> bool:
     return len(label) <= LABEL_CHARACTERS and label.isprintable()
 
 
-def input_spec(manifest: Manifest) -> InputSpec:
-    """What a model must know of a dataset."""
+def input_spec(*manifests: Manifest) -> InputSpec:
+    """What a model must know of a dataset, or of a mixture of several.
+
+    Raises:
+        SpecError: Together they have too many tokens.
+    """
+    spec = spec_of(place([component_of(manifest) for manifest in manifests]))
+    if len(manifests) > 1:
+        return spec
+    return replace(spec, grid=grid_of(manifests[0].grid_rows, manifests[0].grid_columns))
+
+
+def spec_of(placed: Sequence[Component]) -> InputSpec:
+    """What a model must know of a mixture."""
     return InputSpec(
-        sequence_length=manifest.sequence_length,
-        vocabulary_size=manifest.vocabulary_size,
-        num_identifiers=manifest.num_identifiers,
-        grid=grid_of(manifest.grid_rows, manifest.grid_columns),
+        sequence_length=max(each.sequence_length for each in placed),
+        vocabulary_size=vocabulary_of(placed),
+        num_identifiers=identifiers_of(placed),
     )
 
 
 def write_record(folder: Folder, record: RunRecord) -> None:
     """Write `config.json`, unless it says just this."""
-    value = {"format_version": FORMAT_VERSION, **asdict(record), "config": config_to_json(record.config)}
+    written_as = FORMAT_VERSION if record.mixture else 4
+    value = {"format_version": written_as, **asdict(record), "config": config_to_json(record.config)}
     value["input_spec"] = record.input_spec.to_json()
-    if record.extended_to is None:
-        del value["extended_to"]
+    for name in ("extended_to", "mixture"):
+        if not value[name]:
+            del value[name]
     content = json_bytes(with_digest(value))
     if folder.read(CONFIG_FILE) != content:
         folder.write(CONFIG_FILE, content)
@@ -247,6 +287,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
                 f"{where}: is of another version: {error}. Use the version that wrote it."
             ) from error
         value["input_spec"] = InputSpec.from_json(value["input_spec"])
+        value["mixture"] = tuple(Component(**each) for each in value.get("mixture", ()))
         if written_as < 4:
             value |= asdict(count_old_run(value["config"], value["input_spec"]))
         extended_to = value.pop("extended_to", None)
@@ -292,9 +333,29 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
             raise ValueError(f"{what} {number!r}")
     if not _is_label(record.label):
         raise ValueError(f"label {record.label[:40]!r}")
+    _check_mixture(record)
     expected = f"runs/{record.group}/{record.experiment}/{record.run}"
     if folder.path.startswith("runs/") and folder.path != expected:
         raise ConfigError(f"{where}: is of the run {record.run}, whose place is {expected}; move it there")
+
+
+def _check_mixture(record: RunRecord) -> None:
+    """Refuse datasets of a mixture that are not those of the configuration, or not where they must be.
+
+    Raises:
+        ValueError: They are.
+    """
+    names = [each.dataset for each in record.mixture]
+    if names != (list(record.config.data.names) if record.config.data.is_mixture else []):
+        raise ValueError(f"mixture of {names}")
+    if not record.mixture:
+        return
+    if place(record.mixture) != record.mixture or spec_of(record.mixture) != record.input_spec:
+        raise ValueError("mixture: offsets or sizes")
+    for what in ("content_digest", "identifiers_digest"):
+        digests = [getattr(each, what) for each in record.mixture]
+        if not all(map(DIGEST.fullmatch, digests)) or digest_of_all(digests) != getattr(record, what):
+            raise ValueError(f"mixture: {what}")
 
 
 def list_runs(layout: Layout) -> list[Folder]:
@@ -394,7 +455,7 @@ def _table_of(runs: Sequence[Folder]) -> list[str]:
             (
                 run.name,
                 say_differences(differs) or "-",
-                "+".join(record.config.data.names),
+                record.config.data.label,
                 setting or "-",
                 record.created_at,
             )

@@ -46,13 +46,15 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
     before = find_record(folder)
     if before is None:
         return record
-    for what in ("content_digest", "identifiers_digest"):
-        if getattr(before, what) != getattr(record, what):
-            raise CheckpointError(
-                f"{folder}: began with other rows (dataset {'+'.join(record.config.data.names)} had {what} "
-                f"{getattr(before, what)[:12]}, now {getattr(record, what)[:12]}); rebuild that dataset, or "
-                "start anew with --resume never"
-            )
+    names = record.config.data.names
+    pairs = list(zip(names, before.mixture, record.mixture, strict=True)) if record.mixture else []
+    for name, had, has in pairs or [(names[0], before, record)]:
+        for what in ("content_digest", "identifiers_digest"):
+            if getattr(had, what) != getattr(has, what):
+                raise CheckpointError(
+                    f"{folder}: began with other rows (dataset {name} had {what} {getattr(had, what)[:12]}, now "
+                    f"{getattr(has, what)[:12]}); rebuild that dataset, or start anew with --resume never"
+                )
     counted = {
         name: getattr(record, name) if getattr(before, name) is None else getattr(before, name)
         for name in ("parameters", "training_flops", "evaluation_flops")

@@ -14,12 +14,14 @@ import numpy as np
 from jax.sharding import Mesh
 
 from trm_data.loader.dataset import Dataset, open_dataset
-from trm_data.loader.pipeline import make_loader
+from trm_data.loader.mixture import EncodedSplit, Mixture, open_mixture
+from trm_data.loader.pipeline import ReadsRows, make_loader
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Turn
 from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import Checkpoints, Restored
+from trm_train.config.data import MixtureConfig
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.cost import flops_by_stage
 from trm_train.errors import BEING_TRAINED, HostError
@@ -72,7 +74,8 @@ class Started:
         start: Steps taken by earlier starts.
         feed: What the programs take, from the next step on.
         evaluate: The evaluation step.
-        validation: The validation split; None where there is none, or it is not to be looked at.
+        validation: The validation split, of a mixture those of its datasets, by name; none where it has none, or they
+            are not to be looked at.
         checkpoints: What it saves.
         observer: Who is told.
         tracking_id: Of the tracker's run.
@@ -88,7 +91,7 @@ class Started:
     start: int
     feed: Feed
     evaluate: Evaluate
-    validation: Dataset | None
+    validation: dict[str, ReadsRows]
     checkpoints: Checkpoints
     observer: Observer | Follower
     tracking_id: str
@@ -139,11 +142,11 @@ def start_run(
     record = replace(prepared.record, label=check_label(label))
     if hosts.count > 1:
         hosts.prove_equal("what is trained", training_facts(record, resume=resume, extend=extend))
-    dataset = open_dataset(config.data.only_dataset(), layout, "train")
+    dataset = _open_training(config, layout)
     record, turn = _take_over(
         stack, folder, record, layout, console, hosts, resume=resume, anew_once=anew_once, extend=extend
     )
-    compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, len(dataset))
+    compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
     hosts.meet("the compiled programs", limit_s=COMPILED_S)
     execution = config.execution
     keep = Keep(execution.keep_weights, execution.keep_weights_every, execution.keep_best_weights)
@@ -173,7 +176,7 @@ def start_run(
         start=start,
         feed=_feed(stack, dataset, record, compiled, start, mesh),
         evaluate=jax.jit(make_eval_step(config, record.input_spec, model, mesh=mesh)),
-        validation=_open_validation(config, layout, dataset),
+        validation=_open_validation(record, layout, dataset),
         checkpoints=checkpoints,
         observer=observer,
         tracking_id=tracker.id,
@@ -274,12 +277,18 @@ def _find_root(folder: Folder, hosts: Hosts) -> None:
 
 
 def _feed(
-    stack: ExitStack, dataset: Dataset, record: RunRecord, compiled: CompiledStep, start: int, mesh: Mesh
+    stack: ExitStack,
+    dataset: Dataset | Mixture,
+    record: RunRecord,
+    compiled: CompiledStep,
+    start: int,
+    mesh: Mesh,
 ) -> Feed:
     """This process's part of the batches from a step on, or of the numbers of their rows, dispatch by dispatch."""
     config, execution, (part, parts) = record.config, record.config.execution, data_part(mesh)
+    held = dataset if isinstance(dataset, Dataset) and execution.device_rows else None
     loader = make_loader(
-        numbered(dataset) if execution.device_rows else dataset,
+        dataset if held is None else numbered(held),
         global_batch_size=config.data.global_batch_size,
         seed=config.seed,
         process_index=part,
@@ -289,8 +298,8 @@ def _feed(
     stack.enter_context(loader)
     most, every = execution.steps_per_dispatch, (execution.checkpoint_every, execution.validate_every)
     counts = dispatches(start, record.total_steps, most, every, [end for end, _ in compiled.stages])
-    held = hold_rows(dataset, mesh) if execution.device_rows else None
-    return stack.enter_context(Feed(loader, mesh, counts, most, held))
+    rows = None if held is None else hold_rows(held, mesh)
+    return stack.enter_context(Feed(loader, mesh, counts, most, rows))
 
 
 def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
@@ -306,8 +315,31 @@ def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | Non
     return lambda step: next((flops for end, flops in stages if step <= end), stages[-1][1])
 
 
-def _open_validation(config: RunConfig, layout: Layout, dataset: Dataset) -> Dataset | None:
-    """The validation split, if there is one and it is to be looked at."""
-    if not config.execution.validate_every or "validation" not in dataset.manifest.splits:
-        return None
-    return open_dataset(config.data.only_dataset(), layout, "validation")
+def _open_training(config: RunConfig, layout: Layout) -> Dataset | Mixture:
+    """The training split, or those of a mixture."""
+    if isinstance(config.data, MixtureConfig):
+        return open_mixture(config.data.shares, layout, "train")
+    return open_dataset(config.data.only_dataset(), layout, "train")
+
+
+def _rows(dataset: Dataset | Mixture) -> int:
+    """Rows that devices hold with `execution.device_rows`, which a mixture has not."""
+    return len(dataset) if isinstance(dataset, Dataset) else 0
+
+
+def _open_validation(record: RunRecord, layout: Layout, dataset: Dataset | Mixture) -> dict[str, ReadsRows]:
+    """The validation split of every dataset that has one, by name, if it is to be looked at."""
+    if not record.config.execution.validate_every:
+        return {}
+    if isinstance(dataset, Dataset):
+        if "validation" not in dataset.manifest.splits:
+            return {}
+        name = record.config.data.only_dataset()
+        return {name: open_dataset(name, layout, "validation")}
+    return {
+        each.dataset: EncodedSplit(
+            open_dataset(each.dataset, layout, "validation"), each, record.input_spec.sequence_length
+        )
+        for each, opened in zip(record.mixture, dataset.datasets, strict=True)
+        if "validation" in opened.manifest.splits
+    }

@@ -15,7 +15,6 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import ReadsRows, evaluation_batches
 from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
 from trm_train.step.evaluate import EvalOutputs
@@ -87,7 +86,7 @@ def evaluate_split(
 def validate(
     evaluate: Evaluate,
     weights: Any,
-    dataset: Dataset,
+    dataset: ReadsRows,
     mesh: Mesh,
     *,
     limit: int = 0,

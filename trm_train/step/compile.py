@@ -107,10 +107,11 @@ def batch_element(config: RunConfig, spec: InputSpec, mesh: Mesh) -> dict[str, j
     """Shapes, types and layout of a global batch."""
     rows, placed = config.data.global_batch_size, batch_sharding(mesh)
     cells = (rows, spec.sequence_length)
+    numbers = ("puzzle_identifiers", "tasks") if config.data.is_mixture else ("puzzle_identifiers",)
     return {
         "inputs": jax.ShapeDtypeStruct(cells, np.uint8, sharding=placed),
         "labels": jax.ShapeDtypeStruct(cells, np.uint8, sharding=placed),
-        "puzzle_identifiers": jax.ShapeDtypeStruct((rows,), np.int32, sharding=placed),
+        **{name: jax.ShapeDtypeStruct((rows,), np.int32, sharding=placed) for name in numbers},
     }
 
 

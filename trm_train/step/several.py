@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int
 
-from trm_train.metrics.sums import Metrics
 from trm_train.state import TrainState
 from trm_train.step.train import TrainStep
 
@@ -31,14 +30,12 @@ class Given(NamedTuple):
     """The rows that devices hold, [N, ...]; None where batches bring theirs."""
 
 
-def make_program(
-    train_step: TrainStep, most: int
-) -> Callable[[TrainState, Given], tuple[TrainState, Metrics]]:
+def make_program(train_step: TrainStep, most: int) -> Callable[[TrainState, Given], tuple[TrainState, Any]]:
     """Makes `train_steps(state, given) -> (state, metrics)`, to be jitted with the state donated.
 
     Args:
         train_step: From `make_train_step`.
-        most: K. Above 1 metrics are [K], those of the steps that were not taken 0.
+        most: K. Above 1 metrics are [K, ...], those of the steps that were not taken 0.
     """
 
     def take(state: TrainState, batch: Mapping[str, Any], held: Mapping[str, Any] | None) -> Any:
@@ -46,20 +43,20 @@ def make_program(
             batch = {name: rows[batch["rows"]] for name, rows in held.items()}
         return train_step(state, batch)
 
-    def train_steps(state: TrainState, given: Given) -> tuple[TrainState, Metrics]:
+    def train_steps(state: TrainState, given: Given) -> tuple[TrainState, Any]:
         batches, steps, held = given
         if most == 1:
             return take(state, batches, held)
 
-        def one(index: Array, taken: tuple[TrainState, Metrics]) -> tuple[TrainState, Metrics]:
+        def one(index: Array, taken: tuple[TrainState, Any]) -> tuple[TrainState, Any]:
             state, metrics = taken
             batch = {name: lax.dynamic_index_in_dim(x, index, keepdims=False) for name, x in batches.items()}
             state, found = take(state, batch, held)
-            return state, {name: metrics[name].at[index].set(value) for name, value in found.items()}
+            return state, jax.tree.map(lambda whole, value: whole.at[index].set(value), metrics, found)
 
         first = {name: x[0] for name, x in batches.items()}
-        shapes: Metrics = jax.eval_shape(take, state, first, held)[1]
-        none = {name: jnp.zeros((most,), shape.dtype) for name, shape in shapes.items()}
+        shapes = jax.eval_shape(take, state, first, held)[1]
+        none = jax.tree.map(lambda shape: jnp.zeros((most, *shape.shape), shape.dtype), shapes)
         return lax.fori_loop(0, steps, one, (state, none))
 
     return train_steps

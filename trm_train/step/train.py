@@ -29,7 +29,7 @@ from trm_train.errors import ConfigError
 from trm_train.mesh.fingerprint import batch_fingerprint
 from trm_train.mesh.sharding import BATCH, add_up, added_specs, split_parameters, whole
 from trm_train.mesh.table import look_up, update_rows
-from trm_train.metrics.sums import Metrics, metric_sums
+from trm_train.metrics.sums import Metrics, metric_sums, sums_by_task
 from trm_train.model.act import Carry, exploration_min_steps, halt, refill
 from trm_train.model.base import Network, Outputs, merge
 from trm_train.objective import Losses, binary_cross_entropy, continue_target, slot_losses
@@ -41,7 +41,9 @@ from trm_train.optim.sign_sgd import sign_sgd
 from trm_train.state import TrainState
 from trm_train.step.batch import Batch
 
-TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
+BY_TASK = "by_task"
+"""Of a mixture, the metric that holds the sums of each dataset [D], by name."""
+TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Any]]
 
 
 class Detail(NamedTuple):
@@ -113,7 +115,10 @@ class _Step:
         (outputs, losses), (grads, row_grads) = self.gradients(state, params, carry, rows)
         new_carry = self.advance(state, network, carry, outputs)
         q_halt = outputs.q_logits[:, 0]
-        metrics = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
+        metrics: dict[str, Any] = metric_sums(losses, q_halt, new_carry.steps, new_carry.halted)
+        if self.config.data.is_mixture:
+            counted, number = (new_carry.steps, new_carry.halted), len(self.config.data.names)
+            metrics[BY_TASK] = sums_by_task(losses, q_halt, *counted, carry.current["tasks"], number)
         new_state, norms = self.update(state, new_carry, grads, row_grads)
         halted = jnp.sum(new_carry.halted, dtype=jnp.int32)
         metrics |= norms | {"halted_slots": halted, "rows_digest": batch_fingerprint(batch)}
