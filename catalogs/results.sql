@@ -10,7 +10,8 @@ UNION ALL BY NAME
 SELECT * FROM runs_files AS f ANTI JOIN runs_live AS l ON f.run = l.run;
 
 -- Training and validation, a row a step and split, every step once: from the run's own parts, or from what was
--- published where the run is gone. Files of format 1 called the sums by the names of the rates.
+-- published where the run is gone. Of a mixture each of its datasets has rows too, which the column dataset names; it is
+-- NULL in the total rows and in all rows of other runs. Files of format 1 called the sums by the names of the rates.
 CREATE VIEW train_metrics AS
 WITH rows_of AS (
     SELECT * FROM train_metrics_live
@@ -45,7 +46,8 @@ named AS (
         peak_flops_per_s,
         device_memory_bytes,
         rows_digest,
-        halted_slots
+        halted_slots,
+        dataset
     FROM rows_of
 )
 SELECT
@@ -178,7 +180,8 @@ SELECT
     x.quantity,
     x.value,
     x.unit,
-    x.dataset,
+    -- Of a mixture, whose runs name all its datasets, the one that was tested.
+    CASE WHEN contains(x.dataset, '+') THEN coalesce(e.dataset, x.dataset) ELSE x.dataset END AS dataset,
     x.total_steps,
     r.run,
     r.seed,
@@ -214,7 +217,7 @@ LEFT JOIN evals AS e
     AND e.split = 'test'
     AND e.row_limit = 0
     AND e.supervision_steps = x.supervision_steps
-    AND e.dataset = r.dataset
+    AND list_contains(string_split(r.dataset, '+'), e.dataset)
     AND e.as_published;
 
 -- Every run under each name that it has: those of experiments which share it, or else the one that it was started by.
@@ -253,7 +256,7 @@ WITH validations AS (
     SELECT t.run, t.step, t.exact_accuracy, t.seconds, r.total_steps
     FROM train_metrics AS t
     JOIN runs AS r USING (run)
-    WHERE t.split = 'validation' AND t.count > 0
+    WHERE t.split = 'validation' AND t.count > 0 AND t.dataset IS NULL
 ),
 goals AS (
     SELECT

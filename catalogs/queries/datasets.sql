@@ -1,6 +1,6 @@
 -- What every dataset contributed, by scale and data: runs that learned from it, rows they took and how often they saw each, and the last test of each.
 WITH taken AS (
-    SELECT run, max(rows_loaded) AS rows_loaded FROM train_metrics WHERE split = 'train' GROUP BY run
+    SELECT run, max(rows_loaded) AS rows_loaded FROM train_metrics WHERE split = 'train' AND dataset IS NULL GROUP BY run
 ),
 tested AS (
     SELECT e.run, e.dataset, e.count AS puzzles, e.exact_accuracy

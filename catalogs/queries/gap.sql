@@ -3,7 +3,7 @@ WITH ending AS (
     SELECT t.run, sum(t.count) AS examples, sum(t.exact_count) / nullif(sum(t.count), 0) AS exact_accuracy
     FROM train_metrics AS t
     JOIN runs AS r USING (run)
-    WHERE t.split = 'train' AND t.step > 0.9 * r.total_steps
+    WHERE t.dataset IS NULL AND t.split = 'train' AND t.step > 0.9 * r.total_steps
     GROUP BY t.run
 ),
 known AS (

@@ -18,7 +18,7 @@ ending AS (
             AS steps_variance
     FROM train_metrics AS t
     JOIN runs AS r USING (run)
-    WHERE t.split = 'train' AND t.step > 0.9 * r.total_steps
+    WHERE t.dataset IS NULL AND t.split = 'train' AND t.step > 0.9 * r.total_steps
     GROUP BY t.run
 )
 SELECT

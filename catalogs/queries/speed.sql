@@ -9,7 +9,7 @@ WITH trained AS (
         max(device_memory_bytes) AS device_memory_bytes,
         max(seconds) / 3600 AS train_hours
     FROM train_metrics
-    WHERE split = 'train'
+    WHERE split = 'train' AND dataset IS NULL
     GROUP BY run
 ),
 tested AS (

@@ -9,6 +9,6 @@ SELECT
     round(avg(update_norm), 4) AS update_norm,
     max(device_memory_bytes) AS device_memory_bytes
 FROM train_metrics
-WHERE split = 'train' AND step_s IS NOT NULL
+WHERE dataset IS NULL AND split = 'train' AND step_s IS NOT NULL
 GROUP BY run, up_to_step
 ORDER BY run, up_to_step;

@@ -9,5 +9,6 @@ SELECT
     round(sum(steps_sum) / nullif(sum(count), 0), 2) AS mean_steps,
     round(sum(lm_loss_sum) / sum(global_batch_size), 4) AS lm_loss
 FROM train_metrics
+WHERE dataset IS NULL
 GROUP BY run, split, up_to_step
 ORDER BY run, split, up_to_step;

@@ -32,7 +32,7 @@ ORDER BY experiment, seed"""
 CURVES_SQL = """\
 SELECT run, step, exact_accuracy
 FROM train_metrics
-WHERE split = 'validation' AND count > 0 AND list_contains(?, run)
+WHERE dataset IS NULL AND split = 'validation' AND count > 0 AND list_contains(?, run)
 ORDER BY run, step"""
 
 DEPTH_SQL = """\

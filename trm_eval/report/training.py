@@ -20,7 +20,7 @@ WITH chosen AS (
         *,
         CASE split WHEN 'train' THEN (max(step) OVER (PARTITION BY run, split) - 1) // {POINTS} + 1 ELSE 1 END AS wide
     FROM train_metrics
-    WHERE list_contains(?, run)
+    WHERE dataset IS NULL AND list_contains(?, run)
 )
 SELECT
     run,
