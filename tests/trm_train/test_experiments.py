@@ -26,7 +26,7 @@ from trm_train.cost import cost_of
 from trm_train.errors import ConfigError
 from trm_train.experiments import registry
 from trm_train.experiments.claim import Better, Reaches, nearly_best
-from trm_train.experiments.dataset import is_named, plan_dataset
+from trm_train.experiments.dataset import is_named, plan_dataset, plan_datasets
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import (
     Experiment,
@@ -59,7 +59,10 @@ def test_every_experiment_has_a_guide_and_a_dataset(name: str) -> None:
     assert item.summary.endswith("?")
     guide = dataclasses.asdict(item.guide)
     assert all(text for field, text in guide.items() if field not in ("cost", "claims"))
-    assert datasets_by_experiment()[name][0] == first_name(item.make().data.dataset) == item.dataset()
+    names = item.make().data.names
+    assert item.datasets() == tuple(map(first_name, names))
+    assert datasets_by_experiment()[name][: len(names)] == list(item.datasets())
+    assert item.dataset() == "+".join(item.datasets())
 
 
 def test_the_quickstart_builds_what_its_run_is_named_after() -> None:
@@ -191,7 +194,7 @@ def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting:
         config = item.make(setting)
         check_config(config)
         assert config_from_json(config_to_json(config)) == config
-        assert is_named(config.data.only_dataset()), config.data
+        assert all(map(is_named, config.data.names)), config.data
     of_the_study = [item for item in found.values() if item.group in STUDY_SIZES]
     runs = {identity_hash(item.make(setting)) for item in of_the_study}
     assert len(of_the_study) == 67
@@ -212,7 +215,8 @@ def test_aliases_are_those_that_are_equal_by_design() -> None:
     assert aliases(Setting("full", "published")) == everywhere | {"exp07b"}
     assert find_run_of("contrib05_attention").name == "network_attention"
     assert aliases(Setting("laptop", "generated")) == (
-        everywhere - {"exp02b_03", "exp03b", "exp10b"} | {"exp02b_01", "exp07a", "paper_trm"}
+        everywhere - {"exp02b_03", "exp03b", "exp10b"}
+        | {"exp02b_01", "exp07a", "paper_trm", "contrib06_sudoku"}
     )
     assert find_run_of("exp03b", Setting("laptop", "generated")).name == "exp02a_06"
     assert aliases(Setting("tiny", "generated")) == everywhere | {"exp07a", "paper_trm"}
@@ -230,6 +234,25 @@ def test_the_baseline_is_what_the_study_says() -> None:
     ) == (
         RunConfig(data=QUICKSTART.data, total_steps=1, execution=QUICKSTART.execution)
     )  # all else is at the defaults of the published recipe
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_the_controls_of_a_mixture_learn_as_many_rows_of_their_own(setting: Setting) -> None:
+    both, *controls = (item.make(setting) for item in select_experiments(["contrib06"], setting))
+    assert both.data.names == tuple(control.data.only_dataset() for control in controls)
+    assert both.data.weights == (1.0, 1.0)
+    for control in controls:
+        assert 2 * control.total_steps == both.total_steps
+        assert control.data.global_batch_size == both.data.global_batch_size
+        assert (control.model, control.optim, control.seed) == (both.model, both.optim, both.seed)
+
+
+def test_a_mixture_of_named_datasets_is_planned_before_they_are_built() -> None:
+    both = plan_datasets(find_experiment("contrib06_mixture").make(Setting("tiny", "generated")).data.names)
+    assert both is not None
+    assert both.input_spec == InputSpec(sequence_length=36, vocabulary_size=13, num_identifiers=2)
+    assert (both.groups, both.validation_rows, both.test_rows) == (20_000, 400, 2_000)
+    assert plan_datasets(["sudoku-2x3-generated-500-aug-100", "nobody-knows-this"]) is None
 
 
 def varied(group: str, setting: Setting, value) -> list:
