@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from trm_data.loader.component import Component
 from trm_data.loader.dataset import Dataset
+from trm_data.loader.mixture import Mixture
 from trm_data.loader.pipeline import make_loader
 from trm_data.show.progress import Progress
 from trm_eval.errors import EvalError
 from trm_eval.identity import Adaptation
 from trm_eval.infer import LoadedNetwork
+from trm_train.config.data import DataConfig
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.sharding import batch_sharding, jit_train_step, put_batch, state_shardings
 from trm_train.model.act import KEY_IMPLEMENTATION
@@ -49,7 +53,13 @@ class Adapted:
     seconds: float
 
 
-def adapt(restored: LoadedNetwork, train: Dataset, wanted: Adaptation, progress: Progress) -> Adapted:
+def adapt(
+    restored: LoadedNetwork,
+    train: Dataset,
+    wanted: Adaptation,
+    progress: Progress,
+    component: Component | None = None,
+) -> Adapted:
     """Learn from a training split within limits.
 
     Args:
@@ -58,21 +68,27 @@ def adapt(restored: LoadedNetwork, train: Dataset, wanted: Adaptation, progress:
         train: The training split.
         wanted: For how long, and what learns.
         progress: Told of the time, or of the steps where they end it.
+        component: Where the dataset is in the mixture that the run learned; None where it learned one dataset.
 
     Raises:
         EvalError: The loss is no number any more, or no step fits into the time.
         ConfigError: The batch of the run cannot be spread over the devices.
     """
     begun = time.perf_counter()
-    config, spec = _config(restored, train, wanted), input_spec(train.manifest)
+    config = _config(restored, train, wanted)
+    spec = input_spec(train.manifest) if component is None else restored.record.input_spec
+    rows = (
+        train if component is None else Mixture((train,), (Fraction(1),), (component,), spec.sequence_length)
+    )
     check_batch(config, restored.mesh)
-    model, state = _start(restored, config, spec, train)
+    own = restored.record.identifiers_digest if component is None else component.identifiers_digest
+    model, state = _start(restored, config, spec, same=train.manifest.identifiers_digest == own)
     step: Any = jit_train_step(make_train_step(config, spec, model, mesh=restored.mesh), restored.mesh, state)
     placed, taken, loss, longest, told = batch_sharding(restored.mesh), 0, 0.0, 0.0, 0
     progress.start(
         "adapt", wanted.steps or round(60 * (wanted.minutes or 0)), "steps" if wanted.steps else "s"
     )
-    with make_loader(train, global_batch_size=config.data.global_batch_size, seed=config.seed) as batches:
+    with make_loader(rows, global_batch_size=config.data.global_batch_size, seed=config.seed) as batches:
         batch = put_batch(next(batches), placed)
         step = step.lower(state, batch).compile()  # so that every step takes about as long as the one before
         seconds = time.perf_counter() - begun
@@ -108,7 +124,7 @@ def _config(restored: LoadedNetwork, train: Dataset, wanted: Adaptation) -> RunC
     config = restored.record.config
     return replace(
         config,
-        data=replace(config.data, dataset=train.name),
+        data=DataConfig(dataset=train.name, global_batch_size=config.data.global_batch_size),
         optim=replace(
             config.optim,
             freeze_weights=not wanted.weights,
@@ -121,12 +137,15 @@ def _config(restored: LoadedNetwork, train: Dataset, wanted: Adaptation) -> RunC
 
 
 def _start(
-    restored: LoadedNetwork, config: RunConfig, spec: InputSpec, train: Dataset
+    restored: LoadedNetwork, config: RunConfig, spec: InputSpec, *, same: bool
 ) -> tuple[Any, TrainState]:
-    """The network, and the state before the first step, over the mesh."""
+    """The network, and the state before the first step, over the mesh.
+
+    It keeps its embeddings where identifiers mean the same.
+    """
     model, _ = abstract_weights(config, spec)
     weights, table = restored.weights, restored.weights.puzzle_table
-    if table is not None and train.manifest.identifiers_digest != restored.record.identifiers_digest:
+    if table is not None and not same:
         table = jnp.zeros((table_rows(spec.num_identifiers), table.shape[1]), table.dtype)
 
     def start(params: Any, fixed: Any, table: Any) -> TrainState:

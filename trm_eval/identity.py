@@ -80,7 +80,8 @@ class EvalRequest:
 
     Attributes:
         checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
-        dataset: Name of a dataset of the same encoding; None is the one the run learned from.
+        dataset: Name of a dataset of the same encoding; None is the one the run learned from. Of a run that learned a
+            mixture, the name of one of its datasets.
         split: None is test if there is one, else validation.
         limit: Rows at most; 0 is all.
         subset_seed: Draws those rows; None takes the first ones.

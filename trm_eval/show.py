@@ -66,6 +66,7 @@ class Answered:
 
     Attributes:
         row: Of its split.
+        dataset: Its name.
         split: Of the dataset.
         rating: Guesses that a solver needs; None where the catalog does not say.
         exact: Whether all of it is right; None where there is no solution to compare with.
@@ -81,6 +82,7 @@ class Answered:
     """
 
     row: int
+    dataset: str
     split: str
     rating: float | None
     exact: bool | None
@@ -165,23 +167,28 @@ def other_evaluations(layout: Layout, run: str) -> int:
     return max(count - 1, 0)
 
 
-def evaluation_of(layout: Layout, run: str, wanted: str | None) -> str:
-    """The newest evaluation of a run, or the one whose id begins as wanted.
+def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | None = None) -> str:
+    """The newest evaluation of a run, or the one whose id begins as wanted; on one dataset, if that is named.
 
     Raises:
         ResultError: The run was not evaluated yet, or not one evaluation begins so.
     """
+    on, of = ("", [run]) if dataset is None else (" AND dataset = ?", [run, dataset])
     if wanted is None:
-        newest = "SELECT evaluation FROM evals WHERE run = ? ORDER BY created_at DESC LIMIT 1"
-        found = query_results(layout, newest, [run]).rows
+        newest = f"SELECT evaluation FROM evals WHERE run = ?{on} ORDER BY created_at DESC LIMIT 1"
+        found = query_results(layout, newest, of).rows
         if not found:
-            raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}")
+            option = "" if dataset is None else f" --dataset {dataset}"
+            raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}{option}")
         return found[0][0]
-    begin_so = "SELECT evaluation FROM evals WHERE run = ? AND starts_with(evaluation, ?)"
-    found = query_results(layout, begin_so, [run, wanted]).rows
+    begin_so = f"SELECT evaluation FROM evals WHERE run = ?{on} AND starts_with(evaluation, ?)"
+    found = query_results(layout, begin_so, [*of, wanted]).rows
     if len(found) != 1:
+        where = "" if dataset is None else f" on {dataset}"
         several = (
-            f"{len(found)} of {run}'s evaluations begin so" if found else f"{run} has no such evaluation"
+            f"{len(found)} of {run}'s evaluations begin so"
+            if found
+            else f"{run} has no such evaluation{where}"
         )
         raise ResultError(f"--evaluation {wanted}: {several}; trm-eval sql @evals shows them")
     return found[0][0]
@@ -239,6 +246,7 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
         wrong = (prediction != label) & (label != PAD)
         return Answered(
             **fact,
+            dataset=dataset_name,
             split=split,
             tokens=puzzle,
             label=label,

@@ -22,7 +22,9 @@ from trm_data.encode.vocab import PAD
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.base import Answer, Kind, Scores
 from trm_data.kinds.registry import load_kind
+from trm_data.loader.component import Component
 from trm_data.loader.dataset import open_dataset
+from trm_data.loader.rows import Batch
 from trm_data.manifest import read_manifest
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource, guess_kind, standard_input
@@ -32,6 +34,7 @@ from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
 from trm_eval.evaluation.which import choose_step
 from trm_eval.infer import LoadedNetwork, restore
+from trm_train.config.run import InputSpec
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.run.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
@@ -135,16 +138,24 @@ class Solver:
 
     Attributes:
         run: Name of the run.
-        dataset: Name of the dataset it learned from.
+        dataset: Name of the dataset whose puzzles it answers: that it learned from, or one of the mixture that it did.
         step: Training step of its checkpoint.
         supervision_steps: That every puzzle is given.
     """
 
     def __init__(
-        self, restored: LoadedNetwork, kind: Kind, spec: DatasetSpec, *, step: int, supervision_steps: int
+        self,
+        restored: LoadedNetwork,
+        kind: Kind,
+        spec: DatasetSpec,
+        *,
+        step: int,
+        supervision_steps: int,
+        component: Component | None = None,
     ) -> None:
         self.run = restored.record.run
-        self.dataset = restored.record.config.data.only_dataset()
+        self.dataset = restored.record.config.data.only_dataset() if component is None else component.dataset
+        self._component = component
         self.step = step
         self.supervision_steps = supervision_steps
         self._restored, self._kind, self._spec = restored, kind, spec
@@ -237,7 +248,7 @@ class Solver:
             return []
         inputs = np.stack([self._tokens(puzzle) for puzzle in puzzles])
         ids = np.zeros(len(inputs), np.int32) if identifiers is None else np.array(identifiers, np.int32)
-        named = self._restored.record.input_spec.num_identifiers
+        named = self._own.num_identifiers
         if len(ids) != len(inputs) or ids.min() < 0 or ids.max() >= named:
             raise EvalError(f"identifiers: one from 0 to {named - 1} for each puzzle, got {ids.tolist()}")
         trace = self._trace(inputs, ids)
@@ -259,10 +270,15 @@ class Solver:
             for i in range(len(inputs))
         ]
 
+    @property
+    def _own(self) -> InputSpec | Component:
+        """Sizes of the dataset's rows; the network's are larger where it learned a mixture."""
+        return self._restored.record.input_spec if self._component is None else self._component
+
     def _tokens(self, puzzle: str | ArrayLike) -> NDArray[np.uint8]:
         """Checked tokens of one puzzle."""
         tokens = self.parse(puzzle) if isinstance(puzzle, str) else np.asarray(puzzle)
-        spec = self._restored.record.input_spec
+        spec = self._own
         whole = np.issubdtype(tokens.dtype, np.integer)
         if tokens.shape != (spec.sequence_length,) or not whole:
             raise EvalError(
@@ -280,7 +296,12 @@ class Solver:
         mesh, count = restored.mesh, len(inputs)
         size = -(-count // mesh.shape["data"]) * mesh.shape["data"]
         padding = ((0, size - count), (0, 0))
-        rows = {"inputs": np.pad(inputs, padding), "puzzle_identifiers": np.pad(identifiers, padding[0])}
+        rows: Batch = {
+            "inputs": np.pad(inputs, padding),
+            "puzzle_identifiers": np.pad(identifiers, padding[0]),
+        }
+        if self._component is not None:
+            rows = self._component.encode(rows, restored.record.input_spec.sequence_length)
         batch = put_batch(rows, batch_sharding(mesh))
         program = self._programs.get(size)
         if program is None:
@@ -293,7 +314,10 @@ class Solver:
             )
             program = self._programs[size] = jax.jit(step).lower(restored.weights, batch).compile()
         trace = jax.device_get(program(restored.weights, batch))
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, :count], trace)
+        trace = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, :count], trace)
+        if self._component is not None:
+            trace = replace(trace, predictions=self._component.decode(trace.predictions))
+        return trace
 
     def _score(
         self, inputs: NDArray[np.uint8], answers: NDArray[np.uint8], known: Sequence[Answer]
@@ -345,6 +369,7 @@ def load(
     weights: str = "ema",
     supervision_steps: int | None = None,
     symbols: str = "",
+    dataset: str | None = None,
 ) -> Solver:
     """The network of a run, ready to answer puzzles.
 
@@ -355,9 +380,10 @@ def load(
         weights: `ema` or `raw`.
         supervision_steps: That every puzzle is given; None is as many as training gives at most.
         symbols: The characters of the cells in puzzles, where they are others than usual (as `--symbols` of a build).
+        dataset: Of a run that learned a mixture, the name of the dataset whose puzzles are to be answered.
 
     Raises:
-        ConfigError: There is no such run.
+        ConfigError: There is no such run, or it learned a mixture and no dataset of it is named.
         EvalError: It has no checkpoint yet.
         CheckpointError: The checkpoint is not what was saved.
         DatasetError: Its dataset, which says what kind its puzzles are, is not under the root.
@@ -366,13 +392,22 @@ def load(
     layout = resolve_root(root)
     folder = find_run(layout, run)
     record = read_record(folder)
-    spec = read_manifest(layout, record.config.data.only_dataset()).spec
+    component = record.component(dataset)
+    own = record.config.data.only_dataset() if component is None else component.dataset
+    manifest = read_manifest(layout, own)
+    if dataset not in (None, own, manifest.name) and component is None:
+        raise EvalError(
+            f"--dataset {dataset}: {record.run} answers puzzles of {own} only. Leave the option out."
+        )
+    spec = manifest.spec
     if symbols:
         spec = replace(spec, source=replace(spec.source, symbols=symbols))
     step = choose_step(folder, checkpoint)
     steps = supervision_steps or record.config.model.halt_max_steps
     restored = restore(folder, record, step=step, weights=weights)
-    return Solver(restored, load_kind(spec.kind), spec, step=step, supervision_steps=steps)
+    return Solver(
+        restored, load_kind(spec.kind), spec, step=step, supervision_steps=steps, component=component
+    )
 
 
 def row_of(layout: Layout, dataset: str, split: str, row: int) -> tuple[NDArray[np.uint8], int]:

@@ -6,6 +6,7 @@ Like predictions, a part counts only if its evaluation's row names it, and that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -105,8 +106,9 @@ def _tables(
     size = min(BATCH_EXAMPLES, len(rows))
     size = -(-size // restored.mesh.shape["data"]) * restored.mesh.shape["data"]
     for batch, some in evaluation_batches(reader, size, rows):
-        labels = batch["labels"][: len(some)].astype(np.uint8)
-        yield _table(some, labels, jax.device_get(program(restored.weights, put_batch(batch, placed))))
+        labels = reader.decode(batch["labels"][: len(some)])
+        trace = jax.device_get(program(restored.weights, put_batch(batch, placed)))
+        yield _table(some, labels, replace(trace, predictions=reader.decode(trace.predictions)))
 
 
 def _table(rows: NDArray[np.int64], labels: NDArray[np.uint8], trace: Trace) -> pa.Table:

@@ -47,20 +47,16 @@ class Component:
     identifier_offset: int = 0
 
     def encode(self, batch: Batch, sequence_length: int) -> Batch:
-        """Rows of the dataset as rows of the mixture, which have this many cells."""
+        """Rows of the dataset, with labels or without, as rows of the mixture, which have this many cells."""
         padding = ((0, 0), (0, sequence_length - self.sequence_length))
 
         def moved(tokens: NDArray[np.uint8] | NDArray[np.int32]) -> NDArray[np.uint8]:
             shifted = np.where(tokens > 0, tokens.astype(np.int32) + self.token_offset, 0)
             return np.pad(shifted.astype(np.uint8), padding)
 
+        tokens = {name: moved(batch[name]) for name in ("inputs", "labels") if name in batch}
         identifiers = batch["puzzle_identifiers"] + np.int32(self.identifier_offset)
-        return {
-            **batch,
-            "inputs": moved(batch["inputs"]),
-            "labels": moved(batch["labels"]),
-            "puzzle_identifiers": identifiers.astype(np.int32),
-        }
+        return {**batch, **tokens, "puzzle_identifiers": identifiers.astype(np.int32)}
 
     def decode(self, tokens: NDArray[np.integer]) -> NDArray[np.uint8]:
         """Tokens [..., S] of the mixture as tokens of the dataset, padding cut off; those of other datasets are PAD."""

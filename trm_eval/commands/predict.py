@@ -48,6 +48,8 @@ class Predict:
     """The column of the puzzles in the file, where it has another name than usual."""
     symbols: Annotated[str, arg(metavar="CHARACTERS", help_behavior_hint="")] = ""
     """The characters of the cells, where they are others than usual, as --symbols of trm-data build."""
+    dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Of a run that learned a mixture: the dataset whose puzzles are given."""
     row: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """A row of the run's dataset, from 0."""
     split: Literal["train", "validation", "test"] = "test"
@@ -95,6 +97,7 @@ class Predict:
             weights=self.weights,
             supervision_steps=self.steps,
             symbols=self.symbols,
+            dataset=self.dataset,
         )
         solutions = self._solve(layout, solver)
         if self.out is not None:

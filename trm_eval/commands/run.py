@@ -68,7 +68,7 @@ class Run:
     checkpoint: str = "last"
     """A step, last, all, best (highest exact accuracy on the validation split), or watch: every one as it is saved."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Another dataset of the same encoding (default: the one the run learned from)."""
+    """Another dataset of the same encoding, or one of a mixture (default: each that the run learned from)."""
     split: Annotated[
         Literal["train", "validation", "test"] | None,
         arg(metavar="{train,validation,test}", help_behavior_hint=""),
@@ -143,12 +143,13 @@ class Run:
         from trm_data.show.progress import terminal_progress
         from trm_eval.evaluation.flow import assist, evaluate_run
 
-        one = len(found) == 1 and self.checkpoint not in ("all", "watch")
+        alone = self.dataset is not None or len(_datasets_of(found[0])) == 1
+        one = len(found) == 1 and alone and self.checkpoint not in ("all", "watch")
         results: list[EvalResult] = []
         skipped: list[LabError] = []
         code = Exit.DONE
-        for run, checkpoint in self._wanted(found, hosts):
-            asked = replace(request, checkpoint=checkpoint)
+        for run, checkpoint, dataset in self._wanted(found, hosts):
+            asked = replace(request, checkpoint=checkpoint, dataset=dataset)
             if not hosts.first:
                 assist(layout, run, asked, hosts)
                 continue
@@ -183,7 +184,13 @@ class Run:
             return f"--adapt: learns in one process; {way_on}"
         return None
 
-    def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
+    def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str, str | None]]:
+        """Every run, checkpoint and dataset to evaluate."""
+        for run, checkpoint in self._checkpoints(runs, hosts):
+            for dataset in _datasets_of(run) if self.dataset is None else [self.dataset]:
+                yield run, checkpoint, dataset
+
+    def _checkpoints(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
         """Every run and checkpoint to evaluate."""
         from trm_eval.evaluation.which import checkpoints_of
         from trm_eval.watch import watch_checkpoints
@@ -239,6 +246,16 @@ class Run:
         if self.adapt is None and self.adapt_steps is None and not self.adapt_weights:
             return None
         return Adaptation(minutes=self.adapt, steps=self.adapt_steps, weights=self.adapt_weights)
+
+
+def _datasets_of(run: Folder) -> list[str | None]:
+    """The datasets of a run's mixture, by name; None for that of a run on one."""
+    from trm_train.run.record import read_record
+
+    try:
+        return [each.dataset for each in read_record(run).mixture] or [None]
+    except ConfigError:  # the evaluation says what is wrong with it
+        return [None]
 
 
 def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[int], *, one: bool) -> int:

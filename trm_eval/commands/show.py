@@ -32,6 +32,8 @@ class Show:
     data: DataOption = None
     evaluation: Annotated[str | None, arg(metavar="ID", help_behavior_hint="")] = None
     """One of the run's evaluations, or how its id begins (`trm-eval sql @evals`); without a word the newest."""
+    dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Take the newest evaluation on this dataset; of a run that learned a mixture one of them must be named."""
     which: Literal["any", "right", "wrong", "guessing", "longest"] = "any"
     """guessing: those that need guessing (rating above 0) and are right; longest: right after most steps."""
     index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
@@ -48,7 +50,7 @@ class Show:
         """Draw them."""
         from trm_eval.report.evaluation import print_predicted, write_predicted
         from trm_eval.show import evaluation_of, find_answered, other_evaluations
-        from trm_train.run.record import find_run
+        from trm_train.run.record import find_run, read_record
 
         count = self.count if self.count is not None else 3 if self.index is None else 1
         if count < 1:
@@ -56,9 +58,14 @@ class Show:
         if self.index is not None and self.which != "any":
             raise EvalError(f"--index and --which {self.which}: one of them says which puzzles to show")
         layout = resolve_root(self.root)
-        run = find_run(layout, self.run, parse_setting(self.scale, self.data)).name
+        folder = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        run, evaluation = folder.name, self.evaluation
+        if evaluation is None and self.dataset is None:
+            read_record(folder).component(None)
+        if self.dataset is not None:
+            evaluation = evaluation_of(layout, run, evaluation, self.dataset)
         found = find_answered(
-            layout, run, count=count, which=self.which, evaluation=self.evaluation, index=self.index
+            layout, run, count=count, which=self.which, evaluation=evaluation, index=self.index
         )
         if self.out is not None:
             write_predicted(found, Path(self.out))
@@ -69,6 +76,6 @@ class Show:
             for puzzle in found:
                 print_predicted(puzzle)
             if others := other_evaluations(layout, run):
-                chosen = evaluation_of(layout, run, self.evaluation)
+                chosen = evaluation_of(layout, run, evaluation)
                 print(f"of evaluation {chosen}; {run} has {others} more (--evaluation ID)")
         return 0

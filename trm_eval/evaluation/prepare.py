@@ -66,6 +66,7 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
     # A run may be saving others: what process 0 finds counts.
     step = int(hosts.meet("checkpoint", str(choose_step(run, request.checkpoint)) if hosts.first else "-")[0])
     dataset = _open_split(layout, record, request)
+    component = record.component(request.dataset)
     if dataset.content_digest == record.content_digest:
         request = replace(request, dataset=None)
     if request.limit >= len(dataset):
@@ -83,9 +84,11 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
     adapted = None
     if request.adaptation is not None:
         train = open_dataset(dataset.name, layout, "train")
-        adapted = adapt(restored, train, request.adaptation, progress)
+        adapted = adapt(restored, train, request.adaptation, progress, component)
         restored = adapted.restored
-    reader = RowReader(dataset, request.identifiers, restored.record.input_spec.num_identifiers)
+    spec = restored.record.input_spec
+    identifiers = spec.num_identifiers if component is None else component.num_identifiers
+    reader = RowReader(dataset, request.identifiers, identifiers, component, spec.sequence_length)
     return Prepared(
         record=record,
         request=request,
@@ -103,9 +106,16 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
 
 
 def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
-    """The split to evaluate on: of the very dataset the run learned from, or of one of the same encoding."""
-    own = record.config.data.only_dataset()
-    name = request.dataset or own
+    """The split to evaluate on: of a dataset that the run learned from, or of one of the same encoding.
+
+    Raises:
+        EvalError: It has other rows than the run learned from, no such split, or another encoding.
+        ConfigError: The run learned a mixture, and no dataset of it was named.
+    """
+    component = record.component(request.dataset)
+    own = record.config.data.only_dataset() if component is None else component.dataset
+    name = own if component is not None else request.dataset or own
+    digest = record.content_digest if component is None else component.content_digest
     splits = read_manifest(layout, name).splits
     split = request.split
     if split is None:
@@ -115,13 +125,13 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
                 f"dataset {name} has no held-out split; evaluate on --split train, or build it with one"
             )
     dataset = open_dataset(name, layout, split)
-    if dataset.content_digest != record.content_digest:
+    if dataset.content_digest != digest:
         if name != own:
             _check_encoding(dataset, record, request)
             return dataset
         raise EvalError(
             f"dataset {name} has digest {dataset.content_digest[:12]}, the run learned from "
-            f"{record.content_digest[:12]}; rebuild the dataset it learned from"
+            f"{digest[:12]}; rebuild the dataset it learned from"
         )
     return dataset
 

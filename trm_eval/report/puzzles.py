@@ -88,7 +88,11 @@ def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
     (puzzle,) = chosen
     try:
         solver = load(
-            member.run, layout, checkpoint=str(member.total_steps), supervision_steps=member.supervision_steps
+            member.run,
+            layout,
+            checkpoint=str(member.total_steps),
+            supervision_steps=member.supervision_steps,
+            dataset=puzzle.dataset,
         )
         solution = solver.solve(puzzle.tokens, identifier=puzzle.identifier)
     except (DataError, EvalError, TrainError) as error:

@@ -32,7 +32,7 @@ def answer_fixed(
         steps = len(halting)
         yield Inferred(
             rows=evaluated.rows,
-            predictions=np.asarray(outputs.predictions)[:count].astype(np.uint8),
+            predictions=reader.decode(np.asarray(outputs.predictions)[:count]),
             q_halt_logits=np.asarray(outputs.q_halt_logits)[:count],
             halt_steps=np.where(halting.any(axis=0), halting.argmax(axis=0) + 1, 0).astype(np.int32),
             steps=np.full(count, steps, np.int32),

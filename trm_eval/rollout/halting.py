@@ -72,7 +72,7 @@ def answer_halting(
             now = time.perf_counter()
             yield Inferred(
                 rows=some,
-                predictions=answers.predictions.astype(np.uint8),
+                predictions=reader.decode(answers.predictions),
                 q_halt_logits=answers.q_halt_logits,
                 halt_steps=answers.halt_steps,
                 steps=spent_on,

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from trm_data.loader.component import Component
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.rows import Batch
 
@@ -32,15 +33,21 @@ def choose_rows(count: int, limit: int, seed: int | None) -> NDArray[np.int64]:
 class RowReader:
     """A split whose batches say which row is which (`row`, int32 [n]), under its own puzzle identifiers or others.
 
+    Batches are in the encoding of the network: where it learned a mixture, padded and moved to the dataset's place.
+
     Attributes:
         dataset: The split.
         identifiers: `own`; `blank`, identifier 0 everywhere; or `random`, one of the others for each row.
-        num_identifiers: Rows of the puzzle-embedding table that carry meaning, the blank one included.
+        num_identifiers: Identifiers that the rows may have, the blank one included.
+        component: Where the dataset is in the mixture that the network learned; None where it learned one dataset.
+        sequence_length: Cells of the mixture's rows.
     """
 
     dataset: Dataset
     identifiers: Identifiers
     num_identifiers: int
+    component: Component | None = None
+    sequence_length: int = 0
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -52,7 +59,11 @@ class RowReader:
             batch["puzzle_identifiers"] = np.zeros(len(rows), np.int32)
         elif self.identifiers == "random" and self.num_identifiers > 1:
             batch["puzzle_identifiers"] = self._random[rows]
-        return batch
+        return batch if self.component is None else self.component.encode(batch, self.sequence_length)
+
+    def decode(self, tokens: NDArray[np.integer]) -> NDArray[np.uint8]:
+        """What the network says in its cells [..., S] as tokens of the dataset's own cells."""
+        return tokens.astype(np.uint8) if self.component is None else self.component.decode(tokens)
 
     @cached_property
     def _random(self) -> NDArray[np.int32]:

@@ -41,7 +41,7 @@ def answer_sampled(
     for evaluated in evaluate_split(program, weights, reader, mesh, rows):
         count = len(evaluated.rows)
         samples: Answers = jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:, :n], evaluated.outputs)
-        tokens = samples.predictions.astype(np.uint8)
+        tokens = reader.decode(samples.predictions)
         best = choices(selection, tokens, samples.margins, samples.halt_steps)
         chosen, at = best[-1], np.arange(count)
         answer: Answers = jax.tree.map(lambda leaf, chosen=chosen, at=at: leaf[chosen, at], samples)
@@ -49,7 +49,7 @@ def answer_sampled(
         oracle = np.maximum.accumulate(right, axis=0)
         yield Inferred(
             rows=evaluated.rows,
-            predictions=answer.predictions.astype(np.uint8),
+            predictions=reader.decode(answer.predictions),
             q_halt_logits=answer.q_halt_logits,
             halt_steps=answer.halt_steps,
             steps=np.full(count, supervision_steps, np.int32),

@@ -36,7 +36,8 @@ SELECT
     as_published,
     coalesce(len(trace_parts), 0) > 0 AS traced,
     adapt_weights IS NOT NULL AS adapted,
-    dataset IS NOT DISTINCT FROM own_dataset AS of_own_dataset,
+    coalesce(list_contains(string_split(own_dataset, '+'), dataset), false) AS of_own_dataset,
+    coalesce(contains(own_dataset, '+'), false) AS of_mixture,
     evaluation
 FROM evals
 JOIN (SELECT unnest(wanted) AS run, generate_subscripts(wanted, 1) AS place FROM (SELECT ? AS wanted)) USING (run)

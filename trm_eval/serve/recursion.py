@@ -27,9 +27,10 @@ WHERE evaluation = ? AND row = ?
 ORDER BY supervision_step, cycle"""
 
 EVALUATION_SQL = """\
-SELECT run, step, weights, supervision_steps
-FROM evals
-WHERE evaluation = ?"""
+SELECT e.run, e.step, e.weights, e.supervision_steps, CASE WHEN contains(r.dataset, '+') THEN e.dataset END AS dataset
+FROM evals AS e
+LEFT JOIN runs AS r USING (run)
+WHERE e.evaluation = ?"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def way_to_traces(evaluation: Mapping[str, Any], row: int) -> str | None:
     words = ["trm-eval", "run", evaluation["run"], "--checkpoint", evaluation["step"]]
     words += ["--weights", evaluation["weights"], "--split", evaluation["split"]]
     words += ["--steps", evaluation["supervision_steps"], "--traces", max(row + 1, LEAST_TRACED)]
-    if not evaluation["of_own_dataset"]:
+    if evaluation["of_mixture"] or not evaluation["of_own_dataset"]:
         words += ["--dataset", evaluation["dataset"]]
     return shlex.join(map(str, words))
 
@@ -109,6 +110,7 @@ def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:
         checkpoint=str(row["step"]),
         weights=row["weights"],
         supervision_steps=row["supervision_steps"],
+        dataset=row["dataset"],
     )
 
 

@@ -28,6 +28,7 @@ from trm_data.loader.component import (
     vocabulary_of,
 )
 from trm_data.manifest import Manifest
+from trm_data.named import first_name
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, folder_on_bucket
@@ -92,6 +93,27 @@ class RunRecord:
     """The datasets of a mixture, each with its digests and its place among their tokens; none of one dataset."""
     extended_to: int | None = None
     """Steps in all, where a user let it go on beyond `config.total_steps`."""
+
+    def component(self, dataset: str | None, option: str = "--dataset") -> Component | None:
+        """Where the rows of a dataset are among those of the mixture that the run learns; None of one dataset.
+
+        Raises:
+            ConfigError: The mixture has no such dataset, or none was named; the message names all.
+        """
+        if not self.mixture:
+            return None
+        names = ", ".join(each.dataset for each in self.mixture)
+        if dataset is None:
+            raise ConfigError(
+                f"{self.run}: learns a mixture ({names}). Name one of its datasets: {option} NAME"
+            )
+        found = [each for each in self.mixture if first_name(each.dataset) == first_name(dataset)]
+        if not found:
+            raise ConfigError(
+                f"{option} {dataset}: not a dataset of the mixture that {self.run} learns (got {dataset}; expected one "
+                f"of {names})"
+            )
+        return found[0]
 
     @property
     def total_steps(self) -> int:
