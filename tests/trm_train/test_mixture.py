@@ -15,11 +15,13 @@ from trm_data.errors import SpecError
 from trm_data.loader.component import Component, place
 from trm_data.removal import remove
 from trm_data.storage.root import Layout, resolve_root
+from trm_train.api import with_options
 from trm_train.checkpoint.manager import Checkpoints
 from trm_train.checkpoint.tree import state_tree
 from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.run import InputSpec
 from trm_train.errors import CheckpointError, ConfigError
+from trm_train.experiments.registry import find_experiment
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.frame import metrics_frame
@@ -233,6 +235,15 @@ def test_a_component_moves_rows_there_and_back(layout: Layout) -> None:
     np.testing.assert_array_equal(component.decode(moved["labels"]), own["labels"])
     foreign = np.array([[0, 3, 7, 8, 12] + [0] * 31], np.uint8)
     assert component.decode(foreign)[0, :5].tolist() == [0, 0, 0, 1, 5]
+
+
+def test_from_python_a_mixture_is_an_option_of_the_part_data() -> None:
+    base = find_experiment("quickstart").make()
+    options = {"form": "mixture", "datasets": ["small", "mazes"], "weights": [2, 1]}
+    config = with_options(base, {"data": options})
+    assert isinstance(config.data, MixtureConfig)
+    assert config.data.shares == {"small": 2.0, "mazes": 1.0}
+    assert config.data.global_batch_size == base.data.global_batch_size
 
 
 def test_shares_of_the_slots(tmp_path) -> None:

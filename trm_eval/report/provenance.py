@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trm_data.errors import DataError
+from trm_data.loader.component import digest_of_all
 from trm_data.storage.root import Layout
 from trm_eval.compare import flat_config
 from trm_eval.package.recipe import build_command, find_manifest
@@ -57,8 +58,10 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
         {
             **row,
             "runs": len(row["runs"]),
-            "built_by": build_command_of(layout, row["dataset"]),
-            "here": _here(row),
+            "built_by": " && ".join(
+                filter(None, [build_command_of(layout, name) for name in row["dataset"].split("+")])
+            ),
+            "here": _here(row if "+" not in row["dataset"] else row | _mixture_here(layout, row["dataset"])),
         }
         for row in rows
     ]
@@ -74,6 +77,16 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
     ]
     columns = ["dataset", "content digest", "runs", "under this root", "built by"]
     return Table("datasets.csv", columns, shown, facts)
+
+
+def _mixture_here(layout: Layout, names: str) -> dict[str, Any]:
+    """The digest of a mixture over those of its datasets under this root; None where one is missing."""
+    try:
+        found = [find_manifest(layout, name) for name in names.split("+")]
+    except DataError:  # the catalog's line says what is wrong with it
+        return {"digest_here": None}
+    digests = [manifest.content_digest for manifest in found if manifest is not None]
+    return {"digest_here": digest_of_all(digests) if len(digests) == len(found) else None}
 
 
 def _here(row: dict[str, Any]) -> str:

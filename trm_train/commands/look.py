@@ -174,7 +174,9 @@ def _describe_run(run: RunOverview, *, as_json: bool) -> int:
 
 
 def _commands_of_run(run: RunOverview) -> dict[str, str]:
-    return {"evaluate": f"trm-eval run {run.run}", "show": f"trm-eval show {run.run}"}
+    mixture = () if run.record is None else run.record.mixture
+    chosen = f" --dataset {mixture[0].dataset}" if mixture else ""
+    return {"evaluate": f"trm-eval run {run.run}", "show": f"trm-eval show {run.run}{chosen}"}
 
 
 def _run_facts(run: RunOverview, record: RunRecord) -> dict[str, Any]:
@@ -217,13 +219,20 @@ def _run_lines(run: RunOverview, record: RunRecord) -> dict[str, str]:
         "Label": record.label,
         "Experiment": f"{record.experiment} ({where})",
         "Differs": differs,
-        "Dataset": f"{run.dataset} (content digest {record.content_digest[:12]})",
+        "Dataset": _say_datasets(record),
         "Seed": str(record.config.seed),
         "State": f"{run.condition}, {step}{record.total_steps:,} steps{best}",
         "Size": f"{size} parameters, {flops} FLOP of training",
         "Began": f"{record.created_at}, {', '.join(f'{name} {of}' for name, of in record.versions.items())}",
         "Folder": run.folder.place,
     }
+
+
+def _say_datasets(record: RunRecord) -> str:
+    """The datasets of a run, each with its digest."""
+    digests = [(each.dataset, each.content_digest) for each in record.mixture]
+    digests = digests or [(record.config.data.label, record.content_digest)]
+    return ", ".join(f"{name} (content digest {digest[:12]})" for name, digest in digests)
 
 
 def _execution(config: RunConfig) -> dict[str, object]:

@@ -109,8 +109,10 @@ class ExportWeights:
             return Exit.DONE
         print(f"{done.run}: step {done.step:,}, {done.tensors} tensors, in {done.file}")
         if done.identifiers > 1:
+            names = done.dataset.split("+")
+            exports = ", ".join(f"trm-data export {name}" for name in names)
             print(
-                f"  its {done.identifiers:,} embedding rows are those of the identifiers of {done.dataset}, in order "
-                f"(identifiers.json of trm-data export {done.dataset})"
+                f"  its {done.identifiers:,} embedding rows are those of the identifiers of {', then '.join(names)}, "
+                f"in order (identifiers.json of {exports})"
             )
         return Exit.DONE
