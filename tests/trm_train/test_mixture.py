@@ -254,3 +254,14 @@ def test_shares_of_the_slots(tmp_path) -> None:
     result = run(layout, dataclasses.replace(config, total_steps=3))
     first = [row for row in read_metrics(result.folder).to_pylist() if row["step"] == 1 and row["dataset"]]
     assert [row["global_batch_size"] for row in first] == [6, 2]
+
+
+def test_a_batch_keeps_the_tests_of_all_datasets_and_their_sums() -> None:
+    from trm_train.batch.flow import _in_one
+
+    sums = ("count", "exact_count", "cells", "wrong_cells", "q_halt_right_count", "lm_loss_sum", "seconds")
+    tests = [{"evaluation": name, **dict.fromkeys(sums, number)} for name, number in (("a", 2), ("b", 5))]
+    found = _in_one(tests)
+    assert (found["evaluation"], found["tests"]) == ("a", tests)
+    assert {found[name] for name in sums} == {7}
+    assert _in_one(tests[0]) == tests[0]
