@@ -234,9 +234,8 @@ def input_spec(*manifests: Manifest) -> InputSpec:
         SpecError: Together they have too many tokens.
     """
     spec = spec_of(place([component_of(manifest) for manifest in manifests]))
-    if len(manifests) > 1:
-        return spec
-    return replace(spec, grid=grid_of(manifests[0].grid_rows, manifests[0].grid_columns))
+    grids = [grid_of(manifest.grid_rows, manifest.grid_columns) for manifest in manifests]
+    return replace(spec, grid=grids[0] if len(grids) == 1 else None)
 
 
 def spec_of(placed: Sequence[Component]) -> InputSpec:
