@@ -88,7 +88,7 @@ INTEGRATION = (
     "trm_eval/report/test_browser",
     "trm_eval/serve/",
     "trm_eval/test_adapt",
-    "trm_eval/test_compact",
+    "trm_eval/test_removal",
     "trm_eval/test_watch",
     "trm_train/batch/",
     "trm_train/checkpoint/test_rescued",

@@ -13,10 +13,10 @@ from tyro.conf import subcommand
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_eval.commands.bundle import Bundle
-from trm_eval.commands.compact import Compact
 from trm_eval.commands.compare import Compare
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
+from trm_eval.commands.rm import Remove
 from trm_eval.commands.run import Run
 from trm_eval.commands.serve import Serve
 from trm_eval.commands.share import Export, Import
@@ -43,7 +43,7 @@ Command = (
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Bundle, subcommand("bundle")]
-    | Annotated[Compact, subcommand("compact")]
+    | Annotated[Remove, subcommand("rm")]
     | Annotated[Sync, subcommand("sync")]
 )
 

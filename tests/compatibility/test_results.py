@@ -1,10 +1,11 @@
-"""Results that earlier versions wrote are read, queried and compacted: the recorded folders of `record.py`, by what
+"""Results that earlier versions wrote are read and queried: the recorded folders of `record.py`, by what
 came with them, oldest first:
 
     results_digests   files carry digests (after format 1, which `test_format_1.py` has)
     results_depth     evaluations say what is right after every supervision step
     results_votes     votes, scores, modes and samples
     results_traces    traces, learning before answering
+    results_compacted the same, whose files `trm-eval compact` of version 0.1 has merged
 """
 
 from __future__ import annotations
@@ -12,30 +13,20 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import trm_eval
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.compact import compact_results
 from trm_eval.tables.named import load_query, named_queries
 from trm_eval.tables.query import open_results, query_results
-from trm_eval.tables.schema import NAMED_BY_EVALS
 from trm_eval.tables.views import list_views
 from trm_train.run.record import list_runs
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-RECORDED = ("results_digests", "results_depth", "results_votes", "results_traces")
+RECORDED = ("results_digests", "results_depth", "results_votes", "results_traces", "results_compacted")
 VIEW_OF = {"evals": "all_evals", "predictions": "all_predictions", "votes": "all_votes", "runs": "runs"}
 VIEW_OF["traces"] = "all_traces"
-NAMES = ", ".join(column for columns in NAMED_BY_EVALS.values() for column in columns)
-ROWS = (
-    "SELECT * EXCLUDE (part) FROM all_predictions ORDER BY evaluation, row",
-    "SELECT * EXCLUDE (part) FROM all_votes ORDER BY evaluation, task, test_index, rank",
-    f"SELECT * EXCLUDE ({NAMES}) FROM all_evals ORDER BY evaluation",
-    "SELECT * FROM train_metrics ORDER BY run, step, split",
-)
 
 
 @pytest.fixture(params=RECORDED)
@@ -77,14 +68,3 @@ def test_every_view_and_named_query_answers(layout: Layout) -> None:
             assert connection.execute(f"SELECT * FROM {view}").fetchall() is not None, view
         for name in named_queries():
             assert connection.execute(load_query(name)).fetchall() is not None, name
-
-
-def test_compacted_it_holds_the_same_rows(layout: Layout) -> None:
-    def rows() -> list[Any]:
-        return [query_results(layout, query).rows for query in ROWS]
-
-    before = rows()
-    done, problems = compact_results(layout)
-    assert problems == []
-    assert sum(one.files_after for one in done) < sum(one.files_before for one in done)
-    assert rows() == before

@@ -22,7 +22,6 @@ from trm_data.build.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
-from trm_eval.compact import compact_results
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
@@ -53,9 +52,6 @@ EVALUATE = PROGRAM.format(
     imports="from trm_eval.evaluation.flow import evaluate_run\nfrom trm_eval.identity import EvalRequest\n"
     "from trm_train.run.record import list_runs",
     work="evaluate_run(layout, list_runs(layout)[0], EvalRequest())",
-)
-COMPACT = PROGRAM.format(
-    tests=TESTS, imports="from trm_eval.compact import compact_results", work="compact_results(layout)"
 )
 SYNC = PROGRAM.format(
     tests=TESTS,
@@ -170,7 +166,7 @@ ROWS = (
 )
 
 
-@pytest.mark.slow  # tests/trm_eval/test_compact.py stops one at every fifth step in every suite
+@pytest.mark.slow  # tests/trm_eval/test_removal.py stops one at every fifth step in every suite
 @pytest.mark.parametrize("kills", [30])
 def test_evaluation(trained: Evaluated, tmp_path: Path, kills: int) -> None:
     def root(number: int | str) -> Path:
@@ -238,53 +234,11 @@ def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
         between += half != expected and (place / "results").exists()
         evaluate_run(layout, list_runs(layout)[0], EvalRequest())
         assert [query_results(layout, query).rows for query in VOTED] == expected
-        compact_results(layout)
-        assert [query_results(layout, query).rows for query in VOTED] == expected
         shutil.rmtree(place)
     assert killed >= -(-kills // 3)
     record(
         "evaluation kills, with votes", {"kills": kills, "killed_at_work": killed, "while_writing": between}
     )
-
-
-@pytest.mark.slow  # tests/trm_eval/test_compact.py stops it at every ninth step in every suite
-@pytest.mark.parametrize("kills", [20])
-def test_compact(trained: Evaluated, tmp_path: Path, kills: int) -> None:
-    source = resolve_root(shutil.copytree(trained.layout.place, tmp_path / "source"))
-    for step in ("4", "8"):
-        for limit in (0, 3, 5, 7):
-            evaluate_run(source, list_runs(source)[0], EvalRequest(checkpoint=step, limit=limit))
-    rows = [
-        f"SELECT * EXCLUDE (part) FROM all_{view}"
-        for view in ("predictions ORDER BY evaluation, row", "votes")
-    ]
-    rows.append("SELECT * EXCLUDE (parts, part_digests) FROM all_evals ORDER BY evaluation")
-    rows.append("SELECT * FROM train_metrics ORDER BY step, split")
-    expected = [query_results(source, query).rows for query in rows]
-    assert len(expected[2]) == 9
-
-    def root(number: int | str) -> Path:
-        return Path(shutil.copytree(source.place, tmp_path / f"root{number}"))
-
-    seconds = undisturbed_s(COMPACT, lambda number: [root(f"-whole{number}")])
-    whole = sorted(files(tmp_path / "root-whole1"))
-    draws, killed, between, number = random.Random(kills), 0, 0, 0
-    for number in range(kills + MORE):
-        if number >= kills and killed >= -(-kills // 3):
-            break
-        place = root(number)
-        layout = resolve_root(place)
-        killed += kill_after(COMPACT, draws.uniform(0.02, 0.98) * seconds, place)
-        between += sorted(files(place)) not in (whole, sorted(files(Path(source.place))))
-        for _ in range(2):
-            found = [query_results(layout, query) for query in rows]
-            assert [one.rows for one in found] == expected
-            assert [one.problems for one in found] == [()] * len(rows)
-            compact_results(layout)
-        assert sorted(files(place)) == whole
-        shutil.rmtree(place)
-    assert killed >= -(-kills // 3)
-    record("compact kills", {"kills": number, "killed_at_work": killed, "half_done": between})
 
 
 def files(root: Path) -> dict[str, bytes]:

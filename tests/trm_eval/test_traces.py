@@ -14,7 +14,6 @@ from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
-from trm_eval.compact import compact_results
 from trm_eval.errors import EvalError, ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
@@ -93,17 +92,11 @@ def test_the_id_is_the_same_with_and_without_and_what_is_not_asked_for_goes(
         trm_eval.read_traces("tiny", layout)
 
 
-def test_parts_end_when_they_are_full_and_compact_makes_them_one(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_end_when_they_are_full(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trm_eval.traces.BATCH_EXAMPLES", 4)
     monkeypatch.setattr("trm_eval.traces.PART_BYTES", 1)
     found = traced(layout, 10)
     assert found["part"].n_unique() == 3
-    compact_results(layout)
-    after = trm_eval.read_traces("tiny", layout).collect()
-    assert after["part"].n_unique() == 1
-    assert after.drop("part").equals(found.drop("part"))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from trm_eval.errors import ResultError
 from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
 
 MERGED = "merged-"
-"""Names of files begin so that hold what several evaluations wrote (`trm-eval compact`)."""
+"""Names of files begin so that hold what several evaluations wrote, of versions up to 0.1."""
 
 
 def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folder:
@@ -95,10 +95,10 @@ def adding(layout: Layout, experiment: str, run: str) -> AbstractContextManager[
     """Held while results of a run are written: what no row names yet is not taken for something left behind.
 
     Raises:
-        BusyError: They are being compacted.
+        BusyError: Some of them are being removed.
     """
     folder = table_folder(layout, "evals", experiment, run)
-    return locked(folder, f"{run}: its results are being compacted; wait for it", shared=True)
+    return locked(folder, f"{run}: results are being removed; wait for it", shared=True)
 
 
 def rows_of_evals(folder: Folder, pattern: str) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ def drop_replaced(
 
 
 def newest_rows(evals: pa.Table) -> pa.Table:
-    """One row of each evaluation, the one that was made last: while one is replaced or compacted there may be two."""
+    """One row of each evaluation, the one that was made last: while one is replaced there may be two."""
     columns = (evals[name].to_pylist() for name in ("experiment", "run", "evaluation"))
     made = evals["created_at"].cast(pa.int64()).to_pylist()
     chosen: dict[tuple[str, ...], int] = {}

@@ -28,6 +28,8 @@ from trm_data.storage.store import Check, Folder, no_check
 from trm_train.errors import TrainError
 
 FOLDER = "metrics"
+MANY_PARTS = 16
+"""So many parts, of a quarter of an hour of training, are merged when the run ends or resumes."""
 ATTEMPTS = 3
 """Times that the parts are listed: they may be merged while they are read."""
 PART_STEM = re.compile(r"[0-9]{9}-([0-9]{9})")
@@ -343,7 +345,7 @@ class MergeOfParts:
 
 
 def plan_merges(run: Folder, last: int | None) -> list[MergeOfParts]:
-    """Parts of a run that nobody trains, neighbours by step, to be merged.
+    """Parts of a run, neighbours by step, to be merged.
 
     Args:
         run: The run's folder.
@@ -363,6 +365,25 @@ def plan_merges(run: Folder, last: int | None) -> list[MergeOfParts]:
         for names in runs
         if len(names) > 1
     ]
+
+
+def merge_many(run: Folder, last: int | None, check: Check = no_check) -> None:
+    """Merge the parts of a run where there are many, and remove what a merge that was cut off has left.
+
+    Args:
+        run: The run's folder.
+        last: As of `plan_merges`.
+        check: Called before anything is removed.
+
+    Raises:
+        CorruptFileError: As of `merge_parts`.
+    """
+    for name in covered_parts(run):
+        check()
+        run.within(FOLDER).delete(name)
+    for merge in plan_merges(run, last):
+        if len(merge.names) >= MANY_PARTS:
+            merge_parts(run, merge, check)
 
 
 def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> None:

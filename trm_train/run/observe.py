@@ -27,9 +27,10 @@ from trm_data.command import Exit
 from trm_data.errors import BucketError
 from trm_data.interrupt import end_now
 from trm_data.storage.store import Folder, Turn
+from trm_train.checkpoint.manager import resume_steps
 from trm_train.errors import NotFiniteError
 from trm_train.mesh.devices import held_bytes
-from trm_train.metrics.table import MetricTable, Part
+from trm_train.metrics.table import MetricTable, Part, merge_many
 from trm_train.run.heartbeat import Heart
 from trm_train.run.pace import VAIN_STRETCHES, Pace, SlowAlert
 from trm_train.run.record import RunRecord
@@ -110,6 +111,7 @@ class Observer:
         self._heart = heart
         self._folder, self._turn = folder, turn
         self._table = MetricTable(folder, start)
+        self._merge_metrics()
         self._console, self._tracker = console, tracker
         self._record, self._config = record, record.config
         self._total, self._step, self._rates = record.total_steps, start, rates
@@ -334,6 +336,11 @@ class Observer:
             or (there.state, there.step) != (state, self._step)
         ):
             self.flush(state)
+        self._merge_metrics()
+
+    def _merge_metrics(self) -> None:
+        """Merge many parts of the metric table into one, none beyond a step that the run can go on from."""
+        merge_many(self._folder, min(resume_steps(self._folder), default=None), self._turn.check)
 
     def flush(self, state: State, reason: str = "") -> None:
         """Write what has come since the last time, and return when it is written."""

@@ -10,7 +10,16 @@ from trm_data.storage.digested import stem_of
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
 from trm_train.errors import TrainError
-from trm_train.metrics.table import SCHEMA, SUM_OF, MetricTable, part_names, read_metrics
+from trm_train.metrics import table as metrics
+from trm_train.metrics.table import (
+    SCHEMA,
+    SUM_OF,
+    MetricTable,
+    merge_many,
+    missing_steps,
+    part_names,
+    read_metrics,
+)
 
 
 @pytest.fixture
@@ -111,3 +120,60 @@ def test_rows_loaded_goes_on_with_every_slot_that_halted_labelled_or_not(folder:
     assert part is not None
     table.write_part(part)
     assert MetricTable(folder, start_step=1).rows_loaded == 8 + 5
+
+
+def stems(folder: Folder) -> list[str]:
+    return [stem_of(name) for name in part_names(folder)]
+
+
+def test_many_parts_become_one_as_far_as_training_may_go_back(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "MANY_PARTS", 2)
+    table = MetricTable(folder)
+    for first in (1, 5, 9):
+        write(table, range(first, first + 4))
+    before = read_metrics(folder, 12)
+    merge_many(folder, 8)  # it may go on from step 8, and then drops what reaches beyond
+    assert stems(folder) == ["000000001-000000008", "000000009-000000012"]
+    assert read_metrics(folder, 12).equals(before)
+    merge_many(folder, None)
+    assert stems(folder) == ["000000001-000000012"]
+    assert read_metrics(folder, 12).equals(before)
+    write(MetricTable(folder, 12), range(13, 15))
+    assert missing_steps(part_names(folder), 14) == ""
+
+
+def test_few_parts_stay_and_so_does_a_gap(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = MetricTable(folder)
+    for first in (1, 5, 9):
+        write(table, range(first, first + 4))
+    before = stems(folder)
+    merge_many(folder, None)
+    assert stems(folder) == before
+    folder.within("metrics").delete(part_names(folder)[1])
+    monkeypatch.setattr(metrics, "MANY_PARTS", 2)
+    merge_many(folder, None)
+    assert missing_steps(part_names(folder), 12) == "5 to 8"
+
+
+def test_what_a_merge_that_was_cut_off_has_left_is_removed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "MANY_PARTS", 2)
+    table = MetricTable(folder)
+    for first in (1, 5):
+        write(table, range(first, first + 4))
+    before, deleted = read_metrics(folder, 8), Folder.delete
+
+    def killed(self: Folder, name: str, *rest: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Folder, "delete", killed)
+    with pytest.raises(KeyboardInterrupt):
+        merge_many(folder, None)
+    monkeypatch.setattr(Folder, "delete", deleted)
+    assert read_metrics(folder, 8).equals(before)
+    merge_many(folder, None)
+    assert len(folder.within("metrics").names("*.parquet")) == 1
+    assert read_metrics(folder, 8).equals(before)

@@ -1,0 +1,52 @@
+"""`trm-eval rm`: removes evaluations."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Json, Root, say_what_is_left_out
+from trm_data.storage.root import root_to_read
+from trm_eval.errors import EvalError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remove:
+    """Remove evaluations that a newer one of the same request has superseded, with their predictions.
+
+    These are the rows of all_evals that evals does not have. `trm-train rm` removes a run with all its results.
+
+    For example:
+
+      trm-eval rm --superseded --dry-run
+      trm-eval rm 'exp01*' --superseded
+    """
+
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
+    """Names of runs or experiments, or globs; all if none is named."""
+    superseded: bool = False
+    """Required: what is removed."""
+    dry_run: bool = False
+    """Say what would be removed; remove nothing."""
+    root: Root = None
+    json: Json = False
+
+    def command(self) -> int:
+        """Remove them and print each."""
+        from trm_eval.removal import remove_superseded
+
+        if not self.superseded:
+            raise EvalError("trm-eval rm removes superseded evaluations only: add --superseded")
+        removed, problems = remove_superseded(root_to_read(self.root), self.runs, dry_run=self.dry_run)
+        if self.json:
+            print(json.dumps([asdict(one) for one in removed], indent=1))
+            return say_what_is_left_out("trm-eval", problems, skip=False)
+        would = "would be removed" if self.dry_run else "removed"
+        for one in removed:
+            print(f"{one.run}: evaluation {one.evaluation}, {one.files} files, {would}")
+        if not removed:
+            print("no evaluation is superseded")
+        return say_what_is_left_out("trm-eval", problems, skip=False)
