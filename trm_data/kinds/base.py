@@ -6,11 +6,12 @@ A kind chooses base puzzles (`select`), says which augmenter makes rows of them,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,43 +147,54 @@ class Scores:
     optimal: NDArray[np.bool_] | None = None
 
 
-class Kind(Protocol):
-    """One kind of puzzle."""
+class Kind(ABC):
+    """One kind of puzzle. Methods that are not abstract have a default that suits most kinds."""
 
     name: str
-    about: str
+    about: str = ""
     """What the puzzles are, in a sentence for the dataset's card; empty if the name says enough."""
-    citation: str
+    citation: str = ""
     """What to cite where they are not generated; empty if there is nothing."""
-    derives_rows: bool
+    derives_rows: bool = True
     """Whether rows are made from base puzzles, so that `verify` can make them again."""
-    splits_may_share_rows: bool
+    splits_may_share_rows: bool = False
     """Whether equal rows in two splits are known of the published sets, so that `verify` only notes them."""
-    voted: bool
+    voted: bool = False
     """Whether the augmentations of a test input vote on its answer (`trm_eval.votes`); its rows are like ARC's then."""
+    stored_share: float = 0.54
+    """Bytes on disk for each byte of cells, for estimates."""
+    cell_bytes_per_s: float = 70e6
+    """Bytes of cells that a core writes in a second, for estimates."""
+    generated_per_s: float = 1000.0
+    """Puzzles that a core generates in a second, for estimates."""
 
+    @abstractmethod
     def check_spec(self, spec: DatasetSpec) -> None:
         """Refuse a specification that cannot be built, before puzzles are chosen.
 
         Raises:
             SpecError: Which option, what it got, what is allowed.
         """
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     def geometry(self, spec: DatasetSpec) -> Geometry:
         """Shapes and sizes."""
-        ...
+        raise NotImplementedError
 
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
     ) -> AbstractContextManager[Sources]:
-        """Make the sources readable here, for as long as the context lasts.
+        """Make the sources readable here, for as long as the context lasts. Default: files, local or remote.
 
         Raises:
             SourceError: One does not exist or cannot be fetched.
         """
-        ...
+        from trm_data.sources.base import open_sources
 
+        return open_sources(source, test_source)
+
+    @abstractmethod
     def select(
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
@@ -195,28 +207,34 @@ class Kind(Protocol):
             sources: Where puzzles come from.
             engine: Runs the tasks.
             progress: Told of every step.
-            cache: Folder of this machine for what takes long to make and may be needed again (`kinds.cached`), and for
-                what does not fit into memory meanwhile (`storage.spill`).
+            cache: Folder of this machine for what takes long to make and may be needed again (`kinds.cached`).
 
         Raises:
             BadRowError: A row is no valid puzzle, and the specification says to stop.
             SpecError: The source has fewer puzzles than asked for.
         """
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         """What makes rows of these groups. The same specification and groups give the same rows anywhere."""
-        ...
+        raise NotImplementedError
 
     def elements(
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Index of the symmetry that the `ks[n]`-th augmentation of group `rows[n]` is, int64 [N]."""
-        ...
+        """Index of the symmetry that the `ks[n]`-th augmentation of group `rows[n]` is, int64 [N].
+
+        Default: k numbers the symmetries itself.
+        """
+        return ks
 
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
-        """What the catalog's table `augmentations` says of symmetry elements beside their index."""
-        ...
+        """What the catalog's table `augmentations` says of symmetry elements beside their index.
+
+        Default: the index says it all.
+        """
+        return {}
 
     def recover(
         self,
@@ -225,57 +243,81 @@ class Kind(Protocol):
         labels: NDArray[np.uint8],
         offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The base examples from stored rows of originals (k = 0); undoes their translation, where there is one."""
-        ...
+        """The base examples from stored rows of originals (k = 0); undoes their translation, where there is one.
+
+        Default: an original is its base puzzle.
+        """
+        return inputs, labels
 
     def settle(
         self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The base examples from originals that were made elsewhere: undoes a translation that nobody wrote down."""
-        ...
+        """The base examples from originals that were made elsewhere: undoes a translation that nobody wrote down.
+
+        Default: nothing is translated.
+        """
+        return inputs, labels
 
     def facts(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
         """Columns of the catalog's table `puzzles` for base puzzles of one example each, tokens uint8 [G, S].
 
+        Default: nothing is known of a puzzle beside its cells.
+
         The rows may be no puzzles at all: `check_puzzles` says so afterwards.
         """
-        ...
+        return {}
 
+    @abstractmethod
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Check base puzzles by the rules of the kind, without trusting the build."""
-        ...
+        raise NotImplementedError
 
     def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
-        """What the splits share, from the `classes` of all their puzzles (where it is, hash)."""
-        ...
+        """What the splits share, from the `classes` of all their puzzles (where it is, hash).
 
+        Default: no class is anywhere twice.
+        """
+        seen: dict[str, str] = {}
+        problems = [
+            f"{where}: is equivalent under symmetry to {seen[hash_]}"
+            for found in classes.values()
+            for where, hash_ in found
+            if seen.setdefault(hash_, where) != where
+        ]
+        return Comparison(problems)
+
+    @abstractmethod
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """A row as a drawing, for the terminal and for pictures."""
-        ...
+        raise NotImplementedError
 
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """Tokens [S] of a puzzle as a person types it.
+        """Tokens [S] of a puzzle as a person types it. Default: nobody types such puzzles.
 
         Raises:
             ValueError: The text is no such puzzle; says where and what is allowed.
         """
-        ...
+        raise ValueError(
+            f"puzzles of the kind {spec.kind} have no form in text; name a row of a dataset: --row N"
+        )
 
     def read_file(
         self, source: LocalSource, spec: DatasetSpec
     ) -> tuple[NDArray[np.uint8], list[Reject]] | None:
         """Tokens [N, S] of the puzzles of a file, and what is wrong with others; None where `parse` reads one by one.
 
+        Default: texts are parsed one by one.
+
         Raises:
             SourceError: The file has no form that is read.
         """
-        ...
+        return None
 
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
-        """What a solver finds out about a puzzle [S]."""
-        ...
+        """What a solver finds out about a puzzle [S]. Default: there is no solver."""
+        return Answer()
 
     def score(
         self,
@@ -286,55 +328,17 @@ class Kind(Protocol):
     ) -> Scores:
         """Judge predictions by the rules of the kind; all three are tokens, uint8 [N, S].
 
+        Default: nothing is known of an answer but whether it is the label.
+
         Predictions are whatever a network says: any token of the vocabulary anywhere.
         """
-        ...
+        return Scores()
 
     def cost(self, spec: DatasetSpec) -> Cost:
-        """What a build would take; sources may have placeholders for digests and names."""
-        ...
+        """What a build would take; sources may have placeholders for digests and names.
 
-    def identifier_names(
-        self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
-    ) -> list[str]:
-        """Name of every puzzle identifier in the published layout; empty where there are no names.
-
-        Args:
-            groups: Groups of the training split, without their cells.
-            facts: The other columns of the catalog's table `puzzles`.
-            elements: Symmetry of each augmentation of each group.
-            count: Identifiers of the dataset.
+        Default: of base puzzles with one example each, all training puzzles with as many augmentations.
         """
-        ...
-
-    def test_puzzles(
-        self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
-    ) -> dict[str, Any]:
-        """Content of the published layout's test_puzzles.json; empty where it has none.
-
-        Args:
-            facts: Columns of the catalog's table `puzzles` for the test split.
-            originals: Inputs and labels [E, S] of the examples of each group, read when they are asked for.
-        """
-        ...
-
-
-class KindDefaults:
-    """What most kinds have in common; a kind derives from it and overrides what differs."""
-
-    derives_rows = True
-    splits_may_share_rows = False
-    """Whether equal rows in two splits are known of the published sets, and noted only."""
-    voted = False
-    about = ""
-    citation = ""
-    stored_share = 0.54
-    cell_bytes_per_s = 70e6
-    generated_per_s = 1000.0
-    """Puzzles that a core generates in a second."""
-
-    def cost(self, spec: DatasetSpec) -> Cost:
-        """Of base puzzles with one example each, all training puzzles with as many augmentations."""
         puzzles: dict[Split, int] = {
             "train": spec.size or 0,
             "validation": spec.val_size,
@@ -350,94 +354,33 @@ class KindDefaults:
             choosing_s=generated / self.generated_per_s,
         )
 
-    def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """Nobody types such puzzles."""
-        raise ValueError(
-            f"puzzles of the kind {spec.kind} have no form in text; name a row of a dataset: --row N"
-        )
-
-    def read_file(
-        self, source: LocalSource, spec: DatasetSpec
-    ) -> tuple[NDArray[np.uint8], list[Reject]] | None:
-        """Texts are parsed one by one."""
-        return None
-
-    def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
-        """There is no solver."""
-        return Answer()
-
-    def score(
-        self,
-        spec: DatasetSpec,
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-        predictions: NDArray[np.uint8],
-    ) -> Scores:
-        """Nothing is known of an answer but whether it is the label."""
-        return Scores()
-
     def identifier_names(
         self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
     ) -> list[str]:
-        """Identifiers are numbers only."""
+        """Name of every puzzle identifier in the published layout; empty where there are no names.
+
+        Default: identifiers are numbers only.
+
+        Args:
+            groups: Groups of the training split, without their cells.
+            facts: The other columns of the catalog's table `puzzles`.
+            elements: Symmetry of each augmentation of each group.
+            count: Identifiers of the dataset.
+        """
         return []
 
     def test_puzzles(
         self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
     ) -> dict[str, Any]:
-        """The published layout has no such file for this kind."""
+        """Content of the published layout's test_puzzles.json; empty where it has none.
+
+        Default: the published layout has no such file for this kind.
+
+        Args:
+            facts: Columns of the catalog's table `puzzles` for the test split.
+            originals: Inputs and labels [E, S] of the examples of each group, read when they are asked for.
+        """
         return {}
-
-    def open_sources(
-        self, source: SourceRef, test_source: SourceRef | None, options: Options
-    ) -> AbstractContextManager[Sources]:
-        """Files, local or remote."""
-        from trm_data.sources.base import open_sources
-
-        return open_sources(source, test_source)
-
-    def elements(
-        self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """k numbers the symmetries itself."""
-        return ks
-
-    def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
-        """The index says it all."""
-        return {}
-
-    def recover(
-        self,
-        spec: DatasetSpec,
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-        offsets: NDArray[np.uint8] | None,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """An original is its base puzzle."""
-        return inputs, labels
-
-    def settle(
-        self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Nothing is translated."""
-        return inputs, labels
-
-    def facts(
-        self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
-    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
-        """Nothing is known of a puzzle beside its cells."""
-        return {}
-
-    def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
-        """No class is anywhere twice."""
-        seen: dict[str, str] = {}
-        problems = [
-            f"{where}: is equivalent under symmetry to {seen[hash_]}"
-            for found in classes.values()
-            for where, hash_ in found
-            if seen.setdefault(hash_, where) != where
-        ]
-        return Comparison(problems)
 
 
 def named_problems(split: str, what: str, positions: NDArray[np.int64], problem: str) -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trm_data.augment.base import Augmenter
 from trm_data.augment.grid import GridAugmenter, distinct_dihedral_ks, grid_elements
 from trm_data.engine.base import Engine
-from trm_data.kinds.base import KindDefaults
+from trm_data.kinds.base import Kind
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import Chooser, Stream, chosen_groups
 from trm_data.records import Augmentations, Groups, Selection
@@ -20,7 +20,7 @@ from trm_data.sources.base import LocalSource, Sources
 from trm_data.specs import DatasetSpec, Split
 
 
-class GridKind(KindDefaults):
+class GridKind(Kind):
     """A kind whose puzzles are one grid each; mazes and users' tables derive from it."""
 
     def grid(self, spec: DatasetSpec) -> tuple[int, int]:

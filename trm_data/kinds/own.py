@@ -17,7 +17,7 @@ from trm_data.augment.base import Augmenter, Made
 from trm_data.augment.elements import keyed_elements
 from trm_data.engine.base import Engine
 from trm_data.errors import BuildError, SpecError
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, KindDefaults, named_problems
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, Kind, named_problems
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import Chooser, GeneratedStream, chosen_groups
 from trm_data.kinds.sizes import check_sizes
@@ -34,7 +34,7 @@ MOST_LOOKED_AT = 64
 """Symmetries whose images are all made to find the smallest."""
 
 
-class OwnKind(KindDefaults):
+class OwnKind(Kind):
     """A kind of generated puzzles, one grid each. Override what is not marked optional.
 
     Attributes:

@@ -26,7 +26,7 @@ from trm_data.engine.base import Engine
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.arc.choose import choose_tasks, group_hash
 from trm_data.kinds.arc.options import PUBLISHED_SUBSETS, ArcOptions
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, KindDefaults
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, Kind
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
@@ -71,7 +71,7 @@ def _options(spec: DatasetSpec) -> ArcOptions:
     return spec.options
 
 
-class ArcKind(KindDefaults):
+class ArcKind(Kind):
     """The ARC kind."""
 
     name = "arc"

@@ -25,7 +25,6 @@ from trm_data.kinds.base import (
     Comparison,
     Geometry,
     Kind,
-    KindDefaults,
     Scores,
     named_problems,
 )
@@ -54,7 +53,7 @@ def _rules(spec: DatasetSpec) -> tuple[Kind, DatasetSpec] | None:
     return load_kind(options.of), replace(spec, kind=options.of, options=inner)
 
 
-class ImportedKind(KindDefaults):
+class ImportedKind(Kind):
     """Imported rows; where a kind is known, judged and drawn by its rules."""
 
     name = NAME

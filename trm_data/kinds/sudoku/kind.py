@@ -28,7 +28,7 @@ from trm_data.kinds.base import (
     CheckedPuzzles,
     Cost,
     Geometry,
-    KindDefaults,
+    Kind,
     Scores,
     named_problems,
 )
@@ -73,7 +73,7 @@ def _check_enough(spec: DatasetSpec) -> None:
         )
 
 
-class SudokuKind(KindDefaults):
+class SudokuKind(Kind):
     """The Sudoku kind."""
 
     name = "sudoku"
