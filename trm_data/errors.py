@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import errno
+import re
 
 OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 OF_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+_USER = re.compile(r"(https?://)[^/?#\s]*@", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
+_SECRET = re.compile(
+    r"""([?&;](?:[\w.%-]*(?:token|signature|credential|secret|passw|api[_-]?key|access[_-]?key|auth)[\w.%-]*|sig|key)=)
+    [^&;\#\s'")]*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
+
+
+def without_credentials(text: str) -> str:
+    """A text without the users, passwords and tokens of the URLs and headers in it: a user can be a token too."""
+    text = _PASSWORD.sub(r"\1@", _USER.sub(r"\1", text))
+    return _BEARER.sub(r"\1...", _SECRET.sub(r"\1...", text))
 
 
 def not_written(where: object, error: OSError, again: str) -> str:

@@ -110,7 +110,7 @@ class PuzzleFields(BuildFields):
         if test_size is None:
             test_size = self.generated_test_size if generated or test_source is not None else 0
         if not generated and self.val_size is None and self.test_size is None and not test_size:
-            from trm_data.sources.base import without_credentials
+            from trm_data.errors import without_credentials
 
             LOG.warning(
                 "--source %s: nothing is held out; --val-size N and --test-size N keep puzzles of it for validation "
@@ -138,7 +138,8 @@ class PuzzleFields(BuildFields):
         Raises:
             SpecError: A source that is none of the allowed.
         """
-        from trm_data.sources.base import FILES, SourceRef, parse_source, without_credentials
+        from trm_data.errors import without_credentials
+        from trm_data.sources.base import FILES, SourceRef, parse_source
 
         def parsed(text: str, option: str) -> SourceRef:
             source = parse_source(text, option, allowed, columns=self.columns or "")

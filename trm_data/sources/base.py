@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from trm_data.closest import closest
-from trm_data.errors import SourceError, SpecError
+from trm_data.errors import SourceError, SpecError, without_credentials
 from trm_data.sources.columns import EXCEL_SEPARATORS, find_separator
 from trm_data.sources.unpack import ALWAYS_READ, BROKEN, bounded, decompressor, find_magic
 from trm_data.sources.unpack import ENDINGS as PACKED
@@ -51,14 +51,6 @@ ENDINGS = {
 }
 """What files hold, by their endings, where no kind is typed before the path."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
-_USER = re.compile(r"(https?://)[^/?#\s]*@", re.IGNORECASE)
-_PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
-_SECRET = re.compile(
-    r"""([?&;](?:[\w.%-]*(?:token|signature|credential|secret|passw|api[_-]?key|access[_-]?key|auth)[\w.%-]*|sig|key)=)
-    [^&;\#\s'")]*""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 LOG = logging.getLogger(__name__)
 
 
@@ -167,12 +159,6 @@ def parse_source(
     elif "/" in text or "." in text:
         forms = f"no such file; {forms}"
     raise SpecError(f"{option} {shown}: {forms}")
-
-
-def without_credentials(text: str) -> str:
-    """A text without the users, passwords and tokens of the URLs and headers in it: a user can be a token too."""
-    text = _PASSWORD.sub(r"\1@", _USER.sub(r"\1", text))
-    return _BEARER.sub(r"\1...", _SECRET.sub(r"\1...", text))
 
 
 def _exists(text: str) -> bool:

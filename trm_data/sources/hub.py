@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trm_data.errors import SourceError, needs_extra
-from trm_data.sources.base import without_credentials
+from trm_data.errors import SourceError, needs_extra, without_credentials
 from trm_data.specs import SUDOKU_EXTREME
 
 MAZE_HARD = "sapientinc/maze-30x30-hard-1k"

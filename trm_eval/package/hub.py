@@ -8,8 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trm_data.errors import SourceError, needs_extra
-from trm_data.sources.base import without_credentials
+from trm_data.errors import SourceError, needs_extra, without_credentials
 from trm_data.sources.hub import check_room
 from trm_eval.errors import PackageError
 from trm_eval.package.contents import CARD, LARGEST_BYTES, PACKAGE_FILE, parse_package

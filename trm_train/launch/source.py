@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from trm_data.sources.base import without_credentials
+from trm_data.errors import without_credentials
 from trm_train.launch.shell import Shell
 
 CHECKOUT = Path(__file__).resolve().parents[2]
