@@ -43,8 +43,8 @@ SHORT = (
     "--total-steps 6 --optim.lr-warmup-steps 2 --model.h-cycles 1 --model.l-cycles 1 --model.halt-max-steps 2 "
     "--data.global-batch-size 8 --execution.checkpoint-every 3 --execution.validate-every 6 --tracking none"
 )
-FENCES = {"", "sh", "python", "text", "sql", "json", "toml", "bibtex", "yaml"}
-"""What blocks may be; a command stands in an `sh` block, or in a transcript after a prompt."""
+FENCES = {"", "sh", "bash", "python", "text", "sql", "json", "toml", "bibtex", "yaml"}
+"""What blocks may be; a command stands in an `sh` block, or in a transcript after a prompt; `bash` is a whole script."""
 RUN_NAME = re.compile(r"\b(\w+)-[0-9a-f]{8}-s0\b")
 BIN = Path(sys.executable).parent
 
