@@ -92,6 +92,6 @@ def _table(asked: Asked) -> list[dict[str, Any]]:
 def _figures(
     layout: Layout, evaluations: tuple[str, ...], runs: tuple[str, ...], problems: list[str]
 ) -> list[Figure]:
-    asked = evaluations_of(layout, runs, problems)
+    asked = fresh(evaluations_of, list(runs))  # the table has just asked for it
     rows = [row for row in asked.rows if row["evaluation"] in evaluations]
     return figures_of(layout, asked, rows, problems)
