@@ -27,12 +27,7 @@ def size_to_remove(layout: Layout, name: str) -> int:
 
 
 def _folder(layout: Layout, name: str) -> DatasetFolder:
-    """The dataset's folder, which may have another of its names; what a killed build left has the very name.
-
-    Raises:
-        DatasetNotFoundError: There is neither.
-        CorruptDatasetError: It has another of its names, and its manifest cannot be read.
-    """
+    """The dataset's folder, which may have another of its names; what a killed build left has the very name."""
     folder = layout.dataset(name)
     try:
         if _unfinished(folder) or find_manifest(folder) is not None:

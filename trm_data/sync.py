@@ -169,11 +169,7 @@ def _copy_note(source: DatasetFolder, target: DatasetFolder, file: str, turn: Tu
 
 
 def _is_there(target: DatasetFolder, manifest: Manifest) -> bool:
-    """Whether the target has this dataset, whole.
-
-    Raises:
-        SpecError: It has another one of this name, or one that cannot be read.
-    """
+    """Whether the target has this dataset, whole."""
     try:
         there = find_manifest(target)
     except CorruptDatasetError as error:

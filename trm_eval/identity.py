@@ -138,11 +138,7 @@ class EvalRequest:
             )
 
     def _check_traces(self) -> None:
-        """Refuse traces that cannot be asked for.
-
-        Raises:
-            EvalError: A number is out of range, or rows are not answered once, all steps long.
-        """
+        """Refuse traces that cannot be asked for."""
         if self.traces < 0:
             raise EvalError(f"--traces: rows, at least 0, got {self.traces}")
         if self.latents and not self.traces:

@@ -148,11 +148,7 @@ class PredictionWriter:
         predictions: NDArray[np.uint8],
         labelled: NDArray[np.bool_],
     ) -> dict[str, pa.Array]:
-        """What the kind says of N rows, a column for each notion; counts what is true of rows that have labels.
-
-        Raises:
-            EvalError: The kind, which may be of another package, says something else than N truths.
-        """
+        """What the kind says of N rows, a column for each notion; counts what is true of rows that have labels."""
         kind, count = self._kind, len(predictions)
         scores = kind.score(self._dataset.manifest.spec, inputs, labels, predictions)
         columns: dict[str, pa.Array] = {}

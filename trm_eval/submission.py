@@ -124,11 +124,7 @@ def _with_cells(answer: dict[str, list[list[int]]]) -> dict[str, list[list[int]]
 
 
 def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of `evals` of these ids, in their order.
-
-    Raises:
-        ResultError: One is no evaluation of the run, has no votes, or is of other rows than the first.
-    """
+    """The rows of `evals` of these ids, in their order."""
     rows = {row[0]: dict(zip(found.columns, row, strict=True)) for row in found.rows}
     for evaluation in evaluations:
         if evaluation not in rows:

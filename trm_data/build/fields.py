@@ -79,11 +79,7 @@ def _plain(value: object) -> object:
 
 
 def _checked(fields: BuildFields, options: Mapping[str, object]) -> BuildFields:
-    """The fields, if each option has a value of its type: a command line has that from its parser.
-
-    Raises:
-        SpecError: Names the option, the value and what is expected.
-    """
+    """The fields, if each option has a value of its type: a command line has that from its parser."""
     try:
         hints = get_type_hints(type(fields))
     except NameError:  # a kind of another package, whose annotations are for type checkers only

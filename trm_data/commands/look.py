@@ -237,11 +237,7 @@ class Show:
         return 0
 
     def _rows(self, layout: Layout) -> list[int]:
-        """Which rows to draw.
-
-        Raises:
-            SpecError: They are named in two ways, or not so as one can.
-        """
+        """Which rows to draw."""
         from trm_data.describe.examples import rated_rows, task_rows
 
         chosen = [word for word in ("index", "rating", "task") if getattr(self, word) is not None]

@@ -148,11 +148,7 @@ class LocalEngine:
 def _watched(
     futures: Sequence[Future[R]], workers_now: Callable[[], list[BaseProcess]]
 ) -> Generator[Future[R], None, None]:
-    """Futures as they end, as long as some worker does something.
-
-    Raises:
-        ScarceError: None of them computed anything for some minutes; they are ended.
-    """
+    """Futures as they end, as long as some worker does something."""
     waiting: set[Future[R]] = set(futures)
     before, still, most_still = -1.0, 0, STILL_LOOKS + _looks_for_bucket()
     while waiting:
@@ -266,9 +262,6 @@ def _start_server(warm: str = "") -> None:
 
     Args:
         warm: Module that it imports as well.
-
-    Raises:
-        SpecError: The folder for temporary files has too long a name.
     """
     # The server ignores Ctrl-C only once it has imported its modules, so it is started with it blocked. Its start would
     # unblock it, where it has to start the tracker of resources first.

@@ -82,11 +82,7 @@ def read_rows(
 def _filled(
     path: Path, blocks: Iterator[Rows], num_examples: int, sequence_length: int, memory: RowsMemory
 ) -> tuple[Rows, int]:
-    """Arrays of `num_examples` rows with those of the blocks in them, and how many these have.
-
-    Raises:
-        CorruptDatasetError: There is no memory for so many.
-    """
+    """Arrays of `num_examples` rows with those of the blocks in them, and how many these have."""
     try:
         rows = memory.rows(num_examples, sequence_length)
     except (MemoryError, ValueError) as error:
@@ -126,11 +122,7 @@ def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
 
 
 def _decoded(path: Path, decoder: BlockDecoder, record: bytes) -> Rows:
-    """The rows of a record.
-
-    Raises:
-        CorruptDatasetError: It holds no block, or one of a size that is never written.
-    """
+    """The rows of a record."""
     try:
         rows = decoder.decode(record)
     except CorruptDatasetError as error:
@@ -145,12 +137,7 @@ def _decoded(path: Path, decoder: BlockDecoder, record: bytes) -> Rows:
 
 @contextmanager
 def _opened(path: Path) -> Generator[Any, None, None]:
-    """ArrayRecord's reader of a file; whatever it says against the file, when it is closed too, is one error.
-
-    Raises:
-        CorruptDatasetError: It cannot be read.
-        ScarceError: There is no memory for its threads.
-    """
+    """ArrayRecord's reader of a file; whatever it says against the file, when it is closed too, is one error."""
     from array_record.python.array_record_module import ArrayRecordReader
 
     check_threads()

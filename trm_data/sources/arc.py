@@ -177,11 +177,7 @@ def has_subset(kind: ArcKind, folder: Path, subset: str) -> bool:
 
 
 def _check_version(read: ArcTasks, subset: str, shown: str) -> list[str]:
-    """What to say of a subset whose tasks are of no version that is known.
-
-    Raises:
-        SourceError: They are those of the other version.
-    """
+    """What to say of a subset whose tasks are of no version that is known."""
     name = SHARED_NAMES.get(subset, subset)
     if name not in SHARED_NAMES.values() or f"{name}2" in read.files[0].file:
         return []

@@ -103,11 +103,7 @@ def _head(text: Iterator[str]) -> Iterator[str]:
 
 
 def _whole(lines: Iterator[str], shown: str) -> str:
-    """All of a text.
-
-    Raises:
-        SourceError: It is too long to be read whole.
-    """
+    """All of a text."""
     found: list[str] = []
     length = 0
     for line in lines:

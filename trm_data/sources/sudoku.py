@@ -101,11 +101,7 @@ def read_puzzles(
 
 
 def _digits(source: LocalSource, read: Callable[[LocalSource], Iterator[TextRow]], side: int) -> str:
-    """The characters of 1..side in a file, as its specification names them or as they are found.
-
-    Raises:
-        SourceError: Other symbols than can be, or nothing tells whether 0 is a digit.
-    """
+    """The characters of 1..side in a file, as its specification names them or as they are found."""
     try:
         if source.spec.symbols:
             return check_digits(source.spec.symbols, side)

@@ -179,11 +179,7 @@ def _check_columns(shown: str, wanted: Sequence[str], found: Sequence[str]) -> N
 
 
 def _cells(column: str, text: str) -> list[Any]:
-    """Cells of a column of text.
-
-    Raises:
-        ValueError: A cell is no number; says of which column.
-    """
+    """Cells of a column of text."""
     try:
         return json_cells(text) if is_json(text) else [int(cell) for cell in text.split()]
     except ValueError as error:

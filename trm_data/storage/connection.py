@@ -382,11 +382,7 @@ def _open(process: int, emulator: str | None) -> Connection:
 
 
 def _check_credentials(file: str) -> None:
-    """The file that `GOOGLE_APPLICATION_CREDENTIALS` names holds credentials: without them gcsfs would go as nobody.
-
-    Raises:
-        SpecError: It does not.
-    """
+    """The file that `GOOGLE_APPLICATION_CREDENTIALS` names holds credentials: without them gcsfs would go as nobody."""
     from google.auth import default
     from google.auth.exceptions import GoogleAuthError
 

@@ -45,11 +45,7 @@ class OwnTurn:
 
 
 def _name_once(temporary: Path, path: Path) -> None:
-    """Give a whole file its name, by a hard link; on a file system without them by a rename under the folder's lock.
-
-    Raises:
-        FileExistsError: There is a file of this name.
-    """
+    """Give a whole file its name, by a hard link; on a file system without them by a rename under the folder's lock."""
     try:
         os.link(temporary, path)
         return
@@ -79,11 +75,7 @@ class LocalStore(Store):
     lock_is_enough = True
 
     def _path(self, name: str) -> Path:
-        """Where a file or folder lies: inside the root.
-
-        Raises:
-            SpecError: The name leads elsewhere.
-        """
+        """Where a file or folder lies: inside the root."""
         return self.root / check_inside(name)
 
     @property

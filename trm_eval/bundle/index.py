@@ -74,11 +74,7 @@ def _report(target: Target, lines: Sequence[str]) -> dict[str, Wheel]:
 
 
 def _wheel(item: Mapping[str, Any]) -> Wheel:
-    """A wheel as pip reports it (pip.pypa.io/en/stable/reference/installation-report); pip 22 has one digest only.
-
-    Raises:
-        BundleError: Its index states no sha256.
-    """
+    """A wheel as pip reports it (pip.pypa.io/en/stable/reference/installation-report); pip 22 has one digest only."""
     about, place = item["metadata"], item["download_info"]
     stated = place["archive_info"]
     sha256 = stated.get("hashes", {}).get("sha256") or stated.get("hash", "").removeprefix("sha256=")
@@ -137,11 +133,7 @@ def _size_of(wheel: Wheel) -> int | None:
 
 
 def _pip(target: Target, command: str, *words: str) -> None:
-    """Run pip.
-
-    Raises:
-        BundleError: It failed; says what it says, and what to do.
-    """
+    """Run pip."""
     started = [*pip_command(), command, *QUIET, *words]
     try:
         done = subprocess.run(started, capture_output=True, text=True, check=False)

@@ -142,12 +142,7 @@ def _find(wanted: Wanted, progress: Progress) -> Sequence[Wheel]:
 
 
 def _recipe(layout: Layout, run: Folder, record: RunRecord, wanted: Wanted) -> Recipe:
-    """What the notebook does.
-
-    Raises:
-        BundleError: The run is not of ARC, or that is not known here.
-        EvalError: It has no such checkpoint.
-    """
+    """What the notebook does."""
     spec = _arc_dataset(layout, record).spec
     step = choose_step(run, wanted.checkpoint)
     if not 0 < wanted.minutes < float("inf"):
@@ -166,11 +161,7 @@ def _recipe(layout: Layout, run: Folder, record: RunRecord, wanted: Wanted) -> R
 
 
 def _arc_dataset(layout: Layout, record: RunRecord) -> Manifest:
-    """The dataset that the run learned from.
-
-    Raises:
-        BundleError: It is not of ARC, or not under this root.
-    """
+    """The dataset that the run learned from."""
     name = record.config.data.only_dataset()
     manifest = find_manifest(layout, name)
     if manifest is None:

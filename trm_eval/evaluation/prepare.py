@@ -106,12 +106,7 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
 
 
 def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
-    """The split to evaluate on: of a dataset that the run learned from, or of one of the same encoding.
-
-    Raises:
-        EvalError: It has other rows than the run learned from, no such split, or another encoding.
-        ConfigError: The run learned a mixture, and no dataset of it was named.
-    """
+    """The split to evaluate on: of a dataset that the run learned from, or of one of the same encoding."""
     component = record.component(request.dataset)
     own = record.config.data.only_dataset() if component is None else component.dataset
     name = own if component is not None else request.dataset or own
@@ -137,11 +132,7 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
 
 
 def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -> None:
-    """Refuse a dataset whose rows mean something else to the run's network than its own.
-
-    Raises:
-        EvalError: Another grid, other tokens, or other puzzle identifiers.
-    """
+    """Refuse a dataset whose rows mean something else to the run's network than its own."""
     manifest = dataset.manifest
     own, its = record.input_spec, input_spec(manifest)
     for what, ours, theirs in (

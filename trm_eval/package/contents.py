@@ -141,12 +141,7 @@ def parse_package(content: bytes, where: str) -> Package:
 
 
 def _check(package: Package, where: str) -> None:
-    """Refuse names that lead elsewhere, and values of another kind than they can have.
-
-    Raises:
-        PackageError: A name is none of `FILES`, or one of `REQUIRED` is not there.
-        ValueError: A value is of another kind.
-    """
+    """Refuse names that lead elsewhere, and values of another kind than they can have."""
     for name in package.files:
         if name not in FILES:
             raise PackageError(f"{where}: names {name!r}, which is no file of a package")

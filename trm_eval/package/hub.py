@@ -100,11 +100,7 @@ def fetch_package(reference: str) -> tuple[Path, str]:
 
 @contextmanager
 def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
-    """Say in one line what the hub refused, and what there is.
-
-    Raises:
-        PackageError: The extra is missing, the hub cannot be reached, or refuses.
-    """
+    """Say in one line what the hub refused, and what there is."""
     try:
         from huggingface_hub.errors import (
             HTTPError,  # pyright: ignore[reportPrivateImportUsage]

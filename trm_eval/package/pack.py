@@ -182,11 +182,7 @@ def _training(run: Folder) -> Training | None:
 def _results(
     layout: Layout, run: Folder, record: RunRecord, step: int
 ) -> tuple[list[dict[str, Any]], dict[str, pa.Table]]:
-    """Rows of `evals` of the packed weights, and the tables of the package by file.
-
-    Raises:
-        PackageError: Results of the run are missing.
-    """
+    """Rows of `evals` of the packed weights, and the tables of the package by file."""
     named = {column for columns in NAMED_BY_EVALS.values() for column in columns}  # files that stay here
     columns = [*PARTITION_COLUMNS, *(name for name in EVALS.names if name not in named)]
     found = query_results(

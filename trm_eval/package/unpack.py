@@ -118,11 +118,7 @@ def unpack_run(folder: Path, layout: Layout) -> Unpacked:
 
 
 def _read_weights(folder: Path, package: Package, record: RunRecord) -> Tree:
-    """The weights as a tree on the device, proved to be those of the checkpoint that was packed.
-
-    Raises:
-        PackageError: They are others, or do not fit the configuration.
-    """
+    """The weights as a tree on the device, proved to be those of the checkpoint that was packed."""
     _, weights = abstract_weights(record.config, record.input_spec)
     like = weights_tree(weights)
     limit = largest_bytes(like)
@@ -136,11 +132,7 @@ def _read_weights(folder: Path, package: Package, record: RunRecord) -> Tree:
 
 
 def _read_metrics(folder: Path, package: Package) -> Part | None:
-    """The training metrics as one part; None where there are none.
-
-    Raises:
-        PackageError: The file holds something else.
-    """
+    """The training metrics as one part; None where there are none."""
     path = folder / METRICS
     if METRICS not in package.files:
         return None
@@ -160,11 +152,7 @@ def _read_metrics(folder: Path, package: Package) -> Part | None:
 
 
 def _is_there(target: Folder, package: Package, record: RunRecord) -> bool:
-    """Whether the root has this run with these very weights.
-
-    Raises:
-        PackageError: It has another run of this name, or this one without them.
-    """
+    """Whether the root has this run with these very weights."""
     try:
         there = find_record(target)
     except ConfigError as error:

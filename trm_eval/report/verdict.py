@@ -162,11 +162,7 @@ def over_seeds(group: Group) -> list[str]:
 
 
 def _percent_over_seeds(members: Sequence[Member]) -> AcrossSeeds:
-    """The mean accuracy over seeds; its interval, of a t distribution, ends where accuracies do.
-
-    Raises:
-        StatisticsError: It has no interval.
-    """
+    """The mean accuracy over seeds; its interval, of a t distribution, ends where accuracies do."""
     found = across_seeds(_frame(members), "exact")
     return replace(found, low=max(0.0, found.low), high=min(100.0, found.high))
 

@@ -112,11 +112,7 @@ def _test(mean_square: float, df: int, left: float, left_df: int) -> tuple[float
 
 
 def _replicates(frame: pl.DataFrame, factors: list[str]) -> int:
-    """How often each combination was run.
-
-    Raises:
-        StatisticsError: The group is no full factorial.
-    """
+    """How often each combination was run."""
     check_columns(frame, *factors)
     if not factors or len(set(factors)) < len(factors):
         raise StatisticsError(

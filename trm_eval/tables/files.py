@@ -123,12 +123,7 @@ def _listed(layout: Layout, table: str) -> list[TableFile]:
 
 
 def _newest(layout: Layout, evals: Parts) -> pa.Table:
-    """The rows of `evals`, one of each evaluation.
-
-    Raises:
-        CorruptFileError: A file of format 1, which has no digest, is damaged.
-        FileNotFoundError: A file is gone since it was listed.
-    """
+    """The rows of `evals`, one of each evaluation."""
     try:
         return newest_rows(read_small(evals))
     except (
@@ -178,9 +173,6 @@ def _dataset(
     """Parquet files of a table, checked, with the columns experiment and run, and a line for each that is gone.
 
     Without files it is an empty table.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
     """
     parts, gone = _parts(table, folder, found, again=again)
     if not parts.files:
@@ -203,9 +195,6 @@ def _parts(
 ) -> tuple[Parts, list[str]]:
     """Parquet files of a table, checked, with the evaluation that each is of where that is known, and a line for each
     that is gone.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
     """
     legacy = pa.schema(LEGACY.get(table, []))
     schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])

@@ -162,10 +162,6 @@ def _read(
     """What is read from the results, opened again where files were replaced meanwhile; and what is left out.
 
     Where the query fails it is read beside all views, so that the message knows of them.
-
-    Raises:
-        QueryError: The SQL cannot be run, or files are replaced faster than they can be read.
-        CorruptFileError: A file has other bytes than were written.
     """
     everything, left = False, ATTEMPTS
     while True:
@@ -238,12 +234,7 @@ def _make_views(
     everything: bool,
     only: Only,
 ) -> list[str]:
-    """What `open_results` gives; the catalog stays attached as long as the stack.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
-        IOException: A file was replaced since it was listed; also views read the columns of theirs.
-    """
+    """What `open_results` gives; the catalog stays attached as long as the stack."""
     text = files("catalogs").joinpath("results.sql").read_text("utf-8")
     named = _named_by(sql, text)
     shows = everything or any(word in sql.lower() for word in SHOW_COMMENTS)

@@ -376,11 +376,7 @@ def _wrong_arrays(tree: Any, expected: dict[str, int], shown: str) -> str:
 
 
 def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], CheckpointMeta]:
-    """Fingerprints and the rest of a meta, proved to be what was written; format 1 had no digest.
-
-    Raises:
-        CheckpointError: It is not, or is of another step than its folder.
-    """
+    """Fingerprints and the rest of a meta, proved to be what was written; format 1 had no digest."""
     try:
         value: dict[str, Any] = dict(content)
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:

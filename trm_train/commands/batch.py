@@ -148,11 +148,7 @@ class Batch:
             raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
 
     def _train(self, jobs: list[Job], how: How, asked: Sequence[int]) -> None:
-        """Train and evaluate, some at a time; then write the summary, also of a batch that was cut short, and print it.
-
-        Raises:
-            TrainError: The summary could not be written.
-        """
+        """Train and evaluate, some at a time; then write and print the summary, also of a batch that was cut short."""
         from trm_train.batch.flow import carry_out
         from trm_train.batch.summary import summary_row, write_summary
 

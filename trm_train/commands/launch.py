@@ -190,11 +190,7 @@ class Launch:
         return self._conclude([*(_done(run) for run in runs if run not in left), *done])
 
     def _check(self) -> None:
-        """Refuse what does not go together.
-
-        Raises:
-            LaunchError: Says what does.
-        """
+        """Refuse what does not go together."""
         if (self.accelerator is None) == (self.hosts is None):
             raise LaunchError("say where, by one of: --accelerator KIND-SIZE, --hosts HOST,...")
         if self.restarts < 0 or self.look_s <= 0 or not 1 <= self.port <= 65535:
@@ -215,11 +211,7 @@ class Launch:
             raise LaunchError(f"{given[0]}: is for TPUs (--accelerator)")
 
     def _layout(self) -> Layout:
-        """The root, which all hosts share.
-
-        Raises:
-            LaunchError: A TPU could not see it, or would lose it.
-        """
+        """The root, which all hosts share."""
         layout = resolve_root(self.root)
         of_here = layout.store.lock_is_enough
         if of_here and self.accelerator is not None and not (self.root and Path(self.root).is_absolute()):
@@ -275,11 +267,7 @@ class Launch:
 
 
 def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
-    """One run, as `trm-train run` reads its words.
-
-    Raises:
-        LaunchError: An option is not for hosts elsewhere.
-    """
+    """One run, as `trm-train run` reads its words."""
     from trm_train.launch.target import Work
     from trm_train.run.record import run_folder, run_name
 
@@ -315,11 +303,7 @@ def _refuse(options: RunOptions | ProcessOptions | Batch, name: str, instead: st
 
 
 def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bool]:
-    """The runs of a batch, as `trm-train batch` reads its words, and whether one goes on after a failure.
-
-    Raises:
-        LaunchError: An option is not for hosts elsewhere.
-    """
+    """The runs of a batch, as `trm-train batch` reads its words, and whether one goes on after a failure."""
     from trm_train.batch.plan import plan_batch
     from trm_train.launch.target import Work
 
@@ -348,11 +332,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
 
 
 def _extras(given: str | None, usual: str) -> list[str]:
-    """Names between commas.
-
-    Raises:
-        LaunchError: One of them is none.
-    """
+    """Names between commas."""
     extras = (usual if given is None else given).split(",")
     for extra in extras:
         if not extra.isalnum() or not extra.isascii():

@@ -153,11 +153,7 @@ def _run_called(name: str, layout: Layout) -> RunOverview | None:
 
 
 def _describe_run(run: RunOverview, *, as_json: bool) -> int:
-    """Print what a run is.
-
-    Raises:
-        ConfigError: Its record cannot be read.
-    """
+    """Print what a run is."""
     if run.record is None:
         raise ConfigError(run.problem)
     if as_json:

@@ -207,11 +207,7 @@ def _with_initial(
 
 
 def _check(options: RunOptions) -> None:
-    """Refuse what cannot be asked for.
-
-    Raises:
-        ConfigError: Says what is allowed.
-    """
+    """Refuse what cannot be asked for."""
     from trm_train.run.record import check_label
 
     check_config(options.config)

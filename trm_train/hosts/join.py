@@ -114,11 +114,7 @@ def _number(name: str, given: int | None) -> int:
 
 
 def _start_jax(place: Place | None, limit_s: float) -> None:
-    """Start jax's own service and wait for it.
-
-    Raises:
-        HostError: It cannot be reached, or finds nothing to join.
-    """
+    """Start jax's own service and wait for it."""
     jax.config.update(
         "jax_enable_preemption_service", False
     )  # it would swallow SIGTERM; runs have their own way

@@ -196,12 +196,7 @@ class _RollCall:
             self._tell()
 
     def _hello(self, said: dict[str, Any], writer: asyncio.StreamWriter) -> tuple[int, _Present]:
-        """Who has come.
-
-        Raises:
-            ValueError: It is no process of a run.
-            HostError: It cannot be of this one.
-        """
+        """Who has come."""
         index, of, host, pid = (said.get(name) for name in ("process", "of", "host", "pid"))
         if (
             said.get("trm") != PROTOCOL
@@ -249,11 +244,7 @@ def _progress(joined: set[int], count: int) -> str:
 
 
 def _connected(address: Address, deadline: float, limit_s: float, say: Say) -> socket.socket:
-    """A connection to the coordinator, which may start later.
-
-    Raises:
-        HostError: It does not answer in time.
-    """
+    """A connection to the coordinator, which may start later."""
     begun, said = time.monotonic(), False
     while True:
         left = deadline - time.monotonic()
@@ -279,11 +270,7 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """A line that came.
-
-    Raises:
-        ValueError: It is none of ours.
-    """
+    """A line that came."""
     if not line.endswith(b"\n"):
         raise ValueError("it hung up" if not line else "it speaks otherwise")
     try:
@@ -296,11 +283,7 @@ def _message(line: bytes) -> dict[str, Any]:
 
 
 def _processes(value: Any, count: int) -> set[int]:
-    """Numbers of processes as they came.
-
-    Raises:
-        ValueError: They are none.
-    """
+    """Numbers of processes as they came."""
     if not isinstance(value, list) or not all(type(one) is int and 0 <= one < count for one in value):
         raise ValueError("it speaks otherwise")
     return set(value)  # pyright: ignore[reportUnknownArgumentType]

@@ -155,11 +155,7 @@ def _ensure(target: Target, how: How, say: Say, *, patient: bool) -> None:
 
 
 def _begin(work: Work, target: Target, say: Say) -> Outcome | None:
-    """Install and start; an outcome only where the machines have gone meanwhile.
-
-    Raises:
-        LaunchError: It cannot be started there.
-    """
+    """Install and start; an outcome only where the machines have gone meanwhile."""
     try:
         target.install()
         _start(work, target, say)
@@ -179,11 +175,7 @@ def _in_use(target: Target, seen: Seen) -> LaunchError:
 
 
 def _start(work: Work, target: Target, say: Say) -> None:
-    """Start a run, unless it goes on.
-
-    Raises:
-        LaunchError: Something else does.
-    """
+    """Start a run, unless it goes on."""
     seen = target.look(work)
     if seen.others:
         raise _in_use(target, seen)

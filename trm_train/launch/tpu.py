@@ -240,11 +240,7 @@ class Tpu(Target):
         return self._shell.ask(self._ssh("0", script), assume=f"trm-launch HOST {assume}", once=once)
 
     def _state(self, once: str = "state") -> str:
-        """The state it is in, READY with all that belongs to it; empty where there is none.
-
-        Raises:
-            LaunchError: gcloud does not say it, or it is of another kind.
-        """
+        """The state it is in, READY with all that belongs to it; empty where there is none."""
         if self._request.queued:
             queued = self._describe("queued-resources", {"state": {"state": "ACTIVE"}}, once)
             state = "" if queued is None else str(queued.get("state", {}).get("state", ""))

@@ -42,11 +42,7 @@ def is_pattern(reference: str) -> bool:
 
 
 def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Folder]:
-    """Runs whose name or experiment a pattern fits; also those whose records cannot be read.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Runs whose name or experiment a pattern fits; also those whose records cannot be read."""
     records = {run.place: (run, record) for run, record in read_records(layout)}
     runs = [run for run, _ in records.values()]
     readable = [run for run, record in records.values() if isinstance(record, RunRecord)]

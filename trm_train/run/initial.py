@@ -115,11 +115,7 @@ def _names_of_run(layout: Layout, record: RunRecord) -> list[str]:
 
 
 def _check_shapes(reference: str, weights: Weights, config: RunConfig, manifest: Manifest) -> None:
-    """Refuse weights of another network, naming every difference.
-
-    Raises:
-        CheckpointError: They are.
-    """
+    """Refuse weights of another network, naming every difference."""
     _, shapes = abstract_weights(config, input_spec(manifest))
     wanted, found = _shapes(shapes), _shapes(weights)
     problems = [f"missing: {name}" for name in sorted(wanted.keys() - found.keys())]

@@ -226,11 +226,7 @@ class Observer:
         self._window, self._window_steps = {}, 0
 
     def _not_finite(self, what: str) -> None:
-        """End a run of which something is no number any more.
-
-        Raises:
-            NotFiniteError: Always; with the losses of the last steps.
-        """
+        """End a run of which something is no number any more."""
         first, losses = self._step - len(self._losses) + 1, ", ".join(f"{loss:.4g}" for loss in self._losses)
         text = f"step {self._step:,}: {what} (loss of steps {first:,} to {self._step:,}: {losses})"
         self._tracker.alert("no number", text)
@@ -280,11 +276,7 @@ class Observer:
         self._tracker.alert(title, text)
 
     def _watch_scale(self, step: int, scale: float | None, skipped: int) -> None:
-        """Say that a step of float16 was skipped.
-
-        Raises:
-            NotFiniteError: Steps are skipped one after the other, at the smallest scale there is.
-        """
+        """Say that a step of float16 was skipped."""
         if scale is None:
             return
         if self._skipped is not None and skipped > self._skipped:

@@ -143,11 +143,7 @@ def remove_run(layout: Layout, run: Folder) -> None:
 
 
 def _results_of(run: Folder) -> str:
-    """Pattern of the files that results of a run lie in.
-
-    Raises:
-        ConfigError: The folder is none of a run under this root.
-    """
+    """Pattern of the files that results of a run lie in."""
     parts = run.path.split("/")
     if len(parts) != 4 or parts[0] != "runs" or not all(NAME.fullmatch(part) for part in parts):
         raise ConfigError(

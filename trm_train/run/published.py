@@ -200,11 +200,7 @@ def _names_digest(path: Path) -> str:
 
 
 def _names_of_rows(path: Path | None, rows: NDArray[np.float32], count: int) -> list[str]:
-    """The names in an `identifiers.json`; of a dataset of the blank identifier none are needed.
-
-    Raises:
-        ConfigError: They are needed and not given, or are not those of the rows.
-    """
+    """The names in an `identifiers.json`; of a dataset of the blank identifier none are needed."""
     if count == 1:
         return []
     if path is None:
@@ -229,11 +225,7 @@ def _names_of_rows(path: Path | None, rows: NDArray[np.float32], count: int) -> 
 
 
 def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
-    """Write an imported run; False where it is there already.
-
-    Raises:
-        ConfigError: A run of this name on other rows is there.
-    """
+    """Write an imported run; False where it is there already."""
     with (
         locked(target, f"{record.run}: is being written by another process; wait for it"),
         turn_to_write(target, f"run {record.run}"),

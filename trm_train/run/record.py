@@ -320,12 +320,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
 
 
 def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
-    """Refuse a record that does not agree with itself, or lies where another run belongs.
-
-    Raises:
-        ConfigError: It was edited or damaged, or copied to another place.
-        ValueError: A value is of no kind that it can have.
-    """
+    """Refuse a record that does not agree with itself, or lies where another run belongs."""
     for what in ("group", "experiment"):
         if not NAME.fullmatch(getattr(record, what)):
             raise ConfigError(
@@ -361,11 +356,7 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
 
 
 def _check_mixture(record: RunRecord) -> None:
-    """Refuse datasets of a mixture that are not those of the configuration, or not where they must be.
-
-    Raises:
-        ValueError: They are.
-    """
+    """Refuse datasets of a mixture that are not those of the configuration, or not where they must be."""
     names = [each.dataset for each in record.mixture]
     if names != (list(record.config.data.names) if record.config.data.is_mixture else []):
         raise ValueError(f"mixture of {names}")

@@ -263,11 +263,7 @@ def _show_root(folder: Folder, hosts: Hosts) -> None:
 
 
 def _find_root(folder: Folder, hosts: Hosts) -> None:
-    """Any other process: find in the run's folder what process 0 wrote there just now.
-
-    Raises:
-        HostError: It is another folder.
-    """
+    """Any other process: find in the run's folder what process 0 wrote there just now."""
     token = hosts.meet("the run's folder")[0]
     if folder.read(START) != token.encode():
         raise HostError(

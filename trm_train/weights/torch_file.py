@@ -94,11 +94,7 @@ def read_torch(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def _members(archive: zipfile.ZipFile, size_bytes: int) -> dict[str, bytes]:
-    """Contents by name, without the name of the archive in front.
-
-    Raises:
-        ValueError: One is compressed or named twice, or together they are larger than the file.
-    """
+    """Contents by name, without the name of the archive in front."""
     infos = archive.infolist()
     if sum(info.file_size for info in infos) > size_bytes:
         raise ValueError("the entries of the archive declare more bytes than the file has")
@@ -120,11 +116,7 @@ def _members(archive: zipfile.ZipFile, size_bytes: int) -> dict[str, bytes]:
 
 
 def _interpret(content: bytes) -> dict[str, _Tensor]:
-    """The entries of the state dict that a pickle describes.
-
-    Raises:
-        ValueError: It describes something else.
-    """
+    """The entries of the state dict that a pickle describes."""
     named = [str(given) for operation, given, _ in pickletools.genops(content) if operation.name == "GLOBAL"]
     _refuse_unknown(named)
     machine = _Machine()
@@ -149,11 +141,7 @@ class _Machine:
         self._memo: dict[int, Any] = {}
 
     def carry_out(self, name: str, argument: Any) -> None:
-        """One instruction.
-
-        Raises:
-            ValueError: It is none that a state dict needs.
-        """
+        """One instruction."""
         stack = self.stack
         if name in ("PROTO", "FRAME"):
             return
@@ -223,11 +211,7 @@ class _Machine:
 
 
 def _refuse_unknown(names: Sequence[str]) -> None:
-    """Refuse every name of code but those of tensors.
-
-    Raises:
-        ValueError: Names them all.
-    """
+    """Refuse every name of code but those of tensors."""
     if unknown := sorted({name.replace(" ", ".", 1) for name in names if name not in KNOWN}):
         raise ValueError(
             f"refused, nothing was executed: the file names code that is no tensor: {', '.join(unknown)}"
@@ -265,11 +249,7 @@ def _rebuilt(function: Any, arguments: Any) -> Any:
 def _arrays(
     entries: dict[str, _Tensor], members: dict[str, bytes], size_bytes: int
 ) -> dict[str, NDArray[np.float32]]:
-    """The values of tensors.
-
-    Raises:
-        ValueError: They declare more than the archive holds.
-    """
+    """The values of tensors."""
     total = sum(prod(tensor.shape) * STORAGES[tensor.storage.kind].itemsize for tensor in entries.values())
     if total > size_bytes:
         raise ValueError(f"the tensors declare {total:,} bytes; the file has {size_bytes:,}")

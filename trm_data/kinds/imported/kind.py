@@ -189,11 +189,7 @@ def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
 
 
 def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, DatasetSpec] | None) -> Groups:
-    """The groups of a split, with the facts that its kind knows.
-
-    Raises:
-        SpecError: They are no puzzles of that kind.
-    """
+    """The groups of a split, with the facts that its kind knows."""
     rows = found.splits[split]
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rows.groups) != 0]))
     sizes = np.diff(np.append(starts, len(rows)))
