@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -23,7 +23,6 @@ from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.errors import Note, QueryError
 from trm_data.storage.root import Layout, Root, root_to_read
-from trm_eval.tables.experiments import experiment_table
 from trm_eval.tables.files import Only, open_tables, skipping_damaged
 from trm_eval.tables.live import live_runs, no_runs
 from trm_eval.tables.named import load_query, query_text
@@ -39,6 +38,10 @@ from trm_eval.tables.schema import (
     comments,
     comments_of,
 )
+from trm_train.config.run import RunConfig, identity_hash
+from trm_train.experiments.registry import Experiment, load_experiments
+from trm_train.experiments.setting import Setting
+from trm_train.experiments.sources import without_files
 
 if TYPE_CHECKING:
     import polars
@@ -343,3 +346,36 @@ def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator
         for table in CATALOG_TABLES:
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM catalog.{table}")
         yield problems
+
+
+def experiment_table() -> pa.Table:
+    """All experiments, a row for each scale and data."""
+    rows = [
+        _row(item, setting, config)
+        for item in load_experiments().values()
+        for setting in item.settings
+        for config in [item.make(setting), without_files(item.make(setting))]
+        if config is not None
+    ]
+    return pa.Table.from_pylist(rows, schema=EXPERIMENTS)
+
+
+def _row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any]:
+    alias_of, quantity = item.alias_of(setting), item.quantity
+    return {
+        "experiment": item.name,
+        "experiment_group": item.group,
+        "scale": setting.scale,
+        "data": setting.data,
+        "alias_of": alias_of,
+        "runs_of": alias_of or item.name,
+        "identity": identity_hash(config),
+        "dataset": config.data.label,
+        "total_steps": config.total_steps,
+        "varies": item.own(config),
+        "quantity": None if quantity is None else quantity.name,
+        "value": None if quantity is None else quantity.of(config),
+        "unit": None if quantity is None else quantity.unit,
+        "supervision_steps": getattr(config.model, "halt_max_steps", None),
+        "question": item.summary,
+    }

@@ -9,21 +9,24 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+import jax
+
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.together import Hosts
 from trm_train.mesh.sharding import make_greatest
-from trm_train.run.beside import note_steps, validate_now, validation_due
 from trm_train.run.failure import explained, explaining_memory
 from trm_train.run.initial import Initial
 from trm_train.run.observe import Console
 from trm_train.run.preemption import preemption_stops
 from trm_train.run.saving import finish_saving, save
 from trm_train.run.start import Started, TrainResult, start_run
-from trm_train.run.stop import StopRequest, stop_signals
+from trm_train.run.stop import StoppedError, StopRequest, stop_signals
 from trm_train.run.tracking import TrackingMode
+from trm_train.run.validate import validate
+from trm_train.state import TrainState, eval_weights
 
 
 def train(
@@ -139,3 +142,45 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
         save(run, state, step)
     finish_saving(run, state, step)
     return step, validated
+
+
+def validation_due(run: Started, step: int) -> bool:
+    """Whether the validation split is to be evaluated after a step."""
+    every = run.config.execution.validate_every
+    return bool(run.validation) and step > 0 and (step == run.record.total_steps or step % every == 0)
+
+
+def note_steps(run: Started, first: int, count: int, metrics: Any) -> None:
+    """Fetch the metrics of the steps of a dispatch and note them."""
+    fetched = jax.device_get(metrics)
+    run.observer.pace.arrived(count)
+    several = run.config.execution.steps_per_dispatch > 1
+    for index in range(count):
+        of_step = jax.tree.map(lambda value, at=index: value[at], fetched) if several else fetched
+        run.observer.step(first + index, of_step)
+
+
+def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) -> bool:
+    """Evaluate the EMA weights on the validation split and note the result; False where the run was asked to stop.
+
+    It is made up for by the start that goes on from there. Of a mixture every dataset is evaluated, and their sum too.
+    """
+    limit = run.config.execution.validation_examples
+
+    def after_batch() -> None:
+        run.observer.watchdog.beat()
+        stop.agree()
+        if stop.requested:
+            raise StoppedError
+
+    try:
+        found = {
+            name: validate(run.evaluate, eval_weights(state), split, run.mesh, limit=limit, beat=after_batch)
+            for name, split in run.validation.items()
+        }
+    except StoppedError:
+        return False
+    every = list(found.values())
+    total = {metric: sum(sums[metric] for sums in every) for metric in every[0]}
+    run.observer.validated(step, total, found if run.config.data.is_mixture else {})
+    return True

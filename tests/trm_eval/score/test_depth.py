@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trm_eval.score.depth import depth_counts
+from trm_eval.evaluation.row import depth_counts
 
 
 def test_counts_by_hand() -> None:

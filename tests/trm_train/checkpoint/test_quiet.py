@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trm_train.checkpoint.quiet import let_work_be_given_up
+from trm_train.checkpoint.manager import let_work_be_given_up
 
 
 def test_given_up_work_is_silent_again_after_somebody_has_put_another_hook(

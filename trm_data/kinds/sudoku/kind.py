@@ -18,7 +18,7 @@ from trm_data.augment.base import Augmenter
 from trm_data.augment.elements import keyed_elements
 from trm_data.augment.sudoku import SudokuAugmenter, num_elements
 from trm_data.canonical.sudoku import canonical_hashes, canonicalize
-from trm_data.encode.grid import check_digits, choose_digits, decode_grid
+from trm_data.encode.grid import DIGITS, check_digits, choose_digits, decode_grid
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
@@ -34,7 +34,6 @@ from trm_data.kinds.base import (
 )
 from trm_data.kinds.sizes import check_sizes, puzzles_asked
 from trm_data.kinds.sudoku.choose import choose_puzzles
-from trm_data.kinds.sudoku.draw import draw_grid
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.records import Groups, Reject, Selection
 from trm_data.show.drawing import Drawing
@@ -217,3 +216,20 @@ class SudokuKind(Kind):
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         """The grid with its boxes."""
         return draw_grid(tokens, *_options(spec).box)
+
+
+PALETTE = ("#ffffff", "#e8eef7")
+
+
+def draw_grid(tokens: NDArray[np.uint8], box_rows: int, box_columns: int) -> Drawing:
+    """A drawing of a row of tokens [S]; boxes are shaded in turn."""
+    side = box_rows * box_columns
+    symbols = tuple("".join(map(_symbol, cells)) for cells in tokens.reshape(side, side).tolist())
+    i, j = np.indices((side, side))
+    shaded = ((i // box_rows + j // box_columns) % 2).astype(np.uint8)
+    return Drawing(symbols, shaded, PALETTE, (box_rows, box_columns), silent=" .")
+
+
+def _symbol(token: int) -> str:
+    digit = token - SUDOKU_BLANK
+    return DIGITS[digit - 1] if 1 <= digit <= len(DIGITS) else "."
