@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,17 +49,6 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
 ]
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in _COLUMNS])
 
-Z_95 = 1.959964
-"""Standard normal quantile of a two-sided 95% interval."""
-
-
-def wilson(right: int, count: int) -> tuple[float, float]:
-    """95% interval of a share (Wilson 1927)."""
-    share, z2 = right / count, Z_95**2
-    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
-    half = Z_95 * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
-    return max(middle - half, 0.0), min(middle + half, 1.0)
-
 
 def summary_row(job: Job) -> dict[str, Any]:
     """A run's row; what is not known is None."""
@@ -91,14 +79,16 @@ def summary_row(job: Job) -> dict[str, Any]:
             "best_validation": status.exact_accuracy,
         }
     if test is not None and test["count"]:
-        low, high = wilson(test["exact_count"], test["count"])
+        from scipy.stats import binomtest
+
+        interval = binomtest(test["exact_count"], test["count"]).proportion_ci(method="wilson")
         row |= {
             "evaluation": test["evaluation"],
             "count": test["count"],
             "exact_count": test["exact_count"],
             "exact_accuracy": test["exact_count"] / test["count"],
-            "exact_low": low,
-            "exact_high": high,
+            "exact_low": float(interval.low),
+            "exact_high": float(interval.high),
             "cell_accuracy": 1 - test["wrong_cells"] / test["cells"],
             "q_halt_accuracy": test["q_halt_right_count"] / test["count"],
             "lm_loss": test["lm_loss_sum"] / test["count"],

@@ -28,11 +28,10 @@ from trm_eval.report.group import Group, Member
 from trm_eval.report.page import findings, study_page
 from trm_eval.report.study import gather
 from trm_eval.report.write import write_report
-from trm_eval.statistics import Paired
+from trm_eval.statistics import Paired, wilson
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import replace_table, rows_of_evals, table_folder
-from trm_train.batch.summary import wilson
 from trm_train.config.run import RunConfig
 from trm_train.console import RunConsole
 from trm_train.experiments import registry
@@ -132,12 +131,13 @@ def test_experiments_have_their_own_runs_alone(layout: Layout) -> None:
     ]
 
 
-def test_intervals_in_sql_are_those_of_the_summary(layout: Layout) -> None:
+def test_intervals_in_sql_are_those_of_python(layout: Layout) -> None:
     for right, count in ((0, 12), (5, 12), (12, 12), (871, 1000), (1, 422_786)):
         ((low, high),) = query_results(
             layout, "SELECT wilson_low(?, ?), wilson_high(?, ?)", [right, count, right, count]
         ).rows
-        assert (low, high) == pytest.approx(wilson(right, count), abs=1e-9)
+        interval = wilson(right, count)
+        assert (low, high) == pytest.approx((interval.low, interval.high), abs=1e-7)
     assert query_results(layout, "SELECT wilson_low(0, 0), wilson_high(NULL, 3)").rows == [(None, None)]
 
 
