@@ -20,7 +20,7 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from report import Report
 
 import trm_data
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.request import BuildRequest

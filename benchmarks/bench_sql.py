@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from report import Report
 
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.read import read_ratings
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import open_dataset

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.request import BuildRequest

@@ -80,7 +80,7 @@ def record(target: Path) -> None:
     from tests.trm_eval.report.test_study import train_study
     from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
     from tests.trm_train.test_loop import TINY, run
-    from trm_data.build.flow import build_dataset
+    from trm_data.building.flow import build_dataset
     from trm_eval.evaluation.flow import evaluate_run
     from trm_eval.identity import EvalRequest
 

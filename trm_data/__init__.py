@@ -12,7 +12,7 @@ All are imported on first use, so that the command line does not pay for grain.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_data.build.fields import build_dataset
+    from trm_data.building.fields import build_dataset
     from trm_data.catalog.query import sql
     from trm_data.describe.facts import list_datasets
     from trm_data.loader.dataset import Dataset, open_dataset
@@ -36,7 +36,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "build_dataset": "trm_data.build.fields",
+    "build_dataset": "trm_data.building.fields",
     "list_datasets": "trm_data.describe.facts",
     "Epoch": "trm_data.loader.epoch",
     "epoch": "trm_data.loader.epoch",

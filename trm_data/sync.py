@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from trm_data.build.recorded import carry
+from trm_data.building.recorded import carry
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import (

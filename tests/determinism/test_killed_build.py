@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.figures import record
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import resolve_root
 from trm_data.verify.flow import verify_dataset
@@ -19,7 +19,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import small_request
-from trm_data.build import flow as build
+from trm_data.building import flow as build
 from trm_data.kinds import sizes
 from trm_data.engine.local import LocalEngine
 from trm_data.storage.root import Layout, resolve_root

@@ -16,7 +16,7 @@ from tests.conftest import run_here
 from tests.trm_data.kinds.test_arc import request, task
 from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import run
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.storage.root import resolve_root
 from trm_eval.bundle.notebook import NOTEBOOK
 from trm_eval.cli import main

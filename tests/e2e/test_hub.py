@@ -158,7 +158,7 @@ def test_a_hub_that_is_away_is_said_with_a_way_out(tmp_path: Path) -> None:
 
 BUILD_NAMED = """
 import sys
-from trm_data.build.fields import build_named
+from trm_data.building.fields import build_named
 from trm_data.errors import DataError
 from trm_data.named import NamedDataset
 from trm_data.storage.root import resolve_root

@@ -13,7 +13,7 @@ import trm_data
 import trm_data.storage.claim
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.engine.local import LocalEngine

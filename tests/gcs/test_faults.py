@@ -8,7 +8,7 @@ import trm_data.storage.connection
 import trm_data.storage.objects
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.describe.facts import list_datasets
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, DatasetNotFoundError

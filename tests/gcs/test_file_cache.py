@@ -14,7 +14,7 @@ import pytest
 import trm_data.storage.cache
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.cache import cached_file, limit_bytes

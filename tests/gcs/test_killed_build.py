@@ -11,7 +11,7 @@ import pytest
 
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
@@ -22,7 +22,7 @@ BUILD = f"""
 import sys, time
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 from conftest import small_request
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.storage.objects import Bucket
 from trm_data.storage.root import resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module

@@ -48,7 +48,7 @@ sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 import trm_data.storage.claim as claim
 claim.BEAT_S, claim.LEASE_S, claim.LOOK_S = 0.2, 1.5, 0.1
 from conftest import small_request
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import DataError
 from trm_data.storage.root import resolve_root

@@ -14,7 +14,7 @@ import pytest
 
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.manifest import read_manifest
 from trm_data.removal import size_to_remove

@@ -10,7 +10,7 @@ import pytest
 import trm_data.sync
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.engine.local import LocalEngine

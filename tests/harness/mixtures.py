@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from tests.conftest import small_request
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.storage.root import Layout
 from trm_train.config.data import MixtureConfig

@@ -16,7 +16,7 @@ from tests.gcs.conftest import URL, bucket, impatient, machine, server
 from tests.gcs.server import GcsServer
 from tests.harness.figures import record
 from tests.trm_eval.conftest import Evaluated, trained
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError

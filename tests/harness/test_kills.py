@@ -18,7 +18,7 @@ from tests.trm_data.kinds.test_arc import request
 from tests.trm_eval.conftest import Evaluated, trained
 from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import final_state, metrics_without_clock, run
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset

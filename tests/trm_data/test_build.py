@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trm_data.build.estimate import estimate_build
-from trm_data.build.flow import build_dataset
+from trm_data.building.estimate import estimate_build
+from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BadRowError, BuildError, SourceError, SpecError
 from trm_data.kinds.choosing import shares_of

@@ -14,7 +14,7 @@ import yaml
 from tests.conftest import run_here
 from tests.trm_data.loader.test_virtual import arc_request
 from trm_data import export
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.errors import SourceError, SpecError

@@ -10,8 +10,8 @@ import pytest
 
 import trm_data
 from trm_data import named
-from trm_data.build.estimate import estimate_build
-from trm_data.build.flow import build_dataset
+from trm_data.building.estimate import estimate_build
+from trm_data.building.flow import build_dataset
 from trm_data.describe.facts import describe_dataset
 from trm_data.errors import BuildError, DatasetNotFoundError, SpecError
 from trm_data.kinds.maze.options import MazeOptions

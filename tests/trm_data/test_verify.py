@@ -12,7 +12,7 @@ import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
 
 from tests.conftest import small_request
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.encode.block import block_schema, encode_block, to_batch
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError

@@ -17,7 +17,7 @@ from tests.trm_data.kinds.test_arc import request, task, write
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import run
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.loader.dataset import open_dataset
 from trm_data.show.progress import NoProgress
 from trm_data.storage.root import Layout, resolve_root

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.local import LocalStore

@@ -14,7 +14,7 @@ import trm_eval
 from tests.conftest import small_request
 from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY, run
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.errors import LabError, QueryError
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import ResultError

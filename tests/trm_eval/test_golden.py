@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import trm_eval
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.kinds.registry import make_fields
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run

@@ -15,7 +15,7 @@ from tests.recorded import recorded_root
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.test_foreign_runs import beside
 from tests.trm_train.test_loop import EXPERIMENT, TINY
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.kinds.registry import load_kind
 from trm_data.storage.root import resolve_root
 from trm_eval.cli import main

@@ -20,7 +20,7 @@ from tests.trm_data.kinds.test_arc import request, task, write
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_data.augment.arc import ArcSymmetry
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import CorruptFileError
 from trm_data.loader.dataset import Dataset, open_dataset

@@ -10,7 +10,7 @@ import pytest
 import trm_data
 from tests.conftest import small_request
 from tests.harness.mixtures import MIXED, build_both, build_mazes, changed, run
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.loader.component import Component, place
 from trm_data.removal import remove

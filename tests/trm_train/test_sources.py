@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.errors import DatasetNotFoundError
 from trm_data.named import named_dataset
 from trm_data.storage.root import resolve_root

@@ -23,7 +23,7 @@ import trm_eval.cli
 import trm_train.cli
 from tests.conftest import run_here
 from tests.harness.roots import root_with
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.card import CARD, card_bytes, card_problem, dataset_card
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import QueryError

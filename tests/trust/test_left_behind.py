@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.local import LocalEngine

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union
 
 from tyro.conf import Positional, arg, subcommand
 
-from trm_data.build.fields import build_fields, build_named, named_fields
+from trm_data.building.fields import build_fields, build_named, named_fields
 from trm_data.closest import closest
 from trm_data.command import Json, Root
 from trm_data.commands.built import print_built, print_estimate
@@ -186,7 +186,7 @@ def run_fields(fields: BuildFields) -> int:
     """Build what a command line asks for, and say what was built."""
     layout = resolve_root(fields.root)
     if fields.dry_run:
-        from trm_data.build.flow import check_shard_examples
+        from trm_data.building.flow import check_shard_examples
 
         check_shard_examples(fields.shard_examples)
         print_estimate(fields.request(), layout, workers=fields.workers, as_json=fields.json)

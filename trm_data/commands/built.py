@@ -11,7 +11,7 @@ from trm_data.named import first_name, named_datasets
 from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
-    from trm_data.build.flow import BuildResult
+    from trm_data.building.flow import BuildResult
     from trm_data.request import BuildRequest
 
 
@@ -66,7 +66,7 @@ def print_estimate(
     silent: bool = False,
 ) -> dict[str, Any]:
     """What a build would make; nothing is built."""
-    from trm_data.build.estimate import estimate_build
+    from trm_data.building.estimate import estimate_build
 
     estimate = estimate_build(request, layout, workers=workers)
     facts = estimate.to_json()

@@ -120,7 +120,7 @@ class Import:
 
     def run(self) -> int:
         """Import them and say what came."""
-        from trm_data.build.flow import build_dataset
+        from trm_data.building.flow import build_dataset
         from trm_data.commands.built import print_built
         from trm_data.engine.local import LocalEngine
         from trm_data.kinds.registry import import_request

@@ -32,7 +32,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 IMPORTED_BY_WORKERS = (
-    "trm_data.build.shard_job",
+    "trm_data.building.shard_job",
     "array_record.python.array_record_module",
     "numba",
     "pyarrow",

@@ -1,7 +1,7 @@
 """Write one shard of whole groups: temporary name, close, check, rename, sidecar.
 
 Input: a stream of `Rows`, each holding whole groups. Output: the shard, and its sidecar as `ShardInfo`.
-Neighbours: `trm_data.build.shard_job` calls `write_shard`, `reader` reads what was written.
+Neighbours: `trm_data.building.shard_job` calls `write_shard`, `reader` reads what was written.
 """
 
 from __future__ import annotations

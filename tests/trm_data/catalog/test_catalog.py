@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trm_data.augment.sudoku import SudokuSymmetry
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.catalog.schema import TABLES, quote_identifier, quote_literal, schema_sql
 from trm_data.errors import QueryError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run_here, small_request
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.cli import main
 from trm_data.engine.local import LocalEngine
 from trm_data.storage.root import resolve_root

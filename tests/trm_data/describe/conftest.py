@@ -6,7 +6,7 @@ import pytest
 
 from tests.trm_data.kinds.test_arc import request
 from tests.trm_eval.test_votes import arc_folder
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 
 

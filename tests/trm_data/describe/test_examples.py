@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.conftest import run_here, small_request
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.describe.examples import rated_rows, read_example, task_rows

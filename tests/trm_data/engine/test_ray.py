@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-import trm_data.build.flow
+import trm_data.building.flow
 from tests.gcs import conftest as gcs
-from trm_data.build.flow import build_dataset
-from trm_data.build.shard_job import ShardJob, WrittenShard, write_job
+from trm_data.building.flow import build_dataset
+from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.errors import BadRowError
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.manifest import Manifest
@@ -137,7 +137,7 @@ def test_the_same_bytes_on_a_bucket(
     expected = build_dataset(request_rows, resolve_root(tmp_path / "local"), shard_examples=2_000).manifest
     meeting = tmp_path / "meeting"
     meeting.mkdir()
-    monkeypatch.setattr(trm_data.build.flow, "write_job", partial(write_when_both_work, meeting))
+    monkeypatch.setattr(trm_data.building.flow, "write_job", partial(write_when_both_work, meeting))
     built = build_dataset(request_rows, machine("first"), engine=RayEngine(), shard_examples=2_000)
     assert built.shards_written == len(shards(expected)) == 43
     assert built.manifest.content_digest == expected.content_digest

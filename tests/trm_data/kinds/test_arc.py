@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import error_of, run_here
 from trm_data.augment.arc import ArcSymmetry
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.encode.arc import decode_row, encode_pair

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.kinds.cached import BLOCK_CANDIDATES, cache_folder, cached_block
 from trm_data.kinds.candidates import Candidates

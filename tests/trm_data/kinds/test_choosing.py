@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import error_of
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.cli import main
 from trm_data.errors import SpecError
 from trm_data.kinds import sizes

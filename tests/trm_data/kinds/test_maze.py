@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.encode.maze import decode_maze
 from trm_data.errors import BadRowError, SpecError

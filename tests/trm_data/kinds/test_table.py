@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.errors import BadRowError, DataError, SourceError, SpecError
 from trm_data.kinds.table.fields import BuildTable
 from trm_data.loader.dataset import open_dataset

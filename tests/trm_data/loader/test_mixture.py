@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import trm_data
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.mixture import Mixture, make_mixture, open_mixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import trm_data
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.describe.examples import read_example
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.maze.options import MazeOptions

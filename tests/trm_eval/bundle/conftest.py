@@ -12,7 +12,7 @@ import pytest
 from tests.trm_data.kinds.test_arc import request
 from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import run
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.bundle.index import pip_command
 from trm_eval.bundle.needs import requirements

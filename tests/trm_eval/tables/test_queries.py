@@ -24,7 +24,7 @@ import trm_eval
 from tests.harness.roots import root_with
 from tests.trm_data.kinds.test_maze import request as maze_request
 from tests.trm_train.test_loop import TINY
-from trm_data.build.flow import build_dataset
+from trm_data.building.flow import build_dataset
 from trm_data.encode.vocab import MAZE_WALL
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest

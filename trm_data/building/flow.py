@@ -11,9 +11,9 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trm_data.build.finish import finish_build
-from trm_data.build.shard_job import ShardJob, WrittenShard, write_job
-from trm_data.build.there import already_built, find_folder
+from trm_data.building.finish import finish_build
+from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
+from trm_data.building.there import already_built, find_folder
 from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine

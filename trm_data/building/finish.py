@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from trm_data.build.shard_job import ShardJob, WrittenShard
+from trm_data.building.shard_job import ShardJob, WrittenShard
 from trm_data.card import CARD, card_bytes
 from trm_data.catalog.schema import TABLES
 from trm_data.catalog.tables import catalog_tables

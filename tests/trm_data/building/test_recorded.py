@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from trm_data.build.flow import build_dataset
-from trm_data.build.recorded import FOLDER, carry, read_recorded, record
+from trm_data.building.flow import build_dataset
+from trm_data.building.recorded import FOLDER, carry, read_recorded, record
 from trm_data.manifest import read_manifest
 from trm_data.named import named_dataset
 from trm_data.storage.root import resolve_root

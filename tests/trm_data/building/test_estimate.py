@@ -10,8 +10,8 @@ import pytest
 
 import trm_data
 from tests.conftest import run_here
-from trm_data.build import estimate
-from trm_data.build.estimate import Estimate, estimate_build
+from trm_data.building import estimate
+from trm_data.building.estimate import Estimate, estimate_build
 from trm_data.cli import main
 from trm_data.commands.common import duration
 from trm_data.errors import BadRowError, SourceError, SpecError

@@ -14,7 +14,7 @@ from trm_data.kinds.registry import find_kind, make_fields, warm_module
 from trm_data.storage.root import Layout, Root, resolve_root
 
 if TYPE_CHECKING:
-    from trm_data.build.flow import BuildResult
+    from trm_data.building.flow import BuildResult
     from trm_data.engine.base import Engine
     from trm_data.kinds.fields import BuildFields
     from trm_data.loader.dataset import Dataset
@@ -118,7 +118,7 @@ def build_named(named: NamedDataset, changes: dict[str, object], layout: Layout)
         BuildError: They are not those of the research, or not those that the first build under this root gave.
         CorruptDatasetError: What the root remembers of that build cannot be read.
     """
-    from trm_data.build.recorded import read_recorded, record
+    from trm_data.building.recorded import read_recorded, record
 
     other = not {"source", "test_source"}.isdisjoint(changes)
     stored = changes.get("augment") != "virtual"  # the digest of a virtual one is of base puzzles
@@ -142,7 +142,7 @@ def named_fields(named: NamedDataset, changes: dict[str, object]) -> BuildFields
 def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:
     """Build what a command line asks for."""
     with closing(_engine(fields)) as engine:
-        from trm_data.build.flow import build_dataset as build
+        from trm_data.building.flow import build_dataset as build
         from trm_data.show.progress import terminal_progress
 
         request = fields.request()

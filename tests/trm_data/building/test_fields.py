@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import trm_data
-from trm_data.build import fields
+from trm_data.building import fields
 from trm_data.errors import BuildError, SpecError
 from trm_data.named import NamedDataset
 from trm_data.request import BuildRequest
