@@ -16,6 +16,7 @@ from trm_data.manifest import MANIFEST, _digest
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main as eval_main
 from trm_train.cli import main
+from trm_train.config.data import MixtureConfig
 from trm_train.experiments.registry import find_experiment
 from trm_train.run.record import run_name
 
@@ -113,8 +114,12 @@ def test_a_build_of_a_named_dataset_leaves_that_to_its_experiments(tmp_path: Pat
     assert "train on it" not in done.stdout
 
 
-def test_the_run_on_the_page_is_named_as_training_names_it() -> None:
+def test_the_runs_on_the_page_are_named_as_training_names_them() -> None:
     text = (PROJECT / "docs" / "training-own.md").read_text()
     plain = find_experiment("quickstart").make()
-    config = dataclasses.replace(plain, data=dataclasses.replace(plain.data, dataset="mine9"))
-    assert set(re.findall(r"quickstart-[0-9a-f]{8}-s0", text)) == {run_name("quickstart", config)}
+    own = dataclasses.replace(plain, data=dataclasses.replace(plain.data, dataset="mine9"))
+    size = plain.data.global_batch_size
+    mixture = MixtureConfig(datasets=("mine9", "maze6"), weights=(2.0, 1.0), global_batch_size=size)
+    mixed = dataclasses.replace(plain, data=mixture, total_steps=3000)
+    expected = {run_name("quickstart", config) for config in (own, mixed)}
+    assert set(re.findall(r"quickstart-[0-9a-f]{8}-s0", text)) == expected
