@@ -17,7 +17,7 @@ from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.cli import main
 from trm_train.metrics.table import CLOCKED, read_metrics
-from trm_train.run import beside
+from trm_train.run import loop
 from trm_train.run.record import list_runs
 from trm_train.run.status import read_status
 
@@ -44,7 +44,7 @@ def test_it_is_given_up_and_made_up_for(
         root_with("small", tmp_path / name, small_layout) for name in ("undisturbed", "stopped")
     )
     wanted = rows_of(train(undisturbed))
-    taken, real = iter(range(3)), beside.validate
+    taken, real = iter(range(3)), loop.validate
 
     def interrupted(*arguments: Any, beat: Any, **options: Any) -> Any:
         now = next(taken) == validation
@@ -58,7 +58,7 @@ def test_it_is_given_up_and_made_up_for(
 
     step = 2 * (validation + 1)
     with monkeypatch.context() as patched:
-        patched.setattr(beside, "validate", interrupted)
+        patched.setattr(loop, "validate", interrupted)
         run = train(stopped, Exit.TERMINATED)
     status = read_status(run)
     assert status is not None
