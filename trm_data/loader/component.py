@@ -8,13 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from trm_data.errors import SpecError
-from trm_data.loader.rows import Batch
-from trm_data.manifest import Manifest
+
+if TYPE_CHECKING:  # help imports this module
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trm_data.loader.rows import Batch
+    from trm_data.manifest import Manifest
 
 MOST_TOKENS = 256
 """Rows are bytes."""
@@ -48,6 +51,8 @@ class Component:
 
     def encode(self, batch: Batch, sequence_length: int) -> Batch:
         """Rows of the dataset, with labels or without, as rows of the mixture, which have this many cells."""
+        import numpy as np
+
         padding = ((0, 0), (0, sequence_length - self.sequence_length))
 
         def moved(tokens: NDArray[np.uint8] | NDArray[np.int32]) -> NDArray[np.uint8]:
@@ -60,6 +65,8 @@ class Component:
 
     def decode(self, tokens: NDArray[np.integer]) -> NDArray[np.uint8]:
         """Tokens [..., S] of the mixture as tokens of the dataset, padding cut off; those of other datasets are PAD."""
+        import numpy as np
+
         own = tokens[..., : self.sequence_length].astype(np.int32) - self.token_offset
         return np.where((own > 0) & (own < self.vocabulary_size), own, 0).astype(np.uint8)
 

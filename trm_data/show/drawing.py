@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # help imports this module
+    import numpy as np
+    from numpy.typing import NDArray
 
 LETTERED = 22
 """Rows of a grid above which pictures have colours alone, if the colours tell the cells apart."""
