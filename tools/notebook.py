@@ -32,7 +32,7 @@ trained twice. [docs/python.md](python.md) says more of every step."""
 
 CELLS: tuple[tuple[str, str], ...] = (
     ("markdown", ABOUT),
-    ("code", f"import subprocess\nimport sys\n\nimport trm_data\nimport trm_eval\n\n{SIZES}"),
+    ("code", f"import polars as pl\n\nimport trm_data\nimport trm_eval\nimport trm_train\n\n{SIZES}"),
     (
         "markdown",
         "## Puzzles\n\nOf every training puzzle there are images under its symmetries; none is in the test split.",
@@ -56,37 +56,38 @@ trm_data.sql(
     ),
     (
         "markdown",
-        "## Training\n\nAn experiment is run by `trm-train run NAME`; what is to differ from it is said there.",
+        "## Training\n\nThe same as `trm-train run quickstart`, with some options of its configuration changed.",
     ),
     (
         "code",
         """\
-command = [sys.executable, "-m", "trm_train", "run", "quickstart", "--data.dataset", "notebook"]
-command += ["--total-steps", str(STEPS), "--execution.validate-every", str(STEPS // 4)]
-command += ["--execution.checkpoint-every", str(STEPS // 2), "--tracking", "none"]
-done = subprocess.run(command, capture_output=True, text=True, check=True)
-print(*done.stdout.splitlines()[-3:], sep="\\n")""",
+run = trm_train.train(
+    "quickstart",
+    dataset="notebook",
+    total_steps=STEPS,
+    execution=dict(validate_every=STEPS // 4, checkpoint_every=STEPS // 2),
+    quiet=True,
+)
+print(run.name)""",
     ),
     (
         "code",
         """\
-trm_eval.sql(
-    "SELECT step, exact_accuracy, accuracy AS cell_accuracy FROM train_metrics WHERE split = 'validation' ORDER BY step"
-)""",
+run.metrics().filter(pl.col("split") == "validation").select("step", "exact_accuracy", "accuracy")""",
     ),
     ("markdown", "## Answers\n\nA puzzle of the test split, answered after every supervision step."),
     (
         "code",
         """\
 test = trm_data.open_dataset("notebook", split="test")
-solver = trm_eval.load("quickstart")
+solver = trm_eval.load(run.name)
 solver.solve(test[0]["inputs"])""",
     ),
     ("markdown", "The whole test split, and what became of it by how hard the puzzles are:"),
     (
         "code",
         """\
-subprocess.run([sys.executable, "-m", "trm_eval", "run", "quickstart"], capture_output=True, check=True)
+print(trm_eval.evaluate(run, quiet=True))
 trm_eval.sql("@accuracy_by_rating").select("rating_bucket", "puzzles", "exact", "exact_percent")""",
     ),
 )
