@@ -65,7 +65,7 @@ run = trm_train.train(
     "quickstart",
     dataset="notebook",
     total_steps=STEPS,
-    execution=dict(validate_every=STEPS // 4, checkpoint_every=STEPS // 2),
+    execution={"validate_every": STEPS // 4, "checkpoint_every": STEPS // 2},
     quiet=True,
 )
 print(run.name)""",
