@@ -1,4 +1,4 @@
-"""Removes evaluations that a newer one of the same request has superseded, with the files that only they name."""
+"""Removes evaluations that a newer one of the same request has superseded, with their own files."""
 
 from __future__ import annotations
 
@@ -85,15 +85,10 @@ def _remove(layout: Layout, experiment: str, run: str, evaluation: str, *, dry_r
         mine = [files_named(row) for row in rows if row["evaluation"] == evaluation]
         if not mine:
             raise ResultError(f"{run}: the row of evaluation {evaluation} cannot be read; it stays")
-        others = [files_named(row) for row in rows if row["evaluation"] != evaluation]
+        # Its own files begin with its id; others that it names may be another evaluation's.
+        named = {(table, name) for files in mine for table, names in files.items() for name in names}
         gone = [("evals", name) for name in own]
-        for table in mine[0]:
-            kept = {name for files in others for name in files[table]}
-            gone += [
-                (table, name)
-                for name in {name for files in mine for name in files[table]}
-                if name not in kept
-            ]
+        gone += sorted((table, name) for table, name in named if name.startswith(f"{evaluation}-"))
         if not dry_run:
             for table, name in gone:
                 table_folder(layout, table, experiment, run).delete(name, turn.check)
