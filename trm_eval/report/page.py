@@ -99,14 +99,22 @@ def _overview(groups: Sequence[Group]) -> Table:
         if (found := ends_over_seeds(group)) is not None:
             ends = found[2]
         outcome = outcome_of(judge(group))
-        rows.append([group.name, group.guide.question, outcome, _best(best), ends])
+        rows.append(
+            [
+                group.name,
+                group.guide.question,
+                outcome,
+                _best(best) if _one_test(group) else DIFFERENT_TESTS,
+                ends,
+            ]
+        )
         facts = {
             "group": group.name,
             "question": group.guide.question,
             "verdict": outcome,
-            "best": best[0][0].experiment if len(best) == 1 else "",
+            "best": best[0][0].experiment if len(best) == 1 and _one_test(group) else "",
         }
-        mean = sum(member.exact_accuracy for member in best[0]) / len(best[0])
+        mean = sum(member.exact_accuracy for member in best[0]) / len(best[0]) if _one_test(group) else None
         data.append({**facts, "exact_accuracy": mean, "ends": ends})
     return Table(
         "overview.csv", ["group", "question", "verdict", "best", "largest against smallest"], rows, data
@@ -219,11 +227,17 @@ def _figures(group: Group, setting: Setting) -> list[Block]:
     return [*pictures]
 
 
+DIFFERENT_TESTS = "the runs are tested on different puzzles"
+
+
 def findings(group: Group) -> list[str]:
     """What the numbers of a group say, a sentence each."""
     order = in_order(group)
     best = best_of(group)
+    comparable = _one_test(group)
     lines = [f"best is {_best(best)}." if len(best) == 1 < len(order) else f"{_best(best)}."]
+    if not comparable:
+        lines = [f"{DIFFERENT_TESTS}: no best and no order are named."]
     if (found := ends_over_seeds(group)) is not None:
         first, last, said = found
         lines.append(
@@ -235,7 +249,7 @@ def findings(group: Group) -> list[str]:
             f"{_name(a)}: {_percent(a)}; {_name(b)}: {_percent(b)}; {_points(group.ends)}; the ends are "
             f"{_apart(group.ends)}."
         )
-    if len(order) > 2 and len(best) < len(order):
+    if comparable and len(order) > 2 and len(best) < len(order):
         lines.append(f"in order of accuracy: {', '.join(map(_name_of, order))}.")
     if failed := [_name(member) for member in group.members if member.solves_none]:
         lines.append(
@@ -252,6 +266,11 @@ def findings(group: Group) -> list[str]:
         rest = [_name(each.b) for each in group.against_baseline if each.p_value >= SURE]
         lines.append(f"{same} {', '.join(rest)}.")
     return lines
+
+
+def _one_test(group: Group) -> bool:
+    """Whether all runs are tested on the same puzzles; a mixture and its controls are not."""
+    return len({member.split_digest for member in group.members}) == 1
 
 
 def _best(best: Sequence[Sequence[Member]]) -> str:

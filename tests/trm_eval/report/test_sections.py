@@ -17,7 +17,7 @@ from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.report.blocks import Animation, Drawings, Picture, Text
 from trm_eval.report.group import Group, Member
 from trm_eval.report.halting import halting_pictures
-from trm_eval.report.page import findings
+from trm_eval.report.page import DIFFERENT_TESTS, findings
 from trm_eval.report.provenance import _differences, provenance_blocks
 from trm_eval.report.puzzles import puzzle_blocks
 from trm_eval.report.ratings import rating_pictures
@@ -173,3 +173,17 @@ def test_runs_that_tie_are_said_to(evaluated: Evaluated, group: Group) -> None:
     )
     assert findings(better)[0].startswith("best is tiny: 50.0%")
     assert findings(group)[0].startswith("tiny: 0.0%")
+
+
+def test_no_run_is_the_best_of_those_that_are_tested_on_different_puzzles(group: Group) -> None:
+    (member,) = group.members
+    others = [
+        dataclasses.replace(
+            member, experiment=name, run=f"{name}-00000000-s0", split_digest=name, exact_accuracy=share
+        )
+        for name, share in (("mazes", 0.5), ("sudoku", 0.7))
+    ]
+    said = " ".join(findings(dataclasses.replace(group, members=[member, *others])))
+    assert DIFFERENT_TESTS in said
+    assert "best is" not in said
+    assert "in order of accuracy" not in said
