@@ -154,7 +154,7 @@ def name_subcommand(arguments: list[str]) -> list[str]:
 
 
 def _check_named(words: list[str], kinds: set[str]) -> None:
-    """Refuse a name that is no dataset's, and options before a kind."""
+    """Refuse an unknown dataset name, and options before a kind."""
     if not words[0].startswith("-"):
         from trm_data.named import named_dataset
 

@@ -81,7 +81,7 @@ class Launch:
 
     What follows is `run EXPERIMENT` or `batch PATTERN ...` with their own options; a batch trains its runs one after
     the other, on all hosts, and tests none. Where: --accelerator is a TPU of Google Cloud, --hosts machines with ssh;
-    docs/launch.md has a script for Slurm. A preempted TPU is created anew, and the run goes on from its last
+    docs/launch.md has a script for Slurm. A preempted TPU is created again, and the run resumes from its last
     checkpoint. Ctrl-C leaves the run alone; the same command watches it again, --stop ends it. Every command is printed
     before it runs.
 
@@ -303,7 +303,7 @@ def _refuse(options: RunOptions | ProcessOptions | Batch, name: str, instead: st
 
 
 def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bool]:
-    """The runs of a batch, as `trm-train batch` reads its words, and whether one goes on after a failure."""
+    """The runs of a batch, with the options of `trm-train batch`, and whether to continue after a failure."""
     from trm_train.batch.plan import plan_batch
     from trm_train.launch.target import Work
 

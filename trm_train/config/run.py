@@ -63,7 +63,7 @@ class InputSpec:
     """Rows and columns of the grid that a row of cells is; None where it is not one, or where rows are of several."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; without a grid where none is known, as in records of before."""
+        """Plain JSON values; without a grid if it is unknown, as in older records."""
         value = dataclasses.asdict(self)
         if self.grid is None:
             del value["grid"]

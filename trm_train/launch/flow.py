@@ -175,7 +175,7 @@ def _in_use(target: Target, seen: Seen) -> LaunchError:
 
 
 def _start(work: Work, target: Target, say: Say) -> None:
-    """Start a run, unless it goes on."""
+    """Start a run, unless it is running."""
     seen = target.look(work)
     if seen.others:
         raise _in_use(target, seen)

@@ -1,11 +1,11 @@
-"""Machines that train runs, a TPU pod or hosts with ssh, and what goes on there.
+"""Machines that train runs: a TPU pod or hosts with ssh, and the state of a run on them.
 
     absent --start--> running --> ended, with a code for each host
                          |
                          +-----> gone: preempted, cut off or never created; `ensure` brings them back
 
 The scripts of `scripts` run on all hosts at once. State is kept on the hosts, under `~/trm-lab/launch/<run>`, so that a
-later launch finds what goes on.
+later launch finds runs that were started.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Target(ABC):
 
     @abstractmethod
     def problems(self) -> list[str]:
-        """What stands in the way, one line each with the way out; changes nothing."""
+        """Problems that prevent a launch, one line each with the remedy; changes nothing."""
 
     @abstractmethod
     def ensure(self) -> None:

@@ -134,7 +134,7 @@ def test_many_parts_become_one_as_far_as_training_may_go_back(
     for first in (1, 5, 9):
         write(table, range(first, first + 4))
     before = read_metrics(folder, 12)
-    merge_many(folder, 8)  # it may go on from step 8, and then drops what reaches beyond
+    merge_many(folder, 8)  # a resume from step 8 drops parts that reach beyond it
     assert stems(folder) == ["000000001-000000008", "000000009-000000012"]
     assert read_metrics(folder, 12).equals(before)
     merge_many(folder, None)
