@@ -76,6 +76,7 @@ def train(*options: str, experiment: str = "quickstart") -> str:
     return json.loads(done.stdout)["run"]
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("gated")
 def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated(
     root: Path, monkeypatch: pytest.MonkeyPatch

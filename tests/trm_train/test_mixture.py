@@ -192,6 +192,7 @@ def test_one_dataset_has_no_tasks_and_a_record_of_before(layout: Layout) -> None
     assert read_metrics(result.folder)["dataset"].null_count == 4  # three steps and a validation
 
 
+@pytest.mark.integration
 def test_a_dataset_built_differently_refuses_to_go_on(tmp_path) -> None:
     layout = resolve_root(tmp_path)
     build_both(layout)

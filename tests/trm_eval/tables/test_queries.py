@@ -215,11 +215,13 @@ OF_OTHER_EVALUATIONS = {"depth", "legal", "pass_at_k", "samples"}
 """Queries of what the evaluations of these tests have not; test_run_command.py and test_votes.py have them."""
 
 
+@pytest.mark.integration
 def test_every_named_query_has_rows_of_these_runs(layout: Layout, wrote: dict[str, Wrote]) -> None:
     for name in named_queries():
         assert query_results(layout, f"@{name}").rows or name in OF_OTHER_EVALUATIONS, name
 
 
+@pytest.mark.integration
 def test_no_query_mixes_scales_or_data(layout: Layout, wrote: dict[str, Wrote]) -> None:
     """A row is of one run, or says of which scale and data."""
     for name in named_queries():

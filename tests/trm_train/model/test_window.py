@@ -101,6 +101,7 @@ def test_values_and_gradients_are_those_of_masked_attention(
         np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.integration
 def test_a_cell_hears_of_near_cells_and_puzzle_positions_only() -> None:
     attention = window((5, 5), 1, 2)
     x = jax.random.normal(jax.random.key(1), (1, 27, WIDTH))
@@ -184,6 +185,7 @@ def test_the_experiments_differ_from_their_control_in_the_window_only(setting: S
         assert differences(config, control) == {"model.mixer": "window", "model.window": distance}
 
 
+@pytest.mark.integration
 def test_an_experiment_is_trained_and_tested(small_layout: Layout, tmp_path: Path) -> None:
     layout = root_with("small", tmp_path, small_layout)
     config = find_experiment("contrib05_window_1").make(Setting("tiny", "generated"))
