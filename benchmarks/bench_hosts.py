@@ -32,12 +32,12 @@ from trm_train.console import RunConsole
 from trm_train.experiments.registry import find_experiment
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
-from trm_train.run.loop import _run_steps
-from trm_train.run.record import list_runs
-from trm_train.run.resume import meta_at
-from trm_train.run.start import Started, start_run
-from trm_train.run.stop import StopRequest
+from trm_train.runs.record import list_runs
+from trm_train.runs.resume import meta_at
 from trm_train.step.several import Given
+from trm_train.training.loop import _run_steps
+from trm_train.training.start import Started, start_run
+from trm_train.training.stop import StopRequest
 
 DATASET = "sudoku-2x3-generated-500-aug-1000"
 TINY = (

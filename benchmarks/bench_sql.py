@@ -39,7 +39,7 @@ from trm_eval.predictions import PredictionWriter
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.tables.writer import replace_table
 from trm_train.experiments.registry import load_experiments
-from trm_train.run.record import make_record, run_folder, write_record
+from trm_train.runs.record import make_record, run_folder, write_record
 
 DATASET = "sudoku-bench-sql"
 BATCH = 8_192

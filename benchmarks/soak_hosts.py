@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.multiprocess.processes import RUN, free_address, start
 from trm_data.storage.root import resolve_root
-from trm_train.run.record import list_runs
-from trm_train.run.status import read_status
+from trm_train.runs.record import list_runs
+from trm_train.runs.status import read_status
 
 BUILD = "build sudoku --box 2x2 --size 12 --aug 7 --val-size 4 --test-size 6 --name small --quiet"
 COUNT = 2

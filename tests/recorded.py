@@ -62,7 +62,7 @@ def versions() -> dict[str, Any]:
     from trm_eval.identity import EVALUATION_VERSION
     from trm_eval.tables.schema import TABLES
     from trm_train.checkpoint import manager
-    from trm_train.run import record
+    from trm_train.runs import record
 
     return {
         "manifest": manifest.FORMAT_VERSION,

@@ -27,7 +27,7 @@ from typing import Any
 from trm_data.storage.root import resolve_root
 from trm_eval import sql
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

@@ -29,10 +29,10 @@ from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.sharding import batch_sharding, jit_train_step, put_batch, state_shardings
 from trm_train.model.act import KEY_IMPLEMENTATION
 from trm_train.model.base import table_rows
-from trm_train.run.prepare import check_batch
-from trm_train.run.record import input_spec
+from trm_train.runs.record import input_spec
 from trm_train.state import TrainState, Weights, abstract_weights, start_state
 from trm_train.step.train import make_train_step
+from trm_train.training.prepare import check_batch
 
 FOREVER = 1 << 30
 """Steps of a training that time ends."""

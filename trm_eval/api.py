@@ -12,7 +12,7 @@ from trm_data.storage.root import Root
 from trm_eval.frames import named, read_train_metrics
 from trm_eval.identity import EvalRequest
 from trm_train.api import TrainedRun
-from trm_train.run.record import find_run
+from trm_train.runs.record import find_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from trm_eval.statistics import Paired
 from trm_eval.statistics.seeds import AcrossSeeds, difference_across_seeds
 from trm_eval.tables.query import query_results
 from trm_train.experiments.setting import Setting
-from trm_train.run.record import find_run
+from trm_train.runs.record import find_run
 
 ID = re.compile(r"[0-9a-f]{16}")
 

@@ -13,8 +13,8 @@ from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.api import TrainedRun
 from trm_train.metrics.frame import constants, metrics_frame, scan_parts, with_late_columns
 from trm_train.metrics.table import part_files
-from trm_train.run.record import find_run, read_record
-from trm_train.run.status import written_steps
+from trm_train.runs.record import find_run, read_record
+from trm_train.runs.status import written_steps
 
 
 def read_predictions(run: str | TrainedRun, root: Root | None = None) -> pl.LazyFrame:

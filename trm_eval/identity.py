@@ -16,7 +16,7 @@ from trm_data.specs import canonical_json
 from trm_eval.errors import EvalError
 from trm_eval.rollout.rows import Identifiers
 from trm_eval.rollout.select import Selection
-from trm_train.run.record import RunRecord
+from trm_train.runs.record import RunRecord
 
 EVALUATION_VERSION = 1
 """Raised whenever the same checkpoint, rows and request would give other predictions or scores."""

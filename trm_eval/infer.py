@@ -24,13 +24,13 @@ from trm_eval.rollout.sampled import answer_sampled
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
 from trm_train.mesh.sharding import batch_sharding, make_gather, make_mesh, replicated
-from trm_train.run.record import RunRecord
-from trm_train.run.resume import check_same_run
-from trm_train.run.validate import evaluation_batch_size
+from trm_train.runs.record import RunRecord
+from trm_train.runs.resume import check_same_run
 from trm_train.state import Weights, abstract_weights
 from trm_train.step.evaluate import make_eval_step
 from trm_train.step.halting import empty_slots, make_halting_step
 from trm_train.step.sample import make_sample_step
+from trm_train.training.validate import evaluation_batch_size
 
 
 @dataclass(frozen=True)

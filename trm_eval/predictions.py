@@ -17,7 +17,7 @@ from trm_eval.rollout.inferred import Inferred
 from trm_eval.score.cells import labelled_cells, wrong_cells
 from trm_eval.tables.schema import NOTIONS
 from trm_eval.tables.writer import token_lists, write_table
-from trm_train.run.record import RunRecord
+from trm_train.runs.record import RunRecord
 
 PART_EXAMPLES = 65_536
 """Rows of one part, the last one aside: so many and a batch are held in memory."""

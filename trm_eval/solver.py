@@ -36,7 +36,7 @@ from trm_eval.evaluation.which import choose_step
 from trm_eval.infer import LoadedNetwork, restore
 from trm_train.config.run import InputSpec
 from trm_train.mesh.sharding import batch_sharding, put_batch
-from trm_train.run.record import find_run, read_record
+from trm_train.runs.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
 from trm_train.step.trace import Trace, make_trace_step
 

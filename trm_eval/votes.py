@@ -27,7 +27,7 @@ from trm_eval.predictions import PART_EXAMPLES, PredictionWriter
 from trm_eval.score.arc import Ballot, Grid, Ranking, cells_of, undo
 from trm_eval.score.cells import labelled_cells
 from trm_eval.tables.writer import part_names_of, table_folder, write_table
-from trm_train.run.record import RunRecord
+from trm_train.runs.record import RunRecord
 
 READ_EXAMPLES = 8_192
 """Predictions that are read at a time."""

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import weights_steps
-from trm_train.run.overview import Condition, condition
-from trm_train.run.record import read_record
-from trm_train.run.status import read_status
+from trm_train.runs.overview import Condition, condition
+from trm_train.runs.record import read_record
+from trm_train.runs.status import read_status
 
 LOOK_S = 5.0
 """Time between two looks."""

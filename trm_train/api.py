@@ -19,8 +19,8 @@ from trm_train.experiments.registry import find_run_of, select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.metrics.frame import metrics_frame
 from trm_train.metrics.table import part_files
-from trm_train.run.record import RunRecord, check_label
-from trm_train.run.status import written_steps
+from trm_train.runs.record import RunRecord, check_label
+from trm_train.runs.status import written_steps
 
 if TYPE_CHECKING:
     import polars as pl
@@ -135,13 +135,13 @@ def train(
         for name in config.data.names:
             build_missing(name, layout, layout.place, sources={}, quiet=quiet)
 
-    from trm_train.run.loop import train as train_run
-    from trm_train.run.prepare import check_dataset_is_built
+    from trm_train.training.loop import train as train_run
+    from trm_train.training.prepare import check_dataset_is_built
 
     check_dataset_is_built(config, layout)
     initial = None
     if init_from is not None:
-        from trm_train.run.initial import start_from
+        from trm_train.training.initial import start_from
 
         config, initial = start_from(init_from, config, layout)
     with _Console(config, on_metrics, quiet=quiet) as console:

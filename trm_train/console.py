@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig
-from trm_train.run.record import RunRecord
+from trm_train.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from trm_train.step.compile import CompiledStep

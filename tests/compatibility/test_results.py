@@ -21,7 +21,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.tables.named import load_query, named_queries
 from trm_eval.tables.query import open_results, query_results
 from trm_eval.tables.views import list_views
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = ("results_digests", "results_depth", "results_votes", "results_traces", "results_compacted")

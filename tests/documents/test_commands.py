@@ -30,7 +30,7 @@ from trm_data.storage.root import resolve_root
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import add_experiment, load_experiments
-from trm_train.run.record import find_run
+from trm_train.runs.record import find_run
 
 DOCUMENTS = [
     PROJECT / "README.md",

@@ -11,7 +11,7 @@ from tests.documents.blocks import Line, Marker, read_blocks
 from tests.documents.test_commands import SHORT, reader_in
 from tests.gcs.conftest import URL
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 SMALL = "sudoku-2x3-generated-500-aug-1000"
 

@@ -33,10 +33,10 @@ from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.errors import ConfigError
-from trm_train.run.record import find_run, list_runs, run_folder
-from trm_train.run.start import TrainResult
-from trm_train.run.status import read_status
-from trm_train.run.sync import sync_runs
+from trm_train.runs.record import find_run, list_runs, run_folder
+from trm_train.runs.status import read_status
+from trm_train.runs.sync import sync_runs
+from trm_train.training.start import TrainResult
 
 Machine = Callable[[str], Layout]
 SHORT = dataclasses.replace(TINY, execution=dataclasses.replace(TINY.execution, checkpoint_every=4))
@@ -142,7 +142,7 @@ def test_a_run_that_lost_its_lease_writes_nothing_more(
     root: Layout, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stood still, another machine took over and went on: the first one ends, and the steps are there once."""
-    from trm_train.run import loop
+    from trm_train.training import loop
 
     taken: list[object] = []
 
@@ -166,7 +166,7 @@ def test_a_run_that_lost_its_lease_writes_nothing_more(
 def test_a_bucket_that_is_lost_ends_the_run_and_it_goes_on(
     root: Layout, undisturbed: TrainResult, server: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trm_train.run import loop
+    from trm_train.training import loop
 
     def lose(run_, state, step, save=loop.save):
         save(run_, state, step)

@@ -17,7 +17,7 @@ with atheris.instrument_imports(
 ):
     from tests.harness.test_inputs import EXPECTED, METRICS_EXPECTED, readers
     from trm_data.storage.root import resolve_root
-    from trm_train.run.record import list_runs
+    from trm_train.runs.record import list_runs
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ from trm_train.config.data import MixtureConfig
 from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig
 from trm_train.console import RunConsole
 from trm_train.experiments.registry import Experiment
-from trm_train.run.loop import train
-from trm_train.run.start import TrainResult
+from trm_train.training.loop import train
+from trm_train.training.start import TrainResult
 
 MIXED = RunConfig(
     data=MixtureConfig(datasets=("small", "mazes"), weights=(1.0, 1.0), global_batch_size=8),

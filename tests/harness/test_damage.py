@@ -28,8 +28,8 @@ from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import Checkpoints, restore_weights
 from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.errors import TrainError
-from trm_train.run.record import read_record
-from trm_train.run.status import read_status
+from trm_train.runs.record import read_record
+from trm_train.runs.status import read_status
 from trm_train.state import init_state
 
 __all__ = ["trained"]

@@ -28,7 +28,7 @@ from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
-from trm_train.run.sync import sync_runs
+from trm_train.runs.sync import sync_runs
 
 __all__ = ["bucket", "impatient", "machine", "server", "trained"]
 

@@ -44,8 +44,8 @@ from trm_data.storage.store import check_inside
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
 from trm_train.metrics.table import of_today
-from trm_train.run.record import find_record
-from trm_train.run.status import read_status
+from trm_train.runs.record import find_record
+from trm_train.runs.status import read_status
 
 __all__ = ["trained"]
 

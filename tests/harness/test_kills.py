@@ -27,8 +27,8 @@ from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import weights_steps
-from trm_train.run.record import list_runs
-from trm_train.run.sync import sync_runs
+from trm_train.runs.record import list_runs
+from trm_train.runs.sync import sync_runs
 
 __all__ = ["trained"]
 
@@ -50,13 +50,13 @@ TRAIN = PROGRAM.format(tests=TESTS, imports="from test_loop import run", work="r
 EVALUATE = PROGRAM.format(
     tests=TESTS,
     imports="from trm_eval.evaluation.flow import evaluate_run\nfrom trm_eval.identity import EvalRequest\n"
-    "from trm_train.run.record import list_runs",
+    "from trm_train.runs.record import list_runs",
     work="evaluate_run(layout, list_runs(layout)[0], EvalRequest())",
 )
 SYNC = PROGRAM.format(
     tests=TESTS,
     imports="from trm_data.sync import sync_datasets\nfrom trm_eval.sync import sync_results\n"
-    "from trm_train.run.sync import sync_runs",
+    "from trm_train.runs.sync import sync_runs",
     work="target = resolve_root(Path(sys.argv[2]))\nsync_datasets(layout, target)\nsync_runs(layout, target)\n"
     "sync_results(layout, target)",
 )

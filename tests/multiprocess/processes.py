@@ -32,7 +32,7 @@ TRAIN = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
 EXAMPLES = 32
 """Rows of each process in a batch of an evaluation: fewer than otherwise, so that there are several batches."""
 EVALUATE = (
-    f"import sys; from trm_train.run import validate; validate.BATCH_EXAMPLES = {EXAMPLES}; "
+    f"import sys; from trm_train.training import validate; validate.BATCH_EXAMPLES = {EXAMPLES}; "
     "from trm_eval.cli import main; main(sys.argv[1:])"
 )
 

@@ -19,7 +19,7 @@ from tests.multiprocess.test_training import only_run
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.checkpoint.manager import resume_steps
-from trm_train.run.status import read_status
+from trm_train.runs.status import read_status
 
 ENDLESS = ["--execution.checkpoint-every", "20", "--execution.validate-every", "0", "--total-steps", "100000"]
 SOON = {"TRM_BUCKET_PATIENCE_S": "5"}

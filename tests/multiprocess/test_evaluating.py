@@ -44,7 +44,7 @@ from trm_train import cli as train_cli
 from trm_train.checkpoint.manager import FOLDER, restore_weights, write_weights
 from trm_train.checkpoint.tree import weights_tree
 from trm_train.mesh.sharding import make_mesh
-from trm_train.run.record import list_runs, read_record
+from trm_train.runs.record import list_runs, read_record
 from trm_train.state import abstract_weights
 
 MEASURED = ("seconds", "compile_seconds", "created_at")
@@ -186,7 +186,7 @@ import json, sys
 from trm_data.loader.dataset import Dataset
 read, seen = Dataset.read, []
 Dataset.read = lambda self, rows: (seen.extend(rows.tolist()), read(self, rows))[1]
-from trm_train.run import validate
+from trm_train.training import validate
 validate.BATCH_EXAMPLES = {EXAMPLES}
 from trm_eval.cli import main
 try:

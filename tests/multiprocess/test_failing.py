@@ -14,8 +14,8 @@ from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
-from trm_train.run.record import list_runs
-from trm_train.run.status import read_status
+from trm_train.runs.record import list_runs
+from trm_train.runs.status import read_status
 
 ENDLESS = ["--total-steps", "100000", "--execution.checkpoint-every", "10", "--execution.validate-every", "0"]
 

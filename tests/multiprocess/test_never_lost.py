@@ -22,8 +22,8 @@ from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import resume_steps, saved_steps
 from trm_train.mesh.fingerprint import batch_fingerprint
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import list_runs
-from trm_train.run.status import read_status
+from trm_train.runs.record import list_runs
+from trm_train.runs.status import read_status
 
 SIX = ["--total-steps", "6", "--execution.validate-every", "0", "--execution.checkpoint-every", "3"]
 URL = "gs://bucket/trm"

@@ -16,7 +16,7 @@ from tests.multiprocess.processes import RUN, free_address, start
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import saved_steps
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 MANY_CYCLES = ["--model.hidden-size", "64", "--model.num-layers", "8", "--model.l-cycles", "12"]
 """A step that takes half a minute to compile."""

@@ -22,9 +22,9 @@ from check import Row, UnsupportedFixtureError, check_shape, load_golden, load_j
 from trm_train.config.data import DataConfig
 from trm_train.config.run import RunConfig
 from trm_train.errors import TrainError
-from trm_train.run.published import padded, read_published
 from trm_train.state import abstract_weights
 from trm_train.step.evaluate import make_eval_step
+from trm_train.training.published import padded, read_published
 
 BOUND = 1e-4
 """Of the largest absolute deviation."""

@@ -18,8 +18,8 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.evaluation.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
-from trm_train.run import reports
-from trm_train.run.record import RunRecord, list_runs, read_record
+from trm_train.runs.record import RunRecord, list_runs, read_record
+from trm_train.training import reports
 
 
 @dataclass(frozen=True)

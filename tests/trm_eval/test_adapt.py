@@ -30,7 +30,7 @@ from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import Adaptation, EvalRequest
 from trm_eval.infer import LoadedNetwork, restore
 from trm_eval.submission import make_submission
-from trm_train.run.record import list_runs, read_record
+from trm_train.runs.record import list_runs, read_record
 
 
 @pytest.fixture(scope="module")

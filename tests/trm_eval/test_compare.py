@@ -24,7 +24,7 @@ from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.cli import main as train_main
 from trm_train.experiments import registry
-from trm_train.run.record import list_runs, read_record
+from trm_train.runs.record import list_runs, read_record
 
 
 @pytest.fixture(scope="module")

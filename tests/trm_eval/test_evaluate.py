@@ -29,8 +29,8 @@ from trm_train.checkpoint.manager import COMMITTED
 from trm_train.config.run import RunConfig
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.metrics.table import MetricTable
-from trm_train.run.record import CONFIG_FILE, find_run, list_runs
-from trm_train.run.sync import sync_runs
+from trm_train.runs.record import CONFIG_FILE, find_run, list_runs
+from trm_train.runs.sync import sync_runs
 
 
 @pytest.fixture

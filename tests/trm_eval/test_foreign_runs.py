@@ -19,7 +19,7 @@ from trm_data.storage.store import Folder
 from trm_eval.cli import main as eval_main
 from trm_train.cli import main as train_main
 from trm_train.config.run import config_from_json, identity_hash
-from trm_train.run.record import CONFIG_FILE, list_runs, run_name
+from trm_train.runs.record import CONFIG_FILE, list_runs, run_name
 
 COUNT = "SELECT count(*) AS runs FROM runs"
 Changes = dict[str, Any]

@@ -23,7 +23,7 @@ from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views
 from trm_train.errors import ConfigError
-from trm_train.run.start import TrainResult
+from trm_train.training.start import TrainResult
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest
 from trm_eval.tables.query import query_results
-from trm_train.run.record import find_run
+from trm_train.runs.record import find_run
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format_1_root.tar.xz"
 GOLDEN = {1: ("0932676916ac2553", [11, 8, 14, 8, 12, 14])}

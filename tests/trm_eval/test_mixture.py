@@ -44,7 +44,7 @@ def network(mixed: SimpleNamespace) -> LoadedNetwork:
 
 
 def run_record(mixed: SimpleNamespace):
-    from trm_train.run.record import read_record
+    from trm_train.runs.record import read_record
 
     return read_record(mixed.folder)
 

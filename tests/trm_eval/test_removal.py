@@ -25,7 +25,7 @@ from trm_eval.removal import remove_superseded
 from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import NAMED_BY_EVALS
 from trm_eval.tables.writer import adding, table_folder, write_table
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 NAMES = ", ".join(column for columns in NAMED_BY_EVALS.values() for column in columns)
 EVERYTHING = (

@@ -22,7 +22,7 @@ from trm_eval.report.evaluation import print_predicted
 from trm_eval.show import find_answered
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 
 def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:

@@ -17,7 +17,7 @@ from trm_eval.cli import main
 from trm_eval.errors import EvalError, ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 
 @pytest.fixture

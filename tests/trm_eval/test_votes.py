@@ -35,7 +35,7 @@ from trm_eval.score.arc import PASS_AT
 from trm_eval.submission import make_submission
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
-from trm_train.run.record import RunRecord, list_runs, read_record
+from trm_train.runs.record import RunRecord, list_runs, read_record
 
 AUG = 5
 CONFIG = dataclasses.replace(

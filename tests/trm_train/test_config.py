@@ -20,7 +20,7 @@ from trm_train.config.run import (
 from trm_train.config.scheduled import Linear
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment, load_experiments
-from trm_train.run.record import run_name
+from trm_train.runs.record import run_name
 
 QUICKSTART = find_experiment("quickstart").make()
 

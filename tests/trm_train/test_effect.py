@@ -11,7 +11,7 @@ import pytest
 from trm_train.cli import main
 from trm_train.config.effect import without_effect
 from trm_train.experiments.registry import find_experiment, load_experiments
-from trm_train.run.record import run_name
+from trm_train.runs.record import run_name
 
 
 @pytest.mark.parametrize(

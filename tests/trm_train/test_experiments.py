@@ -433,7 +433,7 @@ def test_sizes_that_only_the_source_knows_are_called_unknown() -> None:
 def test_what_is_planned_is_what_is_built(tmp_path: Path) -> None:
     """A build of a named specification has the shapes that were planned for it."""
     from trm_data.building.flow import build_dataset
-    from trm_train.run.record import input_spec
+    from trm_train.runs.record import input_spec
 
     named = named_dataset(TINY)
     manifest = build_dataset(named.request(), resolve_root(tmp_path)).manifest

@@ -19,9 +19,9 @@ from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
 from trm_train.metrics.table import CLOCKED, read_metrics
-from trm_train.run.loop import train
-from trm_train.run.record import CONFIG_FILE, read_record
-from trm_train.run.start import TrainResult
+from trm_train.runs.record import CONFIG_FILE, read_record
+from trm_train.training.loop import train
+from trm_train.training.start import TrainResult
 
 CONSTANT = RunConfig(
     data=DataConfig(dataset="small", global_batch_size=8),

@@ -18,7 +18,7 @@ from trm_data.storage.root import Layout
 from trm_eval.cli import main as trm_eval_main
 from trm_train.cli import main as trm_train_main
 from trm_train.experiments import registry
-from trm_train.run import record
+from trm_train.runs import record
 
 SMALL = (
     *(

@@ -27,11 +27,11 @@ from trm_train.experiments.registry import Experiment
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import CLOCKED, read_metrics
-from trm_train.run.loop import train
-from trm_train.run.record import list_runs, read_record
-from trm_train.run.start import TrainResult
-from trm_train.run.status import read_status
+from trm_train.runs.record import list_runs, read_record
+from trm_train.runs.status import read_status
 from trm_train.state import init_state
+from trm_train.training.loop import train
+from trm_train.training.start import TrainResult
 
 TINY = RunConfig(
     data=DataConfig(dataset="small", global_batch_size=8),
@@ -124,7 +124,7 @@ def test_resuming_gives_the_same_bits_and_metrics(
     layout: Layout, undisturbed: TrainResult, tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies at step `cut` (nothing after its last checkpoint survives); the same command goes on."""
-    from trm_train.run import loop
+    from trm_train.training import loop
 
     elsewhere = root_with("small", tmp_path, layout)
 

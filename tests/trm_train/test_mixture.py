@@ -26,10 +26,10 @@ from trm_train.mesh.fingerprint import fingerprints
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.frame import metrics_frame
 from trm_train.metrics.table import CLOCKED, part_files, read_metrics
-from trm_train.run.record import CONFIG_FILE, find_record, read_record
-from trm_train.run.start import TrainResult
+from trm_train.runs.record import CONFIG_FILE, find_record, read_record
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step
+from trm_train.training.start import TrainResult
 
 SPEC = InputSpec(sequence_length=36, vocabulary_size=13, num_identifiers=2)
 SUMS = ("count", "exact_count", "q_halt_right_count", "steps_sum", "steps_squared_sum", "global_batch_size")
@@ -106,7 +106,7 @@ def test_the_frame_of_a_run_has_total_rows_and_rows_by_dataset_on_request(traine
 def test_resuming_gives_the_same_bits_and_metrics(
     trained: TrainResult, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trm_train.run import loop
+    from trm_train.training import loop
 
     elsewhere = resolve_root(tmp_path)
     build_both(elsewhere)

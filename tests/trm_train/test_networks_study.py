@@ -8,7 +8,7 @@ from trm_train.config.run import InputSpec
 from trm_train.cost import cost_of
 from trm_train.experiments.registry import find_experiment, load_experiments
 from trm_train.experiments.setting import parse_setting
-from trm_train.run.record import run_name
+from trm_train.runs.record import run_name
 
 CELLS = {"full": (81, 11), "laptop": (81, 11), "tiny": (36, 8)}
 NAMES = ("attention", "two_networks", "multi_scale", "single_z", "hrm", "transformer")

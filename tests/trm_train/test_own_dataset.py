@@ -18,7 +18,7 @@ from trm_eval.cli import main as eval_main
 from trm_train.cli import main
 from trm_train.config.data import MixtureConfig
 from trm_train.experiments.registry import find_experiment
-from trm_train.run.record import run_name
+from trm_train.runs.record import run_name
 
 BUILD = (
     "build", "maze", "--grid", "5x5", "--size", "6", "--val-size", "2", "--test-size", "2", "--min-path", "4",

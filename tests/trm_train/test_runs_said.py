@@ -22,7 +22,7 @@ from trm_train.config.optim import AdamWConfig
 from trm_train.config.run import RunConfig, differences
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment
-from trm_train.run.record import make_record, read_record, run_folder, write_record
+from trm_train.runs.record import make_record, read_record, run_folder, write_record
 
 QUICKSTART = find_experiment("quickstart")
 CHANGED = "data.dataset=mine6, total_steps=400"

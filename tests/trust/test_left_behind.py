@@ -20,7 +20,7 @@ from trm_data.storage.atomic import LEFT_S, remove_temporary
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 LEFT = (".tmp-0a1b2c3d-77-catalog.duckdb", ".tmp-0a1b2c3d-77-catalog.duckdb.wal")
 

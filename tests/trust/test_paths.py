@@ -16,7 +16,7 @@ from trm_data.storage.root import resolve_root
 from trm_data.verify.flow import verify_dataset
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
-from trm_train.run.record import find_run
+from trm_train.runs.record import find_run
 
 ODD = ("q[12]", "q[12]/x", "r*", "a=b", "dataset=evil", "run=evil", "a[0:3]", "**", "{a,b}")
 

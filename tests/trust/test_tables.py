@@ -29,8 +29,8 @@ from trm_eval.identity import EvalRequest
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.metrics.table import missing_steps, read_metrics
-from trm_train.run.record import list_runs
-from trm_train.run.sync import sync_runs
+from trm_train.runs.record import list_runs
+from trm_train.runs.sync import sync_runs
 
 EVERYTHING = (
     "SELECT * FROM predictions ORDER BY row",

@@ -28,7 +28,7 @@ from trm_eval.errors import BundleError
 from trm_eval.evaluation.which import choose_step
 from trm_eval.package.pack import pack_run
 from trm_eval.package.recipe import find_manifest
-from trm_train.run.record import RunRecord, read_record
+from trm_train.runs.record import RunRecord, read_record
 
 
 @dataclass(frozen=True, kw_only=True)

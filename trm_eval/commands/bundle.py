@@ -60,7 +60,7 @@ class Bundle:
         from trm_eval.bundle.make import Wanted, make_bundle, plan_bundle
         from trm_eval.bundle.notebook import NOTEBOOK
         from trm_eval.bundle.target import parse_target, this_python
-        from trm_train.run.record import find_run
+        from trm_train.runs.record import find_run
 
         if not self.kaggle:
             raise EvalError("--kaggle: a folder to write, got ''")

@@ -78,7 +78,7 @@ class Predict:
     def _answer(self) -> int:
         from trm_eval.predict import ENDINGS, as_json, write_solution
         from trm_eval.solver import load
-        from trm_train.run.record import find_run
+        from trm_train.runs.record import find_run
 
         given = [value for value in (self.puzzle, self.file, self.row) if value is not None]
         if len(given) != 1:

@@ -127,7 +127,7 @@ class Run:
             return int(hosts.meet("the end", str(int(code)), limit_s=REPORTED_S)[0])
 
     def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
-        from trm_train.run.find import find_runs, is_pattern
+        from trm_train.runs.find import find_runs, is_pattern
 
         layout = resolve_root(self.root)
         refuse_dataset_as_data("trm-eval run " + " ".join(self.runs), self.data, "--dataset")
@@ -250,7 +250,7 @@ class Run:
 
 def _datasets_of(run: Folder) -> list[str | None]:
     """The datasets of a run's mixture, by name; None for that of a run on one."""
-    from trm_train.run.record import read_record
+    from trm_train.runs.record import read_record
 
     try:
         return [each.dataset for each in read_record(run).mixture] or [None]

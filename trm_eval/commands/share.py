@@ -57,7 +57,7 @@ class Export:
         from trm_eval.package.card import HERE
         from trm_eval.package.hub import PREFIX, check_repository, push_package
         from trm_eval.package.pack import pack_run
-        from trm_train.run.record import find_run
+        from trm_train.runs.record import find_run
 
         if self.out is None and self.push is None:
             raise EvalError("where to? --out DIR writes a folder, --push OWNER/NAME puts it on the hub")

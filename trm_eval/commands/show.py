@@ -50,7 +50,7 @@ class Show:
         """Draw them."""
         from trm_eval.report.evaluation import print_predicted, write_predicted
         from trm_eval.show import evaluation_of, find_answered, other_evaluations
-        from trm_train.run.record import find_run, read_record
+        from trm_train.runs.record import find_run, read_record
 
         count = self.count if self.count is not None else 3 if self.index is None else 1
         if count < 1:

@@ -57,7 +57,7 @@ class Submission:
         """Write it and say what it is made of."""
         from trm_data.storage.atomic import write_bytes
         from trm_eval.submission import make_submission
-        from trm_train.run.record import find_run
+        from trm_train.runs.record import find_run
 
         if self.checkpoint is not None and self.ensemble is not None:
             raise EvalError(

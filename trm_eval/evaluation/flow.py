@@ -23,7 +23,7 @@ from trm_eval.votes import write_votes
 from trm_train.hosts.lost import naming_the_lost
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import RunRecord, differences_of, read_record
+from trm_train.runs.record import RunRecord, differences_of, read_record
 
 WAY_ON = "nothing half-written counts, the same commands evaluate it again"
 WRITTEN_S = 86_400.0

@@ -6,7 +6,7 @@ from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError, NoCheckpointError
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.metrics.table import read_metrics, totals
-from trm_train.run.status import written_steps
+from trm_train.runs.status import written_steps
 
 
 def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from trm_eval.package.contents import RAW, WEIGHTS
 from trm_eval.statistics.intervals import wilson
 from trm_train.config.run import effective_identity
-from trm_train.run.record import RunRecord
+from trm_train.runs.record import RunRecord
 
 HERE = "."
 

@@ -40,9 +40,9 @@ from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import weights_tree
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import RunRecord, read_record
-from trm_train.run.resume import check_same_run
-from trm_train.run.status import read_status, written_steps
+from trm_train.runs.record import RunRecord, read_record
+from trm_train.runs.resume import check_same_run
+from trm_train.runs.status import read_status, written_steps
 from trm_train.state import abstract_weights
 from trm_train.weights.npz import write_npz
 

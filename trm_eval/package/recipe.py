@@ -8,7 +8,7 @@ from trm_data.errors import DatasetNotFoundError
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.storage.root import Layout
 from trm_train.experiments.dataset import is_named
-from trm_train.run.record import RunRecord
+from trm_train.runs.record import RunRecord
 
 
 def find_manifest(layout: Layout, name: str) -> Manifest | None:

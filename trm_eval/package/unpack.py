@@ -37,8 +37,8 @@ from trm_train.config.run import check_config
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS_FOLDER
 from trm_train.metrics.table import SCHEMA, SUM_OF, MetricTable, Part, of_today
-from trm_train.run.record import RunRecord, find_record, read_record, write_record
-from trm_train.run.status import STATUS_FILE
+from trm_train.runs.record import RunRecord, find_record, read_record, write_record
+from trm_train.runs.status import STATUS_FILE
 from trm_train.state import abstract_weights
 
 MOST_METRIC_ROWS = 1 << 20

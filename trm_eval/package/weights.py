@@ -27,7 +27,7 @@ from trm_train.model.published import (
     weights_from_published,
     weights_to_published,
 )
-from trm_train.run.record import RunRecord
+from trm_train.runs.record import RunRecord
 from trm_train.weights.npz import read_npz
 
 Arrays = dict[str, NDArray[np.float32]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.rollout.rows import RowReader
-from trm_train.run.validate import Evaluate, evaluate_split
+from trm_train.training.validate import Evaluate, evaluate_split
 
 
 def answer_fixed(

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from trm_eval.rollout.inferred import Inferred, Sampled, metrics_of
 from trm_eval.rollout.rows import RowReader
 from trm_eval.rollout.select import Selection, choices
-from trm_train.run.validate import Evaluate, evaluate_split
 from trm_train.step.answers import Answers
+from trm_train.training.validate import Evaluate, evaluate_split
 
 
 def answer_sampled(

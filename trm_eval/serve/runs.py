@@ -12,7 +12,7 @@ from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import draw_svg
 from trm_eval.report.figures import paint_curves
 from trm_eval.report.training import CURVES_SQL
-from trm_train.run.overview import STALLED_S
+from trm_train.runs.overview import STALLED_S
 
 STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
 """As `trm-train status` says them, and that of a run of which only published results are there."""

@@ -27,7 +27,7 @@ from trm_eval.tables.schema import LEGACY, NAMED_BY_EVALS, PARTITIONING, TABLES
 from trm_eval.tables.writer import files_named, newest_rows
 
 if TYPE_CHECKING:
-    from trm_train.run.record import RunRecord
+    from trm_train.runs.record import RunRecord
 
 _SKIPS: ContextVar[bool] = ContextVar("damaged files are left out", default=False)
 

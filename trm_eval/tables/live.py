@@ -18,8 +18,8 @@ from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import RunConfig, config_to_json
 from trm_train.errors import ForeignRunError
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
-from trm_train.run.record import RunRecord, differences_of, read_records, say_differences
-from trm_train.run.status import read_status, written_steps
+from trm_train.runs.record import RunRecord, differences_of, read_records, say_differences
+from trm_train.runs.status import read_status, written_steps
 
 
 def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.root import Layout
 from trm_train.batch.plan import PlannedRun
 from trm_train.errors import BEING_TRAINED
-from trm_train.run.resume import TESTED
-from trm_train.run.status import Status, read_status
+from trm_train.runs.resume import TESTED
+from trm_train.runs.status import Status, read_status
 
 LOOK_S = 0.5
 END_S = 60.0

@@ -17,7 +17,7 @@ from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named, plan_datasets
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.sources import with_puzzles_at_hand
-from trm_train.run.record import run_folder, run_name
+from trm_train.runs.record import run_folder, run_name
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def _tried(check: str, problems_of: Callable[[], list[str]]) -> Found:
 
 
 def _tracking() -> Found:
-    from trm_train.run.tracking import is_online
+    from trm_train.training.tracking import is_online
 
     if find_spec("wandb") is None:
         return Found("wandb", "note", "not installed; --tracking none, or pip install wandb")

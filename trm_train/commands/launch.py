@@ -61,7 +61,7 @@ class Planned:
     @property
     def finished(self) -> bool:
         """Whether its status says that it has come to its end; one that cannot be read says nothing."""
-        from trm_train.run.status import read_status
+        from trm_train.runs.status import read_status
 
         try:
             status = read_status(self.folder)
@@ -269,7 +269,7 @@ class Launch:
 def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     """One run, as `trm-train run` reads its words."""
     from trm_train.launch.target import Work
-    from trm_train.run.record import run_folder, run_name
+    from trm_train.runs.record import run_folder, run_name
 
     if not words or words[0].startswith("-"):
         raise LaunchError("name the experiment: trm-train launch run EXPERIMENT [options] (trm-train list)")

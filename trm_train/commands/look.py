@@ -27,8 +27,8 @@ OTHERS = 3
 """Runs with other options that a list tells apart."""
 
 if TYPE_CHECKING:
-    from trm_train.run.overview import RunOverview
-    from trm_train.run.record import RunRecord
+    from trm_train.runs.overview import RunOverview
+    from trm_train.runs.record import RunRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +139,8 @@ class Describe:
 
 def _run_called(name: str, layout: Layout) -> RunOverview | None:
     """The run of that name; None where it is that of an experiment or group, or of nothing."""
-    from trm_train.run.overview import overview_of
-    from trm_train.run.record import find_run
+    from trm_train.runs.overview import overview_of
+    from trm_train.runs.record import find_run
 
     experiments = load_experiments()
     if name in experiments or any(name == item.group for item in experiments.values()):
@@ -270,7 +270,7 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
     """What is known of each experiment under a root, by its name."""
     from trm_data.named import first_name
     from trm_train.experiments.sources import with_puzzles_at_hand
-    from trm_train.run.overview import overview
+    from trm_train.runs.overview import overview
 
     learnt = {item.name: with_puzzles_at_hand(item.make(), {}, layout)[0].data.names for item in items}
     data = {names: _data_state(names, layout) for names in set(learnt.values())}
@@ -327,7 +327,7 @@ def _data_state(datasets: Sequence[str], layout: Layout) -> Literal["there", "mi
 
 def _runs_of(item: Experiment, runs: list[RunOverview]) -> list[RunOverview]:
     """The runs of an experiment at its setting, of any configuration."""
-    from trm_train.run.record import setting_of
+    from trm_train.runs.record import setting_of
 
     name = item.alias_of() or item.name
     return [

@@ -37,8 +37,8 @@ from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
     from trm_train.hosts.together import Hosts
-    from trm_train.run.initial import Initial
-    from trm_train.run.start import TrainResult
+    from trm_train.training.initial import Initial
+    from trm_train.training.start import TrainResult
 
 ARCHIVE_S = 86_400.0
 """Processes that are done wait so long for process 0, which copies the run to its archive."""
@@ -166,8 +166,8 @@ def _train(
 ) -> int:
     """Train, say how it went, and keep a copy where that is wanted; returns the exit code."""
     from trm_train.console import RunConsole
-    from trm_train.run.loop import train
-    from trm_train.run.prepare import check_dataset_is_built
+    from trm_train.training.loop import train
+    from trm_train.training.prepare import check_dataset_is_built
 
     check_dataset_is_built(options.config, layout)
     options, initial = _with_initial(options, layout, hosts)
@@ -200,7 +200,7 @@ def _with_initial(
     """The options with the digest of the weights that the run starts from, and these; None where they are drawn."""
     if options.init_from is None:
         return options, None
-    from trm_train.run.initial import start_from
+    from trm_train.training.initial import start_from
 
     config, initial = start_from(options.init_from, options.config, layout, hosts)
     return replace(options, config=config), initial
@@ -208,7 +208,7 @@ def _with_initial(
 
 def _check(options: RunOptions) -> None:
     """Refuse what cannot be asked for."""
-    from trm_train.run.record import check_label
+    from trm_train.runs.record import check_label
 
     check_config(options.config)
     if options.extend is not None:
@@ -264,7 +264,7 @@ class _OnlyConfig:
 def _archive(result: TrainResult, target: Layout, *, quiet: bool) -> None:
     """Copy a finished run to another root."""
     from trm_data.show.progress import terminal_progress
-    from trm_train.run.sync import sync_run
+    from trm_train.runs.sync import sync_run
 
     with terminal_progress(quiet=quiet) as progress:
         synced = sync_run(result.folder, target, progress)
@@ -298,7 +298,7 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
 
 
 def _dry_run(item: Experiment, options: RunOptions, layout: Layout) -> int:
-    from trm_train.run.plan import plan_run, simulate_devices
+    from trm_train.training.plan import plan_run, simulate_devices
 
     if options.devices is not None:
         simulate_devices(options.devices)

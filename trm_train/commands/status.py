@@ -17,7 +17,7 @@ from trm_data.storage.root import resolve_root
 from trm_train.commands.common import duration, percent
 
 if TYPE_CHECKING:
-    from trm_train.run.overview import RunOverview
+    from trm_train.runs.overview import RunOverview
 
 WATCH_S = 5.0
 """Between one look and the next with --watch."""
@@ -47,7 +47,7 @@ class Status:
 
     def run(self) -> int:
         """Print a line each."""
-        from trm_train.run.overview import choose_runs, overview
+        from trm_train.runs.overview import choose_runs, overview
 
         layout = resolve_root(self.root)
         try:

@@ -36,7 +36,7 @@ class Sync:
     def run(self) -> int:
         """Copy them."""
         from trm_data.show.progress import terminal_progress
-        from trm_train.run.sync import sync_runs
+        from trm_train.runs.sync import sync_runs
 
         foreign: list[str] = []
         with terminal_progress(quiet=self.json) as progress:

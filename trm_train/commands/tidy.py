@@ -47,8 +47,8 @@ class Prune:
 
     def run(self) -> int:
         """Plan, ask, remove."""
-        from trm_train.run.overview import choose_runs, overview
-        from trm_train.run.prune import Policy, Pruned, plan_pruning, prune_run
+        from trm_train.runs.overview import choose_runs, overview
+        from trm_train.runs.prune import Policy, Pruned, plan_pruning, prune_run
 
         policy = Policy(
             last=self.keep_last, best=not self.no_best, every=self.keep_every, resume=not self.no_resume
@@ -111,8 +111,8 @@ class Remove:
     def run(self) -> int:
         """Ask, then remove them."""
         from trm_train.errors import ConfigError
-        from trm_train.run.prune import remove_run, size_of_run
-        from trm_train.run.record import find_run
+        from trm_train.runs.prune import remove_run, size_of_run
+        from trm_train.runs.record import find_run
 
         if not self.runs:
             raise ConfigError("name runs: trm-train rm RUN ... (trm-train status lists them)")

@@ -53,7 +53,7 @@ class ImportWeights:
         Args:
             overrides: Options of the configuration.
         """
-        from trm_train.run.published import import_weights
+        from trm_train.training.published import import_weights
 
         item = find_run_of(self.experiment, parse_setting(self.scale, self.data))
         words = [*overrides, "--data.dataset", self.dataset]
@@ -100,7 +100,7 @@ class ExportWeights:
 
     def run(self) -> int:
         """Write the file and say what is in it."""
-        from trm_train.run.published import export_weights, find_saved
+        from trm_train.training.published import export_weights, find_saved
 
         run, step = find_saved(resolve_root(self.root), self.run_)
         done = export_weights(run, step, Path(self.out).expanduser())

@@ -16,7 +16,7 @@ from trm_eval.bundle import make
 from trm_eval.bundle.notebook import NOTEBOOK, PACKAGE, WHEELS, WHEELS_FILE
 from trm_eval.cli import main
 from trm_eval.package.contents import read_package
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 
 def bundle(layout: Layout, *words: str) -> tuple[int, str, str]:

@@ -40,8 +40,8 @@ from trm_train.config.run import config_from_json, identity_hash
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import find_run, list_runs, run_name
-from trm_train.run.status import read_status
+from trm_train.runs.record import find_run, list_runs, run_name
+from trm_train.runs.status import read_status
 from trm_train.state import abstract_weights
 
 ANSWERS = "SELECT row, prediction, q_halt_logit FROM predictions WHERE evaluation = ? ORDER BY row"

@@ -27,7 +27,7 @@ from trm_eval.report.verdict import best_of
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide
-from trm_train.run.record import find_run
+from trm_train.runs.record import find_run
 
 GUIDE = Guide(question="?", varies="a", fixed="b", expected="c", judge_by="d")
 

@@ -39,8 +39,8 @@ from trm_train.experiments.claim import Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, find_run_of, select_experiments
 from trm_train.experiments.setting import Setting
-from trm_train.run.loop import train
-from trm_train.run.record import run_name
+from trm_train.runs.record import run_name
+from trm_train.training.loop import train
 
 SETTING = Setting("tiny", "generated")
 GUIDE = Guide(

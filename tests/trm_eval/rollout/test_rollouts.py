@@ -12,7 +12,7 @@ from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import compile_rollout
 from trm_eval.rollout.inferred import Inferred
 from trm_eval.rollout.rows import RowReader, choose_rows
-from trm_train.run import validate
+from trm_train.training import validate
 
 
 def answered(

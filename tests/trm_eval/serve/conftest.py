@@ -23,8 +23,8 @@ from trm_data.storage.store import Folder
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.config.run import RunConfig, identity_hash
-from trm_train.run.record import CONFIG_FILE, list_runs, read_record, run_name, write_record
-from trm_train.run.status import STATUS_FILE, read_status, status_bytes
+from trm_train.runs.record import CONFIG_FILE, list_runs, read_record, run_name, write_record
+from trm_train.runs.status import STATUS_FILE, read_status, status_bytes
 
 HOSTILE = "<img src=x onerror=alert(1)> **$x$**"
 TRACED = 3

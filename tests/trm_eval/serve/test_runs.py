@@ -20,8 +20,8 @@ from trm_eval.serve.runs import (
     runs_now,
 )
 from trm_eval.tables.query import query_results
-from trm_train.run.overview import overview
-from trm_train.run.record import run_name
+from trm_train.runs.overview import overview
+from trm_train.runs.record import run_name
 
 
 def shown(root: Layout, wanted: Filter = Filter()) -> dict[str, dict]:  # noqa: B008

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.serve.conftest import HOSTILE, app_script, live_run, set_live
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.run.record import run_name
+from trm_train.runs.record import run_name
 
 PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
 SCRIPT = """

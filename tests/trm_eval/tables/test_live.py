@@ -21,9 +21,9 @@ from trm_eval.tables.live import live_parts, live_runs
 from trm_eval.tables.query import query_results
 from trm_train import extensions
 from trm_train.model.layers import SwiGLU, rms_norm
-from trm_train.run.record import CONFIG_FILE, make_record, run_folder, write_record
-from trm_train.run.status import STATUS_FILE, read_status
-from trm_train.run.sync import sync_runs
+from trm_train.runs.record import CONFIG_FILE, make_record, run_folder, write_record
+from trm_train.runs.status import STATUS_FILE, read_status
+from trm_train.runs.sync import sync_runs
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ from trm_train.experiments import registry
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment
 from trm_train.experiments.setting import Setting
-from trm_train.run.record import make_record
+from trm_train.runs.record import make_record
 
 HERE, ELSEWHERE = Setting("tiny", "generated"), Setting("laptop", "generated")
 GUIDE = Guide(question="?", varies="width", fixed="rest", expected="more", judge_by="tests")

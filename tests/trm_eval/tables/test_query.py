@@ -21,7 +21,7 @@ from trm_eval.tables import query
 from trm_eval.tables.files import Only
 from trm_eval.tables.named import load_query, named_queries, query_text
 from trm_eval.tables.query import VIEW, WHICH_EVALUATION, _named_by, query_evaluation, query_results
-from trm_train.run.record import find_run
+from trm_train.runs.record import find_run
 
 
 def test_every_named_query_says_what_it_answers() -> None:

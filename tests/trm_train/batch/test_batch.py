@@ -33,7 +33,7 @@ from trm_train.commands.batch import override
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting
-from trm_train.run.record import find_run, read_record
+from trm_train.runs.record import find_run, read_record
 
 TINY = Setting("tiny", "generated")
 BIN = Path(sys.executable).parent

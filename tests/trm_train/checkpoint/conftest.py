@@ -7,8 +7,8 @@ import pytest
 from tests.harness.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.storage.root import Layout
-from trm_train.run.start import TrainResult
 from trm_train.state import TrainState, init_state
+from trm_train.training.start import TrainResult
 
 
 @pytest.fixture(scope="package")

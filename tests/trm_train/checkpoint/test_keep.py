@@ -13,7 +13,7 @@ from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import resume_steps, weights_steps
 from trm_train.cli import main
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 STEPS = [10, 20, 30, 40, 50]
 SCORES = {10: 0.1, 20: 0.9, 30: 0.3, 40: 0.9}

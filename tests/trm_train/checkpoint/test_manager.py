@@ -31,8 +31,8 @@ from trm_train.checkpoint.manager import (
 )
 from trm_train.checkpoint.tree import state_tree, weights_tree
 from trm_train.errors import CheckpointError
-from trm_train.run.start import TrainResult
 from trm_train.state import TrainState
+from trm_train.training.start import TrainResult
 
 
 @pytest.fixture

@@ -29,11 +29,11 @@ from trm_train.checkpoint.rescued import (
 from trm_train.checkpoint.tree import state_tree
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import Part, add_kept_rows, keep_rows, part_names, read_metrics
-from trm_train.run import rescue
-from trm_train.run.rescue import restore_rescued
-from trm_train.run.resume import meta_at
-from trm_train.run.start import TrainResult
+from trm_train.runs.resume import meta_at
 from trm_train.state import TrainState
+from trm_train.training import rescue
+from trm_train.training.rescue import restore_rescued
+from trm_train.training.start import TrainResult
 
 META = CheckpointMeta(
     step=7, identity="i", content_digest="c", identifiers_digest="d", tracking_id="t", run="r"

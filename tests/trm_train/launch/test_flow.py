@@ -23,8 +23,8 @@ from trm_data.command import Exit
 from trm_data.storage.root import resolve_root
 from trm_train.cli import main
 from trm_train.commands.run import read_options
-from trm_train.run.record import run_folder
-from trm_train.run.status import Status, status_bytes
+from trm_train.runs.record import run_folder
+from trm_train.runs.status import Status, status_bytes
 
 TPU = ("--accelerator", "v4-8", "--zone", "us-central2-b")
 POD = ("--accelerator", "v4-16", "--zone", "us-central2-b")

@@ -17,7 +17,7 @@ from trm_data.storage.root import Layout
 from trm_train.cli import main
 from trm_train.mesh.fingerprint import batch_fingerprint
 from trm_train.metrics.table import read_metrics
-from trm_train.run.record import list_runs
+from trm_train.runs.record import list_runs
 
 
 @pytest.mark.integration

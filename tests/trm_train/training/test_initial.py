@@ -1,0 +1,155 @@
+"""Runs that start from weights: of a file or of another run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from tests.conftest import run_here
+from tests.trm_train.training.published_files import NAMES, NETWORK, PUBLISHED, TABLE, add_dataset, published
+from trm_data.manifest import read_manifest
+from trm_data.storage.root import Layout, resolve_root
+from trm_train.cli import main
+from trm_train.commands.run import parse_config
+from trm_train.config.run import RunConfig, identity_hash
+from trm_train.errors import CheckpointError, ConfigError
+from trm_train.experiments.registry import find_experiment
+from trm_train.runs.record import find_run, input_spec
+from trm_train.state import init_state
+from trm_train.training.initial import start_from
+from trm_train.training.published import import_weights, saved_weights
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A root with `one` (the blank identifier), `three` (the fixture's) and `others` (a of them, and new ones)."""
+    folder = tmp_path_factory.mktemp("initial")
+    layout = resolve_root(folder / "root")
+    add_dataset(layout, "one", folder, ["<blank>"])
+    add_dataset(layout, "three", folder, NAMES)
+    add_dataset(layout, "others", folder, ["<blank>", "b", "a", "c"])
+    return layout
+
+
+@pytest.fixture(scope="module")
+def run(layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run on `three` with the fixture's weights."""
+    names = tmp_path_factory.mktemp("names") / "identifiers.json"
+    names.write_text(json.dumps(NAMES))
+    return import_weights(PUBLISHED, find_experiment("quickstart"), config("three"), layout, names).run
+
+
+SHORT = ("--total-steps", "3", "--optim.lr-warmup-steps", "0", "--data.global-batch-size", "4")
+
+
+def config(dataset: str, *more: str) -> RunConfig:
+    """The quickstart with the fixture's network."""
+    base = find_experiment("quickstart").make()
+    return parse_config(base, [*NETWORK, *SHORT, "--data.dataset", dataset, *more])
+
+
+def trained(layout: Layout, dataset: str, source: str, *more: str) -> Any:
+    """`trm-train run --init-from` as a process that has ended."""
+    named = ["run", "quickstart", "--root", layout.place, "--data.dataset", dataset, "--init-from", source]
+    return run_here(main, *named, *NETWORK, *SHORT, "--tracking", "none", *more)
+
+
+def test_a_run_starts_from_the_values_of_a_file(layout: Layout) -> None:
+    named, initial = start_from(str(PUBLISHED), config("one"), layout)
+    spec = input_spec(read_manifest(layout, "one"))
+    state = jax.device_get(init_state(named, spec, 4, weights=initial.weights)[1])
+    tensors = published()
+    for params in (state.params, state.ema):
+        assert np.array_equal(params["lm_head"]["kernel"], tensors["inner.lm_head.weight"].T)
+    assert np.array_equal(state.fixed["l_init"], tensors["inner.L_init"])
+    assert np.array_equal(state.puzzle_table[:1], tensors[TABLE][:1])
+    drawn = jax.device_get(init_state(named, spec, 4)[1])
+    assert np.array_equal(state.key, drawn.key)
+    assert state.step == 0
+
+
+def test_the_identity_holds_a_digest_and_not_the_path(layout: Layout, tmp_path: Path) -> None:
+    plain = config("one")
+    copied = shutil.copy(PUBLISHED, tmp_path / "other name.pt")
+    named = [start_from(str(path), plain, layout)[0] for path in (PUBLISHED, copied)]
+    assert named[0] == named[1]
+    assert identity_hash(named[0]) != identity_hash(plain)
+    assert len(named[0].initial.weights) == 64
+
+
+def test_a_file_and_the_run_that_holds_it_are_the_same_start(layout: Layout) -> None:
+    held = import_weights(PUBLISHED, find_experiment("quickstart"), config("one"), layout).run
+    configs = [start_from(source, config("one"), layout)[0] for source in (held, f"{held}@0", str(PUBLISHED))]
+    assert configs[0] == configs[1] == configs[2]
+
+
+def test_embedding_rows_of_the_same_identifiers_stay(layout: Layout, run: str) -> None:
+    _, initial = start_from(run, config("three"), layout)
+    assert np.array_equal(initial.weights.puzzle_table[:3], published()[TABLE])
+    assert "mean" not in initial.note
+
+
+def test_new_embedding_rows_start_at_the_mean_and_it_is_said(layout: Layout, run: str) -> None:
+    _, initial = start_from(run, config("others"), layout)
+    old = published()[TABLE]
+    assert np.array_equal(initial.weights.puzzle_table[[0, 2]], old[[0, 1]])
+    assert np.allclose(initial.weights.puzzle_table[[1, 3]], old.mean(axis=0), atol=1e-7)
+    assert "2 of 4 embedding rows are new" in initial.note
+
+
+@pytest.mark.integration
+def test_a_frozen_network_keeps_the_weights_and_the_log_says_where_they_come_from(
+    layout: Layout, run: str
+) -> None:
+    done = trained(layout, "others", run, "--optim.freeze-weights", "--json")
+    assert done.returncode == 0, done.stderr
+    folder = find_run(layout, json.loads(done.stdout)["run"])
+    _, step, weights = saved_weights(folder, None)
+    assert step == 3
+    assert np.allclose(weights.params["lm_head"]["kernel"], published()["inner.lm_head.weight"].T, atol=1e-6)
+    assert not np.array_equal(weights.puzzle_table[0], published()[TABLE][0])
+    logs = folder.within("logs")
+    log = b"".join(logs.read(name) or b"" for name in logs.names()).decode()
+    assert run in log
+    assert "mean of the 3 old" in log
+
+
+@pytest.mark.integration
+def test_the_same_command_goes_on_and_a_dry_run_names_the_same_run(layout: Layout) -> None:
+    first = json.loads(trained(layout, "one", str(PUBLISHED), "--json").stdout)
+    again = json.loads(trained(layout, "one", str(PUBLISHED), "--json").stdout)
+    planned = json.loads(trained(layout, "one", str(PUBLISHED), "--json", "--dry-run").stdout)
+    assert first["run"] == again["run"] == planned["run"]
+    assert (first["started_at"], again["started_at"]) == (0, 3)
+
+
+def test_weights_of_another_network_are_refused_with_every_difference(layout: Layout, run: str) -> None:
+    other = config("one", "--model.hidden-size", "64", "--model.num-layers", "3")
+    with pytest.raises(CheckpointError) as refused:
+        start_from(run, other, layout)
+    said = str(refused.value)
+    assert "missing: params.level.block_2" in said
+    assert "fixed.h_init: shape (32,); expected (64,)" in said
+    with pytest.raises(CheckpointError, match=r"missing: inner\.L_level\.layers\.2"):
+        start_from(str(PUBLISHED), other, layout)
+
+
+def test_what_is_not_there_is_refused(layout: Layout, run: str) -> None:
+    for source, said in (("nobody", "nobody"), ("none.safetensors", "no such file"), (f"{run}@5", "step 5")):
+        done = trained(layout, "one", source)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+def test_several_processes_start_from_a_file_only(layout: Layout, run: str) -> None:
+    hosts: Any = SimpleNamespace(count=2)
+    with pytest.raises(ConfigError, match="export-weights"):
+        start_from(run, config("one"), layout, hosts)
+    start_from(str(PUBLISHED), config("one"), layout, hosts)

@@ -1,0 +1,212 @@
+"""A run reports soon after its first step and then ever less often; a status that cannot be is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trm_train.test_loop import EXPERIMENT, TINY
+from trm_data.manifest import read_manifest
+from trm_data.storage.local import OwnTurn
+from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
+from trm_train.console import RunConsole
+from trm_train.errors import NotFiniteError
+from trm_train.metrics.table import read_metrics
+from trm_train.runs.record import LOGS, make_record
+from trm_train.runs.status import STATUS_FILE, read_status
+from trm_train.training import observe, pace
+from trm_train.training.observe import Observer
+from trm_train.training.pace import Pace, SlowAlert
+
+METRICS = {
+    "count": np.int64(2),
+    "halted_slots": np.int64(2),
+    "accuracy": np.float64(1.5),
+    "exact_accuracy": np.int64(1),
+    "q_halt_accuracy": np.int64(1),
+    "steps": np.int64(4),
+    "steps_squared": np.int64(10),
+    "grad_norm": np.float64(3.0),
+    "update_norm": np.float64(0.5),
+    "lm_loss": np.float64(8.0),
+    "q_halt_loss": np.float64(4.0),
+}
+
+
+class Clock:
+    """What `time.perf_counter` says."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in (observe, pace):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return resolve_root(tmp_path).runs.within("run")
+
+
+class Told:
+    """A tracker that keeps what it is told."""
+
+    id = ""
+
+    def __init__(self) -> None:
+        self.logged: list[dict[str, float]] = []
+        self.alerts: list[tuple[str, str]] = []
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        self.logged.append({"step": step, **metrics})
+
+    def alert(self, title: str, text: str) -> None:
+        self.alerts.append((title, text))
+
+    def finish(self) -> None:
+        pass
+
+
+@pytest.fixture
+def tracker() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) -> Observer:
+    record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
+    compiled: Any = SimpleNamespace(seconds=3.0, num_parameters=1)
+    console = RunConsole(TINY, quiet=True)
+    rates = np.full(1000, 1e-3)
+    pace = Pace(lambda _: 4e6, 1e7)
+    return Observer(folder, record, 0, rates, compiled, console, tracker, OwnTurn(), pace)
+
+
+def test_reports_come_soon_and_then_less_often(observer: Observer, folder: Folder, clock: Clock) -> None:
+    observer.begin()
+    reported, before = [], 0
+    for second in range(1, 200):
+        clock.now = 100.0 + second
+        observer.step(second, METRICS)
+        observer._reports.wait()  # what is written beside the steps is written
+        status = read_status(folder)
+        assert status is not None
+        if status.step != before:
+            reported.append(second)
+            before = status.step
+            assert status.examples_per_s == pytest.approx(8.0)
+            assert status.loss == 1.0
+    observer.close()
+    assert reported == [5, 15, 35, 75, 135, 195]
+    assert read_metrics(folder)["step"].to_pylist() == list(range(1, 196))
+    assert folder.names(f"{LOGS}/*")
+
+
+def test_rows_say_how_long_a_step_took_and_what_it_used(
+    observer: Observer, folder: Folder, clock: Clock, tracker: Told
+) -> None:
+    """8 slots a step, 4 MFLOP a step, 10 MFLOP/s at most."""
+    observer.begin()
+    for step in range(1, 6):
+        with observer.pace.waiting():
+            clock.now += 0.5
+        clock.now += 1.5
+        observer.step(step, METRICS)
+        with observer.pace.aside():
+            clock.now += 30.0
+    observer.flush("running")
+    observer.close()
+    rows = read_metrics(folder).to_pylist()
+    assert [(row["step_s"], row["data_wait_s"]) for row in rows] == [(2.0, 0.5)] * 5
+    assert {(row["model_flops"], row["peak_flops_per_s"]) for row in rows} == {(4e6, 1e7)}
+    assert {(row["grad_norm"], row["update_norm"], row["loss_scale"]) for row in rows} == {(3.0, 0.5, None)}
+    (shown,) = tracker.logged
+    expected = {"step_s": 2.0, "examples_per_s": 4.0, "data_wait": 0.25, "mfu": 0.2}
+    expected |= {"grad_norm": 3.0, "update_norm": 0.5, "steps": 2.0, "steps_std": 1.0}
+    assert {name: shown[f"train/{name}"] for name in expected} == pytest.approx(expected)
+
+
+def test_a_run_that_grows_slow_says_so_once_until_it_is_fast_again(
+    observer: Observer, folder: Folder, clock: Clock, tracker: Told
+) -> None:
+    observer.begin()
+    for step, seconds_a_step in enumerate((60.0,) * 7 + (150.0,) * 3 + (60.0,) * 2 + (150.0,), start=1):
+        clock.now += seconds_a_step
+        observer.step(step, METRICS)
+        with observer.pace.aside():  # a long validation makes no step slow
+            clock.now += 500.0
+        observer._reports.wait()
+    observer.flush("running")
+    observer.close()
+    assert [(title, text.split(": ")[0]) for title, text in tracker.alerts] == [
+        ("slow", "step      8  slow"),
+        ("slow", "step     13  slow"),
+    ]
+    logs = b"".join(folder.read(name) or b"" for name in folder.names(f"{LOGS}/*"))
+    assert logs.count(b"less than half of the 0.1 before") == 2
+
+
+def test_below_what_the_user_asks_for_three_stretches_end_a_run() -> None:
+    alert = SlowAlert(wanted=10.0)
+    for speed, ends in ((9.0, False), (9.0, False), (11.0, False), (9.0, False), (9.0, False), (9.0, True)):
+        for _ in range(30):
+            alert.step(round(2 * speed), 2.0)
+        assert alert.in_vain == ends
+    assert not SlowAlert().in_vain
+
+
+def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
+    observer: Observer, folder: Folder, tracker: Told
+) -> None:
+    observer.begin()
+    observer.step(1, METRICS)
+    with pytest.raises(NotFiniteError, match=r"step 2: the loss is nan \(loss of steps 1 to 2: 1, nan\)"):
+        observer.step(2, {**METRICS, "lm_loss": np.float64("nan")})
+    assert [title for title, _ in tracker.alerts] == ["no number"]
+    observer.flush("failed", "why")
+    observer.close()
+    status = read_status(folder)
+    assert status is not None
+    assert (status.state, status.reason, status.step, status.loss) == ("failed", "why", 2, None)
+    assert json.loads(folder.read(STATUS_FILE) or b"")["compile_s"] == 3.0
+
+
+def test_parameters_that_are_no_numbers_end_a_run_before_they_are_saved(observer: Observer) -> None:
+    observer.begin()
+    with pytest.raises(
+        NotFiniteError, match=r"step 1: the change of the parameters is inf \(loss of steps 1"
+    ):
+        observer.step(1, {**METRICS, "update_norm": np.float32("inf")})
+    observer.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b"7"])
+def test_what_is_no_status_is_none(folder: Folder, content: bytes) -> None:
+    assert read_status(folder) is None
+    folder.write(STATUS_FILE, content)
+    assert read_status(folder) is None
+
+
+def test_slots_without_labels_load_rows_and_are_not_counted(observer: Observer, folder: Folder) -> None:
+    """5 of 8 slots halt at each step, 2 of them with labels."""
+    observer.begin()
+    for step in (1, 2, 3):
+        observer.step(step, {**METRICS, "halted_slots": np.int64(5)})
+    observer.flush("running")
+    observer.close()
+    rows = read_metrics(folder).to_pylist()
+    assert [(row["rows_loaded"], row["count"]) for row in rows] == [(8, 2), (13, 2), (18, 2)]

@@ -1,0 +1,51 @@
+"""A run has one id at its tracker, wherever it goes on; another root, or beginning anew, has another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.trm_eval.conftest import Evaluated
+from trm_data.storage.local import LocalStore
+from trm_data.storage.store import Folder
+from trm_train.runs.record import TRACKING_FILE
+from trm_train.runs.resume import remove_parts
+from trm_train.training.tracking import WandbTracker, tracking_id
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(LocalStore(tmp_path / "root"), "runs/group/name/run")
+
+
+def test_an_id_is_drawn_once(folder: Folder, tmp_path: Path) -> None:
+    first = tracking_id(folder, "run-12345678-s0")
+    assert first.startswith("run-12345678-s0-")
+    assert tracking_id(folder, "run-12345678-s0") == first
+    elsewhere = Folder(LocalStore(tmp_path / "other"), "runs/group/name/run")
+    assert tracking_id(elsewhere, "run-12345678-s0") != first
+
+
+@pytest.mark.parametrize("content", [b"", b"../../x\n", b"\xff\xfe", b"a b\n", b"x" * 200])
+def test_what_is_no_id_is_drawn_again(folder: Folder, content: bytes) -> None:
+    folder.write(TRACKING_FILE, content)
+    found = tracking_id(folder, "run")
+    assert found.startswith("run-")
+    assert tracking_id(folder, "run") == found
+
+
+def test_a_run_that_begins_anew_has_another(evaluated: Evaluated, folder: Folder) -> None:
+    first = tracking_id(folder, "run")
+    remove_parts(evaluated.layout, folder, [])
+    assert tracking_id(folder, "run") != first
+
+
+def test_wandb_goes_on_under_the_id(evaluated: Evaluated, folder: Folder) -> None:
+    ids = []
+    for step in (1, 2):
+        tracker = WandbTracker(folder, evaluated.record)
+        tracker.log(step, {"train/lm_loss": 1.0})
+        tracker.finish()
+        ids.append(tracker.id)
+    assert ids == [tracking_id(folder, evaluated.record.run)] * 2

@@ -1,0 +1,162 @@
+"""What a root alone says of its runs, for whoever watches from anywhere: state, progress, speed, accuracy."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from trm_data.closest import no_such
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_train.errors import ConfigError
+from trm_train.experiments.registry import load_experiments
+from trm_train.runs.heartbeat import Heartbeat, read_heartbeats
+from trm_train.runs.record import (
+    RunRecord,
+    differences_of,
+    read_record,
+    read_records,
+    say_differences,
+    setting_of,
+)
+from trm_train.runs.status import Status, read_status
+
+STALLED_S = 300.0
+"""A run that says that it runs, and has not said so for so long, stands still or is dead."""
+
+Condition = Literal["running", "done", "stopped", "stalled", "failed", "new", "unreadable"]
+
+
+@dataclass(frozen=True)
+class RunOverview:
+    """A run as its folder shows it.
+
+    Attributes:
+        run: Its name.
+        folder: Where it lies.
+        record: What it is; None where that cannot be read.
+        status: How it went last; None before the first report.
+        condition: What that means now.
+        problem: Why it failed, or cannot be read.
+        workers: The processes that train it, where it runs and there are several.
+        differs: What of it is not as its experiment defines it; None where that is not known.
+    """
+
+    run: str
+    folder: Folder
+    record: RunRecord | None
+    status: Status | None
+    condition: Condition
+    problem: str = ""
+    workers: tuple[Heartbeat, ...] = ()
+    differs: str | None = None
+
+    @property
+    def dataset(self) -> str:
+        """What it learns from; empty where that cannot be read."""
+        return "" if self.record is None else self.record.config.data.label
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time to the last step at the speed of late; None where nothing tells (s)."""
+        if self.record is None or self.status is None or not self.status.examples_per_s:
+            return None
+        left = (self.status.total_steps - self.status.step) * self.record.config.data.global_batch_size
+        return left / self.status.examples_per_s
+
+
+def overview(layout: Layout) -> list[RunOverview]:
+    """All runs under a root, in the order of their folders."""
+    found = read_records(layout)
+    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
+        statuses = list(pool.map(lambda item: read_status(item[0]), found))
+    now = datetime.now(UTC)
+    runs = [
+        _overview(folder, record, status, now)
+        for (folder, record), status in zip(found, statuses, strict=True)
+    ]
+    known = [run.record for run in runs if run.record is not None]
+    differ = iter(map(say_differences, differences_of(known)))
+    runs = [run if run.record is None else replace(run, differs=next(differ)) for run in runs]
+    return [
+        replace(run, workers=tuple(read_heartbeats(run.folder)))
+        if run.status is not None and run.status.workers > 1 and run.condition in ("running", "stalled")
+        else run
+        for run in runs
+    ]
+
+
+def overview_of(folder: Folder) -> RunOverview:
+    """One run."""
+    record: RunRecord | ConfigError
+    try:
+        record = read_record(folder)
+    except ConfigError as error:
+        record = error
+    found = _overview(folder, record, read_status(folder), datetime.now(UTC))
+    if found.record is None:
+        return found
+    (differs,) = differences_of([found.record])
+    return replace(found, differs=say_differences(differs))
+
+
+def _overview(
+    folder: Folder, record: RunRecord | ConfigError, status: Status | None, now: datetime
+) -> RunOverview:
+    if not isinstance(record, RunRecord):
+        return RunOverview(folder.name, folder, None, status, "unreadable", str(record))
+    problem = "" if status is None else status.reason
+    ends_at = 0 if record.config.initial.imported else record.total_steps
+    return RunOverview(record.run, folder, record, status, condition(status, ends_at, now), problem)
+
+
+def condition(status: Status | None, total_steps: int, now: datetime) -> Condition:
+    """What a status means at a time."""
+    if status is None:
+        return "new"
+    if status.state == "finished":
+        return "done" if status.step >= total_steps else "stopped"
+    if status.state != "running":
+        return status.state
+    silent = (now - datetime.fromisoformat(status.heartbeat)).total_seconds()
+    return "stalled" if silent > STALLED_S else "running"
+
+
+def choose_runs(
+    found: list[RunOverview], patterns: Sequence[str], *, aliases: bool = False
+) -> list[RunOverview]:
+    """Those that patterns name: runs or experiments, or globs; all without any.
+
+    Args:
+        found: All.
+        patterns: Names or globs.
+        aliases: Experiments whose run it is at its setting name it too.
+
+    Raises:
+        ConfigError: A pattern names none.
+    """
+    if not patterns:
+        return found
+    chosen = [
+        one
+        for one in found
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in _names(one, aliases))
+    ]
+    if not chosen:
+        said = f"no run is called {' or '.join(patterns)}"
+        raise ConfigError(no_such(said, patterns[0], [one.run for one in found], "trm-train status"))
+    return chosen
+
+
+def _names(one: RunOverview, aliases: bool) -> list[str]:
+    """What a run is called."""
+    names = [one.run, one.folder.path.split("/")[-2]]
+    setting = None if one.record is None or not aliases else setting_of(one.record)
+    if setting is not None:
+        there = (item for item in load_experiments().values() if setting in item.settings)
+        names += [item.name for item in there if item.alias_of(setting) == names[1]]
+    return names

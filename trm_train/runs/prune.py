@@ -1,0 +1,152 @@
+"""Removes checkpoints that a policy does not keep, and whole runs with their results."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_data.storage.turn import locked, turn_to_write
+from trm_train.checkpoint.manager import COMMITTED, weights_steps
+from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
+from trm_train.errors import ConfigError
+from trm_train.metrics.table import read_metrics, totals
+from trm_train.runs.record import CONFIG_FILE
+from trm_train.runs.resume import remove_parts
+from trm_train.runs.status import read_status, written_steps
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
+"""Of a run, and of the folders that it lies in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Which checkpoints stay.
+
+    Attributes:
+        last: So many of the newest weights; at least 1.
+        best: The weights with the best validation.
+        every: Weights of every so many steps; 0 for none.
+        resume: What a run goes on from, also of runs that have finished.
+    """
+
+    last: int = 1
+    best: bool = True
+    every: int = 0
+    resume: bool = True
+
+    def check(self) -> None:
+        """Refuse what would leave a run without weights.
+
+        Raises:
+            ConfigError: Says what is allowed.
+        """
+        if self.last < 1 or self.every < 0:
+            raise ConfigError(
+                f"--keep-last at least 1, got {self.last}; --keep-every at least 0, got {self.every}"
+            )
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What is removed of a run, or would be.
+
+    Attributes:
+        run: Its name.
+        kept: Steps whose weights stay.
+        removed: Steps whose weights go.
+        resume_removed: Whether what it goes on from goes too.
+        size_bytes: What that frees.
+    """
+
+    run: str
+    kept: list[int]
+    removed: list[int]
+    resume_removed: bool
+    size_bytes: int
+
+
+def plan_pruning(run: Folder, policy: Policy) -> Pruned:
+    """What a policy removes of a run.
+
+    Raises:
+        CorruptFileError: The metrics that tell the best checkpoint are damaged, or a part of them is gone.
+    """
+    steps = weights_steps(run)
+    kept = set(steps[-policy.last :])
+    if policy.every:
+        kept |= {step for step in steps if step % policy.every == 0}
+    if policy.best:
+        rows = totals(read_metrics(run, written_steps(run))).to_pylist()
+        validated = [
+            row for row in rows if row["split"] == "validation" and row["step"] in steps and row["count"]
+        ]
+        if validated:
+            kept.add(max(validated, key=lambda row: (row["exact_count"] / row["count"], row["step"]))["step"])
+    removed = [step for step in steps if step not in kept]
+    status = read_status(run)
+    ended = not policy.resume and status is not None and status.state == "finished"
+    ended = ended and bool(run.within(f"{CHECKPOINTS}/resume").names(f"*/{COMMITTED}"))
+    folders = [f"{CHECKPOINTS}/weights/{step}" for step in removed] + (
+        [f"{CHECKPOINTS}/resume"] if ended else []
+    )
+    size_bytes = sum(run.store.size_bytes(f"{run.path}/{folder}") for folder in folders)
+    return Pruned(run.name, sorted(kept), removed, ended, size_bytes)
+
+
+def prune_run(run: Folder, policy: Policy) -> Pruned:
+    """Remove what a policy does not keep of a run that nobody trains.
+
+    Raises:
+        BusyError: It is being trained.
+        CorruptFileError: The metrics that tell the best checkpoint are damaged.
+    """
+    with (
+        locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
+        turn_to_write(run, f"run {run.name}"),
+    ):
+        pruned = plan_pruning(run, policy)  # again: it may have gone on since it was planned
+        folders = [f"weights/{step}" for step in pruned.removed]
+        if pruned.resume_removed:
+            there = run.within(f"{CHECKPOINTS}/resume").names(f"*/{COMMITTED}")
+            folders += [f"resume/{name.split('/')[0]}" for name in there]
+        for folder in folders:
+            # What is half removed is not taken for a whole one.
+            run.delete(f"{CHECKPOINTS}/{folder}/{COMMITTED}")
+            run.store.delete_folder(f"{run.path}/{CHECKPOINTS}/{folder}")
+    return pruned
+
+
+def size_of_run(layout: Layout, run: Folder) -> int:
+    """Bytes that removing a run frees, its results included."""
+    found = layout.results.names(_results_of(run))
+    tables = {name.rpartition("/")[0] for name in found}
+    results = sum(layout.results.store.size_bytes(f"{layout.results.path}/{table}") for table in tables)
+    return run.store.size_bytes(run.path) + results
+
+
+def remove_run(layout: Layout, run: Folder) -> None:
+    """Remove a run that nobody trains, and its results; its record goes last.
+
+    Raises:
+        BusyError: It is being trained.
+    """
+    with (
+        locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
+        turn_to_write(run, f"run {run.name}"),
+    ):
+        remove_parts(layout, run, layout.results.names(_results_of(run)))
+        for name in sorted(run.names(), key=lambda name: name == CONFIG_FILE):
+            run.delete(name)
+    run.store.delete_folder(run.path)
+
+
+def _results_of(run: Folder) -> str:
+    """Pattern of the files that results of a run lie in."""
+    parts = run.path.split("/")
+    if len(parts) != 4 or parts[0] != "runs" or not all(NAME.fullmatch(part) for part in parts):
+        raise ConfigError(
+            f"{run}: is no run of this root; name one that `trm-train status` lists, with its --root"
+        )
+    return f"*/experiment={parts[2]}/run={parts[3]}/*"

@@ -1,0 +1,530 @@
+"""What a run is called, where it lies, and its `config.json`.
+
+A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same command finds its own checkpoints.
+`<root>/runs/<group>/<experiment>/<run>/` holds config.json, status.json, checkpoints/, metrics/ and logs/.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from trm_data.closest import no_such
+from trm_data.loader.component import (
+    Component,
+    component_of,
+    digest_of_all,
+    identifiers_of,
+    place,
+    vocabulary_of,
+)
+from trm_data.manifest import Manifest
+from trm_data.named import first_name
+from trm_data.storage.atomic import json_bytes, parse_json, with_digest
+from trm_data.storage.local import LocalStore
+from trm_data.storage.root import Layout, folder_on_bucket
+from trm_data.storage.store import Folder
+from trm_train.config.run import (
+    InputSpec,
+    RunConfig,
+    check_extension,
+    config_from_json,
+    config_to_json,
+    differences,
+    grid_of,
+    identity_hash,
+    planned_steps,
+)
+from trm_train.cost import cost_of, count_old_run, parameters_of
+from trm_train.errors import ConfigError, ForeignRunError
+from trm_train.experiments.registry import Experiment, load_experiments
+from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
+
+FORMAT_VERSION = 5
+"""Since 2 a record has a digest of itself, since 3 it says scale and data, since 4 what was counted and a label, since
+5 the datasets of a mixture. The record of a run on one dataset has none, and is of format 4."""
+LABEL_CHARACTERS = 200
+MOST_RUNS = 20
+"""Rows of the table of runs that a name does not tell apart."""
+CONFIG_FILE = "config.json"
+TRACKING_FILE = "tracking-id"
+LOGS = "logs"
+"""Names in a run folder."""
+NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
+"""Of an experiment, and of its group."""
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A run's `config.json`: what it is, and on which rows it learns."""
+
+    experiment: str
+    group: str
+    run: str
+    identity: str
+    """sha256 over the effective identity."""
+    config: RunConfig
+    input_spec: InputSpec
+    content_digest: str
+    """Of the dataset; a run never goes on with other rows. Of a mixture, over those of its datasets."""
+    identifiers_digest: str
+    created_at: str
+    versions: dict[str, str]
+    scale: str = ""
+    """Scale of the experiment that the run is of (`experiments/setting.py`); empty in records of before 3."""
+    data: str = ""
+    """Whose puzzles that experiment learns; empty in records of before 3."""
+    parameters: int | None = None
+    """Trained parameters, the puzzle embedding aside, as counted when the run began; None where unknown."""
+    training_flops: float | None = None
+    """Operations of all steps of `config`, counted likewise (FLOP)."""
+    evaluation_flops: float | None = None
+    """Operations of one example tested, all supervision steps, counted likewise (FLOP)."""
+    label: str = ""
+    """What the user calls the run."""
+    mixture: tuple[Component, ...] = ()
+    """The datasets of a mixture, each with its digests and its place among their tokens; none of one dataset."""
+    extended_to: int | None = None
+    """Steps in all, where a user let it go on beyond `config.total_steps`."""
+
+    def component(self, dataset: str | None, option: str = "--dataset") -> Component | None:
+        """Where the rows of a dataset are among those of the mixture that the run learns; None of one dataset.
+
+        Raises:
+            ConfigError: The mixture has no such dataset, or none was named; the message names all.
+        """
+        if not self.mixture:
+            return None
+        names = ", ".join(each.dataset for each in self.mixture)
+        if dataset is None:
+            raise ConfigError(
+                f"{self.run}: learns a mixture ({names}). Name one of its datasets: {option} NAME"
+            )
+        found = [each for each in self.mixture if first_name(each.dataset) == first_name(dataset)]
+        if not found:
+            raise ConfigError(
+                f"{option} {dataset}: not a dataset of the mixture that {self.run} learns (got {dataset}; expected one "
+                f"of {names})"
+            )
+        return found[0]
+
+    @property
+    def total_steps(self) -> int:
+        """The step it ends at."""
+        return planned_steps(self.config, self.extended_to)
+
+
+def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
+    """The record of a run that goes on to `steps` steps in all; None leaves it as it is.
+
+    Raises:
+        ConfigError: The run cannot be extended so.
+    """
+    if steps is None:
+        return record
+    check_extension(record.config, steps)
+    if record.extended_to is not None and steps < record.extended_to:
+        raise ConfigError(f"--extend: {record.run} was extended to {record.extended_to} already, got {steps}")
+    return replace(record, extended_to=steps)
+
+
+def run_name(experiment: str, config: RunConfig) -> str:
+    """Name of the run of a configuration."""
+    return f"{experiment}-{identity_hash(config)[:8]}-s{config.seed}"
+
+
+def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Folder:
+    """Folder of the run of a configuration."""
+    return layout.runs.within(f"{experiment.group}/{experiment.name}/{run_name(experiment.name, config)}")
+
+
+def make_record(experiment: Experiment, config: RunConfig, *manifests: Manifest) -> RunRecord:
+    """The record of a run that starts now, on these datasets."""
+    mixture = mixture_of(config, manifests)
+    setting, spec = experiment.setting(), input_spec(*manifests)
+    cost = cost_of(config, spec)
+    content = [manifest.content_digest for manifest in manifests]
+    identifiers = [manifest.identifiers_digest for manifest in manifests]
+    return RunRecord(
+        experiment=experiment.name,
+        group=experiment.group,
+        run=run_name(experiment.name, config),
+        identity=identity_hash(config),
+        config=config,
+        input_spec=spec,
+        content_digest=digest_of_all(content) if mixture else content[0],
+        identifiers_digest=digest_of_all(identifiers) if mixture else identifiers[0],
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions={name: version(name) for name in ("trm-lab", "jax", "flax", "numpy")},
+        scale=setting.scale,
+        data=setting.data,
+        parameters=parameters_of(config.model, spec),
+        training_flops=None if cost is None else cost.training_flops,
+        evaluation_flops=None if cost is None else cost.evaluation_flops,
+        mixture=mixture,
+    )
+
+
+def mixture_of(config: RunConfig, manifests: Sequence[Manifest]) -> tuple[Component, ...]:
+    """The datasets of a mixture, each with its place among their tokens and identifiers; none of one dataset.
+
+    Raises:
+        SpecError: Together they have too many tokens.
+    """
+    if not config.data.is_mixture:
+        return ()
+    pairs = zip(config.data.names, manifests, strict=True)
+    return place([replace(component_of(manifest), dataset=name) for name, manifest in pairs])
+
+
+def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
+    """What of each run is not as its experiment defines it now, by dotted path; None where that is unknown."""
+    experiments = load_experiments()
+    defined: dict[tuple[str, Setting], RunConfig] = {}
+    found: list[dict[str, Any] | None] = []
+    for record in records:
+        item, setting = experiments.get(record.experiment), _setting_of(record, experiments)
+        if item is None or setting is None or setting not in item.settings:
+            found.append(None)
+            continue
+        key = record.experiment, setting
+        if key not in defined:
+            defined[key] = item.make(setting)
+        found.append(differences(record.config, defined[key]))
+    return found
+
+
+def say_differences(changes: Mapping[str, Any] | None) -> str | None:
+    """As one line: `data.dataset=mine6, total_steps=400`; empty where there are none."""
+    if changes is None:
+        return None
+    shown = {key: value[:12] if key.startswith("initial.") else value for key, value in changes.items()}
+    return ", ".join(f"{key}={value}" for key, value in shown.items())
+
+
+def check_label(label: str) -> str:
+    """The label itself.
+
+    Raises:
+        ConfigError: It is long, or has characters that cannot be shown in one line.
+    """
+    if not _is_label(label):
+        raise ConfigError(
+            f"--label: expected up to {LABEL_CHARACTERS} printable characters in one line "
+            f"(got {len(label)}: {label[:40]!r}). Give a shorter or plainer label."
+        )
+    return label
+
+
+def _is_label(label: str) -> bool:
+    return len(label) <= LABEL_CHARACTERS and label.isprintable()
+
+
+def input_spec(*manifests: Manifest) -> InputSpec:
+    """What a model must know of a dataset, or of a mixture of several.
+
+    Raises:
+        SpecError: Together they have too many tokens.
+    """
+    spec = spec_of(place([component_of(manifest) for manifest in manifests]))
+    grids = [grid_of(manifest.grid_rows, manifest.grid_columns) for manifest in manifests]
+    return replace(spec, grid=grids[0] if len(grids) == 1 else None)
+
+
+def spec_of(placed: Sequence[Component]) -> InputSpec:
+    """What a model must know of a mixture."""
+    return InputSpec(
+        sequence_length=max(each.sequence_length for each in placed),
+        vocabulary_size=vocabulary_of(placed),
+        num_identifiers=identifiers_of(placed),
+    )
+
+
+def write_record(folder: Folder, record: RunRecord) -> None:
+    """Write `config.json`, unless it says just this."""
+    written_as = FORMAT_VERSION if record.mixture else 4
+    value = {"format_version": written_as, **asdict(record), "config": config_to_json(record.config)}
+    value["input_spec"] = record.input_spec.to_json()
+    for name in ("extended_to", "mixture"):
+        if not value[name]:
+            del value[name]
+    content = json_bytes(with_digest(value))
+    if folder.read(CONFIG_FILE) != content:
+        folder.write(CONFIG_FILE, content)
+
+
+def read_record(folder: Folder) -> RunRecord:
+    """Read `config.json` of a run.
+
+    Raises:
+        ConfigError: There is none, or one that this version cannot read.
+    """
+    found = find_record(folder)
+    if found is None:
+        raise ConfigError(f"{folder}: is no run (it has no {CONFIG_FILE})")
+    return found
+
+
+def find_record(folder: Folder) -> RunRecord | None:
+    """The record of a run, or None where there is none yet.
+
+    Raises:
+        ConfigError: There is one that this version cannot read; a `ForeignRunError` if it is whole.
+    """
+    content = folder.read(CONFIG_FILE)
+    return None if content is None else _parse_record(content, folder)
+
+
+@lru_cache(10_000)
+def _parse_record(content: bytes, folder: Folder) -> RunRecord:
+    """The record that a `config.json` holds; a root with thousands of runs is asked again and again."""
+    where = folder.where(CONFIG_FILE)
+    try:
+        value: dict[str, Any] = parse_json(content)
+        if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
+            raise ConfigError(
+                f"{where}: is not what was written (its digest differs): it was edited or damaged; put back what it was"
+            )
+        written_as = value.pop("format_version")
+        if written_as > FORMAT_VERSION:
+            raise ForeignRunError(
+                f"{where}: was written by a newer version of trm-train; upgrade it "
+                f"(got format {written_as}; expected up to {FORMAT_VERSION})"
+            )
+        whole = value.pop("digest", None) is not None
+        try:
+            value["config"] = config_from_json(value["config"])
+        except ConfigError as error:
+            if not whole:
+                raise
+            raise ForeignRunError(
+                f"{where}: is of another version: {error}. Use the version that wrote it."
+            ) from error
+        value["input_spec"] = InputSpec.from_json(value["input_spec"])
+        value["mixture"] = tuple(Component(**each) for each in value.get("mixture", ()))
+        if written_as < 4:
+            value |= asdict(count_old_run(value["config"], value["input_spec"]))
+        extended_to = value.pop("extended_to", None)
+        record = RunRecord(**value)
+        _check_record(record, folder, where)
+        return extend_record(record, extended_to)
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
+        raise ConfigError(f"{where}: is no record of a run ({error})") from error
+
+
+def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
+    """Refuse a record that does not agree with itself, or lies where another run belongs."""
+    for what in ("group", "experiment"):
+        if not NAME.fullmatch(getattr(record, what)):
+            raise ConfigError(
+                f"{where}: {what} {getattr(record, what)!r}: expected up to 100 letters, digits and _"
+            )
+    identity, name = identity_hash(record.config), run_name(record.experiment, record.config)
+    if (record.identity, record.run) != (identity, name):
+        raise ConfigError(
+            f"{where}: says that it is the run {record.run!r}, but its configuration is that of {name}: it was "
+            "edited or damaged; put back what it was"
+        )
+    for what in ("content_digest", "identifiers_digest"):
+        if not DIGEST.fullmatch(getattr(record, what)):
+            raise ValueError(f"{what} {getattr(record, what)!r}")
+    datetime.fromisoformat(record.created_at)
+    for what, known in (("scale", SCALES), ("data", PUZZLES)):
+        if getattr(record, what) not in ("", *known):
+            raise ValueError(f"{what} {getattr(record, what)!r}")
+    for what, kind, below in (
+        ("parameters", int, 2**63),
+        ("training_flops", float, math.inf),
+        ("evaluation_flops", float, math.inf),
+    ):
+        number = getattr(record, what)
+        if number is not None and not (type(number) is kind and 0 <= number < below):
+            raise ValueError(f"{what} {number!r}")
+    if not _is_label(record.label):
+        raise ValueError(f"label {record.label[:40]!r}")
+    _check_mixture(record)
+    expected = f"runs/{record.group}/{record.experiment}/{record.run}"
+    if folder.path.startswith("runs/") and folder.path != expected:
+        raise ConfigError(f"{where}: is of the run {record.run}, whose place is {expected}; move it there")
+
+
+def _check_mixture(record: RunRecord) -> None:
+    """Refuse datasets of a mixture that are not those of the configuration, or not where they must be."""
+    names = [each.dataset for each in record.mixture]
+    if names != (list(record.config.data.names) if record.config.data.is_mixture else []):
+        raise ValueError(f"mixture of {names}")
+    if not record.mixture:
+        return
+    if place(record.mixture) != record.mixture or spec_of(record.mixture) != record.input_spec:
+        raise ValueError("mixture: offsets or sizes")
+    for what in ("content_digest", "identifiers_digest"):
+        digests = [getattr(each, what) for each in record.mixture]
+        if not all(map(DIGEST.fullmatch, digests)) or digest_of_all(digests) != getattr(record, what):
+            raise ValueError(f"mixture: {what}")
+
+
+def list_runs(layout: Layout) -> list[Folder]:
+    """Folders of all runs under a root."""
+    return [
+        layout.runs.within(name.removesuffix(f"/{CONFIG_FILE}"))
+        for name in layout.runs.names(f"*/*/*/{CONFIG_FILE}")
+    ]
+
+
+def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]:
+    """The records of all runs under a root; of those that cannot be read the reason."""
+
+    def read(folder: Folder) -> RunRecord | ConfigError:
+        try:
+            return read_record(folder)
+        except ConfigError as error:
+            return error
+
+    folders = list_runs(layout)
+    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
+        return list(zip(folders, pool.map(read, folders), strict=True))
+
+
+def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> Folder:
+    """The folder of a run, by its name, by its folder or URL, or by its experiment.
+
+    An experiment names the run that it defines, at its usual setting; if that is missing, the only one that it has.
+    An alias names the run of what it is an alias of at that setting.
+
+    Args:
+        layout: The root.
+        reference: Which run.
+        setting: Of an experiment: only its runs at this setting.
+
+    Raises:
+        ConfigError: There is none, or there are several and none is as the experiment defines it; the message is a
+            table of them.
+    """
+    if (folder := folder_on_bucket(reference)) is not None:
+        read_record(folder)
+        return folder
+    path = Path(reference).expanduser()
+    if (path / CONFIG_FILE).is_file():
+        return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # links stay what they are
+    runs = list_runs(layout)
+    defined = _defined_runs(reference, setting)
+    found = (
+        [run for run in runs if run.name == reference]
+        or [run for run in runs if run.name in defined[:1]]
+        or [run for run in runs if run.name in defined]
+    )
+    if len(found) != 1:
+        found = runs_of(runs, reference, setting)
+    if len(found) == 1:
+        return found[0]
+    where = "" if setting is None else f" at {setting}"
+    if found:
+        usual = f", not {defined[0]}, which the experiment defines" if defined else ""
+        raise ConfigError(
+            "\n".join([f"{reference}: has {len(found)} runs{where}{usual}. Name one:", *_table_of(found)])
+        )
+    names = [run.name for run in runs]
+    raise ConfigError(
+        no_such(
+            f"no run {reference!r} under {layout.runs.place}{where}", reference, names, "trm-train status"
+        )
+    )
+
+
+def _defined_runs(name: str, setting: Setting | None) -> list[str]:
+    """Names of the runs that an experiment defines: at a setting, or at all of its own, the usual one first."""
+    experiments = load_experiments()
+    item = experiments.get(name)
+    if item is None:
+        return []
+    of = [
+        (experiments[item.alias_of(each) or name], each) for each in item.settings if setting in (None, each)
+    ]
+    return [run_name(one.name, one.make(each)) for one, each in of]
+
+
+def _table_of(runs: Sequence[Folder]) -> list[str]:
+    """Lines of a table that tells runs apart."""
+    from trm_data.show.table import table_lines
+
+    rows: list[tuple[str, str, str, str, str]] = []
+    for run in runs:
+        try:
+            record = read_record(run)
+        except ConfigError:
+            rows.append((run.name, "(cannot be read)", "-", "-", "-"))
+            continue
+        (differs,) = differences_of([record])
+        setting = " ".join(filter(None, (record.scale, record.data)))
+        rows.append(
+            (
+                run.name,
+                say_differences(differs) or "-",
+                record.config.data.label,
+                setting or "-",
+                record.created_at,
+            )
+        )
+    return table_lines(["run", "differs", "dataset", "setting", "begun"], rows, most_rows=MOST_RUNS)
+
+
+def runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:
+    """The runs of an experiment, or at each setting of what it is an alias of there.
+
+    Those that this checkout cannot read are among them only where there is no other.
+    """
+    item = load_experiments().get(name)
+    if item is None:
+        return [run for run in runs if _experiment_of(run) == name]
+    found: list[Folder] = []
+    foreign: list[Folder] = []
+    for run in runs:
+        if _experiment_of(run) not in {name, *item.aliases.values()}:
+            continue
+        try:
+            record = find_record(run)
+        except ForeignRunError:
+            foreign += [run] if _experiment_of(run) == name else []
+            continue
+        of = None if record is None else setting_of(record)
+        if record is None or of is None or (setting is not None and of != setting):
+            continue
+        own = item.alias_of(of) if of in item.settings else None
+        if record.experiment == (own or name):
+            found.append(run)
+    return found or foreign
+
+
+def _experiment_of(run: Folder) -> str:
+    return run.path.split("/")[-2]
+
+
+def setting_of(record: RunRecord) -> Setting | None:
+    """The setting of a run; of one that does not say it the usual one of its experiment; None of unknown ones."""
+    return _setting_of(record, load_experiments())
+
+
+def _setting_of(record: RunRecord, experiments: Mapping[str, Experiment]) -> Setting | None:
+    for setting in SETTINGS:
+        if (setting.scale, setting.data) == (record.scale, record.data):
+            return setting
+    item = experiments.get(record.experiment)
+    return None if item is None else item.setting()
+
+
+def _local_run(layout: Layout, path: Path) -> Folder:
+    """A run's folder of this machine, as one of the root where it lies there."""
+    for run in list_runs(layout):
+        if run.place == str(path):
+            return run
+    return Folder(LocalStore(path.parent), path.name)

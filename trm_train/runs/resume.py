@@ -1,0 +1,145 @@
+"""How a run goes on from what it has, or forgets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder
+from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
+from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, Restored, weights_steps
+from trm_train.errors import CheckpointError
+from trm_train.metrics.table import FOLDER as METRICS
+from trm_train.runs.heartbeat import HEARTBEATS
+from trm_train.runs.record import LOGS, TRACKING_FILE, RunRecord, find_record
+from trm_train.runs.status import STATUS_FILE, read_status
+from trm_train.state import TrainState
+
+TESTED = "tested.json"
+"""In a run's folder: the row of the test that a batch has made of it."""
+FORGETTING = "forgetting"
+"""In a run's folder while it is being forgotten."""
+ANEW = "anew"
+"""In a run's folder: the word for which it was begun anew (`--anew-once`)."""
+
+
+def is_begun_anew(folder: Folder, word: str | None) -> bool:
+    """Whether a start that said this word has begun the run anew."""
+    return word is not None and folder.read(ANEW) == word.encode() and not is_being_forgotten(folder)
+
+
+def is_being_forgotten(folder: Folder) -> bool:
+    """Whether a start with `--resume never` was killed before all was removed."""
+    return folder.read(FORGETTING) is not None
+
+
+def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
+    """The record of a run that goes on: it began when it began, and on the rows it began with.
+
+    Raises:
+        ConfigError: The record that is there cannot be read.
+        CheckpointError: The dataset has other rows or identifiers now.
+    """
+    before = find_record(folder)
+    if before is None:
+        return record
+    names = record.config.data.names
+    pairs = list(zip(names, before.mixture, record.mixture, strict=True)) if record.mixture else []
+    for name, had, has in pairs or [(names[0], before, record)]:
+        for what in ("content_digest", "identifiers_digest"):
+            if getattr(had, what) != getattr(has, what):
+                raise CheckpointError(
+                    f"{folder}: began with other rows (dataset {name} had {what} {getattr(had, what)[:12]}, now "
+                    f"{getattr(has, what)[:12]}); rebuild that dataset, or start anew with --resume never"
+                )
+    counted = {
+        name: getattr(record, name) if getattr(before, name) is None else getattr(before, name)
+        for name in ("parameters", "training_flops", "evaluation_flops")
+    }
+    return replace(
+        record,
+        created_at=before.created_at,
+        extended_to=before.extended_to,
+        label=record.label or before.label,
+        **counted,
+    )
+
+
+def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: RunRecord) -> Restored | None:
+    """What to go on from, laid out as `like` (arrays, or shapes with shardings); None where nothing was saved.
+
+    Raises:
+        CheckpointError: No checkpoint is whole, or the newest that is belongs to another configuration or dataset.
+        BucketError: The bucket cannot be reached.
+    """
+    found = checkpoints.restore(like)
+    if found is None:
+        status = read_status(folder)
+        if status is not None and status.state == "finished" and weights_steps(folder):
+            raise CheckpointError(
+                f"{record.run}: has finished, and what it could go on from was pruned; evaluate it, or start anew with "
+                "--resume never"
+            )
+        return None
+    check_same_run(record, found.meta, f"{checkpoints.folder}")
+    return found
+
+
+def meta_at(record: RunRecord, step: int, tracking_id: str) -> CheckpointMeta:
+    """What a checkpoint of a run says of itself, which `check_same_run` holds against the run."""
+    return CheckpointMeta(
+        step=step,
+        identity=record.identity,
+        content_digest=record.content_digest,
+        identifiers_digest=record.identifiers_digest,
+        tracking_id=tracking_id,
+        run=record.run,
+    )
+
+
+def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
+    """Refuse a checkpoint that was not written by this run on these rows.
+
+    Raises:
+        CheckpointError: Says what differs.
+    """
+    for what in ("identity", "content_digest", "identifiers_digest"):
+        if getattr(meta, what) != getattr(record, what):
+            raise CheckpointError(
+                f"{shown}: the checkpoint at step {meta.step} is of another configuration or dataset ({what} "
+                f"{getattr(meta, what)[:12]}, the run has {getattr(record, what)[:12]}); put its own back, or train "
+                "it anew with --resume never"
+            )
+    if meta.run not in ("", record.run):
+        raise CheckpointError(
+            f"{shown}: the checkpoint at step {meta.step} is of the run {meta.run}; put its own back, or train it anew "
+            "with --resume never"
+        )
+
+
+def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
+    """Remove what a run has, its results too, so that it starts anew; after a kill the next start goes on with it.
+
+    Returns:
+        What was removed, for people; empty if there was nothing.
+    """
+    status = read_status(folder)
+    names = layout.results.names(f"*/experiment={record.experiment}/run={record.run}/*")
+    remove_parts(layout, folder, names)
+    folder.delete(ANEW)
+    folder.delete(FORGETTING)
+    evaluations = sum(name.startswith("evals/") for name in names)
+    gone = [f"{status.step:,} steps"] if status is not None and status.step else []
+    return " and ".join(gone + ([f"{evaluations} evaluations"] if evaluations else []))
+
+
+def remove_parts(layout: Layout, folder: Folder, results: Sequence[str]) -> None:
+    """Remove what a run has done, and those of its results; its record stays. After a kill the run begins anew."""
+    folder.write(FORGETTING, b"")
+    for name in (STATUS_FILE, TRACKING_FILE, TESTED):  # the first tells of the metrics
+        folder.delete(name)
+    for part in (CHECKPOINTS, METRICS, LOGS, HEARTBEATS):
+        folder.store.delete_folder(f"{folder.path}/{part}")
+    for name in results:
+        layout.results.delete(name)

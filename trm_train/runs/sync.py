@@ -1,0 +1,145 @@
+"""Copies runs from one root to another: `trm-train sync`, and the archive step after a run.
+
+A checkpoint's last file is copied after its others, and config.json after everything, so a copy that was cut off is no
+run yet, or one without the checkpoints that are not whole (a note says that they may be there); the same command goes
+on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trm_data.errors import Note, SpecError
+from trm_data.show.progress import NoProgress, Progress
+from trm_data.storage.copy import copy_folder
+from trm_data.storage.digested import checked_files
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Check, Folder
+from trm_data.storage.turn import locked, turn_to_write
+from trm_train.checkpoint.manager import COMMITTED, COPYING, saved_steps
+from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
+from trm_train.errors import ConfigError, ForeignRunError
+from trm_train.metrics.table import FOLDER as METRICS
+from trm_train.metrics.table import missing_steps, part_names
+from trm_train.runs.record import CONFIG_FILE, find_record, find_run, list_runs, read_record
+from trm_train.runs.status import STATUS_FILE, written_steps
+
+LAST = (rf"{CHECKPOINTS}/.*{COMMITTED}", r"status\.json", CONFIG_FILE.replace(".", r"\."))
+
+
+@dataclass(frozen=True)
+class SyncedRun:
+    """What was done for one run.
+
+    Attributes:
+        run: Its name.
+        files_copied: Files that were copied.
+        files_kept: Files that were there already.
+        bytes_copied: Bytes of the copied files.
+        seconds: How long it took.
+    """
+
+    run: str
+    files_copied: int
+    files_kept: int
+    bytes_copied: int
+    seconds: float
+
+
+def sync_runs(
+    source: Layout,
+    target: Layout,
+    runs: list[str] | None = None,
+    progress: Progress | None = None,
+    foreign: list[str] | None = None,
+) -> list[SyncedRun]:
+    """Copy runs.
+
+    Args:
+        source: Root to copy from.
+        target: Root to copy to.
+        runs: Names or experiments; all of the source if None or empty.
+        progress: Told of every run.
+        foreign: Of all runs, takes a line for each of another version, which is left out; None raises.
+
+    Raises:
+        SpecError: The roots are the same.
+        ConfigError: The source has no such run, or the target has another one of this name or a later state of it.
+        BusyError: The run is being trained at the target.
+        CorruptFileError: A metric part of the source has other bytes than were written.
+        BuildError: A file could not be written.
+    """
+    if source.place == target.place:
+        raise SpecError(f"{source.place}: source and target are the same root")
+    folders = [find_run(source, run) for run in runs] if runs else list_runs(source)
+    done: list[SyncedRun] = []
+    for folder in folders:
+        try:
+            done.append(sync_run(folder, target, progress or NoProgress()))
+        except ForeignRunError as error:
+            if runs or foreign is None:
+                raise
+            foreign.append(Note(error))
+    return done
+
+
+def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
+    """Copy one run; see `sync_runs`."""
+    begun, record = time.perf_counter(), read_record(source)
+    folder = target.runs.within(f"{record.group}/{record.experiment}/{record.run}")
+    with (
+        locked(folder, f"{record.run}: is being written at {target.place}; wait for it"),
+        turn_to_write(folder, f"run {record.run}") as turn,
+    ):
+        there = find_record(folder)
+        if there is not None and (there.identity, there.content_digest) != (
+            record.identity,
+            record.content_digest,
+        ):
+            raise ConfigError(
+                f"{folder}: is another run of this name; remove it first, or choose another root"
+            )
+        ahead = max(saved_steps(folder), default=0)
+        if ahead > max(saved_steps(source), default=0):
+            raise ConfigError(
+                f"{folder}: is at step {ahead:,}, further than {source}: it is not overwritten; copy the other "
+                "way, or remove it first"
+            )
+        folder.store.remove_temporary(folder.path)
+        # Its status first and for itself: one that is read later may tell of parts that were not there yet.
+        status = source.read(STATUS_FILE)
+        names = [name for name in source.names() if name != STATUS_FILE]
+        parts = part_names(source)
+        checked_files(source.within(METRICS), parts)
+        gaps = missing_steps(parts, written_steps(source))
+        progress.start(f"copy {record.run}", len(names), "files")
+        folder.write(COPYING, b"")
+        copied = copy_folder(source, folder, progress, LAST, names=names, check=turn.check)
+        if status is not None and folder.read(STATUS_FILE) != status:
+            folder.write(STATUS_FILE, status, turn.check)
+        # Where the source has lost metrics the target may have the only ones.
+        _drop(source, folder, [CHECKPOINTS] if gaps else [CHECKPOINTS, METRICS], turn.check)
+        folder.delete(COPYING)
+    return SyncedRun(
+        record.run,
+        copied.files_copied,
+        copied.files_kept,
+        copied.bytes_copied,
+        time.perf_counter() - begun,
+    )
+
+
+def _drop(source: Folder, target: Folder, kinds: Sequence[str], check: Check) -> None:
+    """Remove what the source has dropped: whole checkpoints, and metric parts, else steps would be there twice."""
+    kept = set(source.names())
+    for name in target.names():
+        if name in kept or name.split("/")[0] not in kinds:
+            continue
+        parts = name.split("/")
+        step = "/".join(parts[:3])
+        if parts[0] == CHECKPOINTS and not any(other.startswith(f"{step}/") for other in kept):
+            target.store.delete_folder(f"{target.path}/{step}", check=check)
+        else:
+            target.delete(name, check)

@@ -1,0 +1,186 @@
+"""One training run: steps, metrics, validation, checkpoints. Reads top to bottom in `train` and `_run_steps`.
+
+The device never waits for the host: steps are dispatched, then the metrics of the dispatch before are fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import jax
+
+from trm_data.command import Exit
+from trm_data.storage.root import Layout
+from trm_train.config.run import RunConfig
+from trm_train.experiments.registry import Experiment
+from trm_train.hosts.together import Hosts
+from trm_train.mesh.sharding import make_greatest
+from trm_train.state import TrainState, eval_weights
+from trm_train.training.failure import explained, explaining_memory
+from trm_train.training.initial import Initial
+from trm_train.training.observe import Console
+from trm_train.training.preemption import preemption_stops
+from trm_train.training.saving import finish_saving, save
+from trm_train.training.start import Started, TrainResult, start_run
+from trm_train.training.stop import StoppedError, StopRequest, stop_signals
+from trm_train.training.tracking import TrackingMode
+from trm_train.training.validate import validate
+
+
+def train(
+    experiment: Experiment,
+    config: RunConfig,
+    layout: Layout,
+    console: Console,
+    *,
+    resume: bool = True,
+    anew_once: str | None = None,
+    tracking: TrackingMode = "wandb",
+    extend: int | None = None,
+    label: str = "",
+    hosts: Hosts | None = None,
+    initial: Initial | None = None,
+    begins: Callable[[StopRequest], None] = lambda _: None,
+) -> TrainResult:
+    """Train a run to its last step, from its newest checkpoint if it has one.
+
+    Args:
+        experiment: Names the run.
+        config: The experiment's configuration with all overrides.
+        layout: The root.
+        console: Shows progress.
+        resume: False throws away what the run has and starts anew.
+        anew_once: It does so once for this word; a later start that says the same word goes on.
+        tracking: Where metrics are mirrored.
+        extend: Steps in all, beyond those of the configuration.
+        label: What the user calls the run; empty keeps what it is called.
+        hosts: All processes that train it, each of which calls this; None where there is one.
+        initial: Weights that a new run starts from, whose digest `config` has; None draws them.
+        begins: Called before the first step: from here on a signal is a request to stop, after a step and a checkpoint.
+
+    Raises:
+        ConfigError: The configuration cannot be run.
+        DatasetNotFoundError: Its dataset is not built.
+        CorruptDatasetError: Its dataset is not what was built.
+        BusyError: Another process or machine is training the run.
+        CheckpointError: Its checkpoints belong to other rows.
+        NotFiniteError: The loss is no number any more.
+        OutOfMemoryError: The devices cannot hold it.
+        HostError: The processes differ in what they train, or one of them is gone.
+    """
+    with ExitStack() as stack, explaining_memory():
+        run = start_run(
+            stack,
+            experiment,
+            config,
+            layout,
+            console,
+            resume=resume,
+            anew_once=anew_once,
+            tracking=tracking,
+            extend=extend,
+            label=label,
+            hosts=hosts or Hosts(),
+            initial=initial,
+        )
+        with stop_signals() as stop, preemption_stops(stop):
+            try:
+                begins(stop)
+                step, validated = _run_steps(run, stop)
+            except Exception as error:
+                better = explained(run, error)
+                run.hosts.fail(better)
+                if better is error:
+                    raise
+                raise better from error
+        finished = validated and step >= run.record.total_steps
+        run.observer.end("finished" if finished else "stopped")
+        seconds = run.observer.seconds
+    code = Exit.DONE if finished else stop.exit_code
+    return TrainResult(run.folder, run.record, step, finished, run.start, seconds, code)
+
+
+def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
+    """All steps that are left; returns the steps taken in all, and whether every validation up to there was made."""
+    execution = run.config.execution
+    state, total = run.state, run.record.total_steps
+    pending: tuple[int, int, Any] | None = None
+    if run.hosts.count > 1:
+        stop.ask, stop.agreed = make_greatest(run.mesh), 0
+    step = saved = run.start
+    behind = validation_due(run, step) and step not in run.observer.scores
+    if step < total or behind:
+        run.observer.begin()
+    validated = not behind or validate_now(run, stop, state, step)
+    while step < total and not stop.requested:
+        with run.observer.pace.waiting():
+            count, given = run.feed.next()
+        state, metrics = run.step.at(step + 1)(state, given)
+        run.feed.prepare()
+        step += count
+        if pending is not None:
+            note_steps(run, *pending)
+        stop.agree()
+        pending = (step - count + 1, count, metrics)
+        save_due = step == total or step % execution.checkpoint_every == 0
+        validate_due = validation_due(run, step)
+        if save_due or validate_due:
+            note_steps(run, *pending)
+            pending = None
+        with run.observer.pace.aside():
+            if validate_due:
+                validated = validate_now(run, stop, state, step)
+            if save_due:
+                save(run, state, step)
+                saved = step
+        stop.too_slow, stop.unsaved = run.observer.too_slow, run.observer.lost is not None
+    if pending is not None:
+        note_steps(run, *pending)
+    if step > saved:
+        save(run, state, step)
+    finish_saving(run, state, step)
+    return step, validated
+
+
+def validation_due(run: Started, step: int) -> bool:
+    """Whether the validation split is to be evaluated after a step."""
+    every = run.config.execution.validate_every
+    return bool(run.validation) and step > 0 and (step == run.record.total_steps or step % every == 0)
+
+
+def note_steps(run: Started, first: int, count: int, metrics: Any) -> None:
+    """Fetch the metrics of the steps of a dispatch and note them."""
+    fetched = jax.device_get(metrics)
+    run.observer.pace.arrived(count)
+    several = run.config.execution.steps_per_dispatch > 1
+    for index in range(count):
+        of_step = jax.tree.map(lambda value, at=index: value[at], fetched) if several else fetched
+        run.observer.step(first + index, of_step)
+
+
+def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) -> bool:
+    """Evaluate the EMA weights on the validation split and note the result; False where the run was asked to stop.
+
+    It is made up for by the start that goes on from there. Of a mixture every dataset is evaluated, and their sum too.
+    """
+    limit = run.config.execution.validation_examples
+
+    def after_batch() -> None:
+        run.observer.watchdog.beat()
+        stop.agree()
+        if stop.requested:
+            raise StoppedError
+
+    try:
+        found = {
+            name: validate(run.evaluate, eval_weights(state), split, run.mesh, limit=limit, beat=after_batch)
+            for name, split in run.validation.items()
+        }
+    except StoppedError:
+        return False
+    every = list(found.values())
+    total = {metric: sum(sums[metric] for sums in every) for metric in every[0]}
+    run.observer.validated(step, total, found if run.config.data.is_mixture else {})
+    return True

@@ -1,0 +1,227 @@
+"""What a run would be, compiled but without a step: for `trm-train run --dry-run`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from trm_data.errors import DatasetNotFoundError
+from trm_data.storage.root import Layout
+from trm_train.config.run import InputSpec, RunConfig, config_to_json
+from trm_train.cost import DEVICE_BYTES
+from trm_train.errors import ConfigError
+from trm_train.experiments.dataset import plan_datasets
+from trm_train.experiments.registry import Experiment
+from trm_train.mesh.collectives import Exchange
+from trm_train.mesh.sharding import make_mesh
+from trm_train.runs.record import run_folder, run_name
+from trm_train.step.compile import compile_train_step
+from trm_train.training.failure import LESS_MEMORY
+from trm_train.training.prepare import check_batch, prepare
+
+MOST_DEVICES = 4096
+MOST_EXCHANGES = 12
+"""So many lines say what devices send each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """What would run.
+
+    Attributes:
+        run: Name of the run.
+        folder: Where it would lie.
+        config: The resolved configuration.
+        dataset: Name, digest, training groups, examples (None until it is built) and identifiers of the dataset, and
+            whether it is built.
+        num_parameters: Trained parameters of the network.
+        num_embedding_parameters: Elements of the puzzle-embedding table.
+        total_steps: Optimizer steps.
+        epochs: At most that many: rows loaded over groups, if every slot halted at every step; None where
+            the groups are not known.
+        batch: Shape and type of each array of a global batch.
+        mesh: Devices along each axis.
+        memory_bytes: Of the compiled step on one device.
+        peak_bytes: What a device must hold for it: arguments, and results and temporaries that take no place of theirs.
+        device_bytes: What one of the devices that are asked about can hold; None where none is.
+        collectives: What the devices send each other in a step, the largest first.
+        compile_s: Time to compile.
+    """
+
+    run: str
+    folder: str
+    config: dict[str, Any]
+    dataset: dict[str, Any]
+    num_parameters: int
+    num_embedding_parameters: int
+    total_steps: int
+    epochs: float | None
+    batch: dict[str, str]
+    mesh: dict[str, int]
+    memory_bytes: dict[str, int] | None
+    peak_bytes: int | None
+    device_bytes: int | None
+    collectives: list[Exchange]
+    compile_s: float
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the step fits into a device; None where what it needs, or what a device holds, is not known."""
+        if self.peak_bytes is None or self.device_bytes is None:
+            return None
+        return self.peak_bytes <= self.device_bytes
+
+    def text(self) -> str:
+        """The plan for a person."""
+        memory = self.memory_bytes or {}
+        epochs = "epochs unknown until the dataset is built"
+        if self.epochs is not None:
+            epochs = f"at most {self.epochs:,.0f} epochs of rows loaded"
+        lines = [
+            f"{self.run}  (dry run: no step is taken)",
+            f"  folder      {self.folder}",
+            f"  dataset     {self._dataset_text()}",
+            f"  parameters  {self.num_parameters:,} and {self.num_embedding_parameters:,} of the puzzle embedding",
+            f"  steps       {self.total_steps:,} ({epochs})",
+            f"  mesh        {', '.join(f'{axis} {size}' for axis, size in self.mesh.items())}",
+            f"  batch       {', '.join(f'{name} {shape}' for name, shape in self.batch.items())}",
+            f"  memory      {', '.join(f'{name} {size / 1e6:,.1f} MB' for name, size in memory.items())}",
+            *self._memory_lines(),
+            *self._exchange_lines(),
+            f"  compiled    in {self.compile_s:.1f} s",
+            "  configuration",
+            *("    " + line for line in json.dumps(self.config, indent=1).splitlines()),
+        ]
+        return "\n".join(lines)
+
+    def _memory_lines(self) -> list[str]:
+        """What a device must hold, beside what it can."""
+        if self.peak_bytes is None:
+            return []
+        needed = f"              {self.peak_bytes / 1e9:,.2f} GB a device"
+        if self.config["execution"]["device_rows"] and self.dataset["examples"] is None:
+            needed += " and the rows that it holds, whose number is known when the dataset is built"
+        if self.device_bytes is None:
+            return [needed]
+        held = f"{needed}, which holds {self.device_bytes / 1e9:,.1f} GB"
+        return [held if self.fits else f"{held}: too much; {LESS_MEMORY} less"]
+
+    def _exchange_lines(self) -> list[str]:
+        """What devices send each other, and how much of it is not shown."""
+        if not self.collectives:
+            return []
+        shown, rest = self.collectives[:MOST_EXCHANGES], self.collectives[MOST_EXCHANGES:]
+        total = sum(one.bytes for one in self.collectives)
+        lines = [f"  sent        {total / 1e6:,.1f} MB a device and step"]
+        lines += [f"    {one.count:3} x {one.kind:14} {one.array}" for one in shown]
+        if rest:
+            lines.append(f"    and {len(rest)} smaller, {sum(one.bytes for one in rest) / 1e6:,.1f} MB")
+        return lines
+
+    def _dataset_text(self) -> str:
+        dataset = self.dataset
+        groups = (
+            "an unknown number of groups" if dataset["groups"] is None else f"{dataset['groups']:,} groups"
+        )
+        if dataset["built"]:
+            return f"{dataset['name']}, digest {dataset['content_digest'][:12]}, {groups}"
+        identifiers = {
+            "exact": "",
+            "at most": f", at most {dataset['num_identifiers']:,} puzzle identifiers",
+            "unknown": ", an unknown number of puzzle identifiers (1 is counted here)",
+        }[dataset["identifiers"]]
+        return f"{dataset['name']}, not built (--build builds it); by its specification {groups}{identifiers}"
+
+
+def simulate_devices(number: int) -> None:
+    """Have so many devices, simulated ones, in this process, which has not asked jax for any yet.
+
+    Raises:
+        ConfigError: There cannot be so many.
+    """
+    if not 1 <= number <= MOST_DEVICES:
+        raise ConfigError(f"--devices {number}: expected 1 to {MOST_DEVICES}")
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", number)
+
+
+def device_bytes(kind: str) -> int:
+    """Memory of a kind of device, by a part of its name.
+
+    Raises:
+        ConfigError: It is not known; the error says which are.
+    """
+    for name, held in DEVICE_BYTES.items():
+        if kind.lower() in name.lower():
+            return held
+    raise ConfigError(f"--device {kind!r}: expected one of {', '.join(DEVICE_BYTES)}, or a part of one")
+
+
+def plan_run(
+    experiment: Experiment, config: RunConfig, layout: Layout, total_steps: int, device: str | None = None
+) -> RunPlan:
+    """Compile the training step of a run and describe it; where the dataset is not built, from its specification.
+
+    Args:
+        experiment: Names the run.
+        config: The experiment's configuration with all overrides.
+        layout: The root.
+        total_steps: Of the run, extensions included.
+        device: Kind that its memory is compared with.
+
+    Raises:
+        ConfigError: The configuration cannot be run.
+        DatasetNotFoundError: Its dataset is not built, and is no named one.
+    """
+    mesh, spec, dataset = _find_dataset(experiment, config, layout)
+    held = None if device is None else device_bytes(device)
+    compiled, _, _ = compile_train_step(config, spec, mesh, dataset["examples"] or 0)
+    memory, peak = compiled.memory_bytes, None
+    if memory is not None:
+        peak = memory["arguments"] + memory["temporaries"] + max(memory["results"] - memory["donated"], 0)
+    groups: int | None = dataset["groups"]
+    return RunPlan(
+        run=run_name(experiment.name, config),
+        folder=run_folder(layout, experiment, config).place,
+        config=config_to_json(config),
+        dataset=dataset,
+        num_parameters=compiled.num_parameters,
+        num_embedding_parameters=compiled.num_embedding_parameters,
+        total_steps=total_steps,
+        epochs=None if groups is None else total_steps * config.data.global_batch_size / groups,
+        batch={name: f"{value.dtype}{list(value.shape)}" for name, value in compiled.batch.items()},
+        mesh=dict(mesh.shape),
+        memory_bytes=memory,
+        peak_bytes=peak,
+        device_bytes=held,
+        collectives=compiled.exchanges,
+        compile_s=compiled.seconds,
+    )
+
+
+def _find_dataset(
+    experiment: Experiment, config: RunConfig, layout: Layout
+) -> tuple[Mesh, InputSpec, dict[str, Any]]:
+    """The mesh, the shapes, and what can be said of the dataset, built or not."""
+    try:
+        prepared = prepare(experiment, config, layout)
+    except DatasetNotFoundError:
+        planned = plan_datasets(config.data.names)
+        if planned is None:
+            raise
+        mesh = make_mesh(config.execution.model_parallel)
+        check_batch(config, mesh)
+        facts = {"name": planned.name, "built": False, "content_digest": None, "groups": planned.groups}
+        facts["examples"] = None
+        facts |= {"num_identifiers": planned.input_spec.num_identifiers, "identifiers": planned.identifiers}
+        return mesh, planned.input_spec, facts
+    record, train = prepared.record, [manifest.splits["train"] for manifest in prepared.manifests]
+    facts = {"name": "+".join(manifest.name for manifest in prepared.manifests), "built": True}
+    facts |= {"content_digest": record.content_digest, "groups": sum(split.num_groups for split in train)}
+    facts |= {"examples": sum(split.num_examples for split in train), "identifiers": "exact"}
+    facts["num_identifiers"] = record.input_spec.num_identifiers
+    return prepared.mesh, record.input_spec, facts

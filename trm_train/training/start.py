@@ -1,0 +1,341 @@
+"""Brings a run to its first step: dataset, right to write, record, compiled step, state, observers, batches."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.loader.mixture import EncodedSplit, Mixture, open_mixture
+from trm_data.loader.pipeline import ReadsRows, make_loader
+from trm_data.storage.root import Layout
+from trm_data.storage.store import Folder, Turn
+from trm_data.storage.turn import locked, turn_to_write
+from trm_train.checkpoint.keep import Keep
+from trm_train.checkpoint.manager import Checkpoints, Restored
+from trm_train.config.data import MixtureConfig
+from trm_train.config.run import InputSpec, RunConfig
+from trm_train.cost import flops_by_stage
+from trm_train.errors import BEING_TRAINED, HostError
+from trm_train.experiments.registry import Experiment
+from trm_train.hosts.together import Hosts
+from trm_train.mesh.devices import peak_flops_per_s
+from trm_train.mesh.sharding import data_part
+from trm_train.optim.build import make_schedule
+from trm_train.runs.heartbeat import HEARTBEATS, Heart
+from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
+from trm_train.runs.resume import (
+    ANEW,
+    continue_record,
+    forget,
+    is_begun_anew,
+    is_being_forgotten,
+    restore,
+)
+from trm_train.state import TrainState, init_state
+from trm_train.step.compile import CompiledStep, compile_train_step
+from trm_train.step.evaluate import make_eval_step
+from trm_train.training.facts import training_facts
+from trm_train.training.feed import Feed, dispatches, hold_rows, numbered
+from trm_train.training.follow import Follower
+from trm_train.training.initial import Initial
+from trm_train.training.observe import Console, Observer
+from trm_train.training.pace import Pace
+from trm_train.training.prepare import prepare
+from trm_train.training.rescue import restore_rescued
+from trm_train.training.tracking import TrackingMode, make_tracker
+from trm_train.training.validate import Evaluate
+
+COMPILED_S = 86_400.0
+"""Processes wait so long for one that compiles what the others have in their caches."""
+START = f"{HEARTBEATS}/start"
+"""What process 0 writes at every start of several, so that the others know that they share its root."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that is about to take its first step, and what its steps share.
+
+    Attributes:
+        config: What it is.
+        record: Its record.
+        folder: Where it lies.
+        mesh: Devices.
+        step: The compiled training step.
+        state: Before the first step; that step takes it over.
+        start: Steps taken by earlier starts.
+        feed: What the programs take, from the next step on.
+        evaluate: The evaluation step.
+        validation: The validation split, of a mixture those of its datasets, by name; none where it has none, or they
+            are not to be looked at.
+        checkpoints: What it saves.
+        observer: Who is told.
+        tracking_id: Of the tracker's run.
+        hosts: All processes that train it.
+    """
+
+    config: RunConfig
+    record: RunRecord
+    folder: Folder
+    mesh: Mesh
+    step: CompiledStep
+    state: TrainState
+    start: int
+    feed: Feed
+    evaluate: Evaluate
+    validation: dict[str, ReadsRows]
+    checkpoints: Checkpoints
+    observer: Observer | Follower
+    tracking_id: str
+    hosts: Hosts
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+        folder: The run's folder.
+        record: What it is.
+        step: Optimizer steps taken.
+        finished: False if it was asked to stop before its last step.
+        started_at: Step it went on from.
+        seconds: Training time over all starts, compilation aside.
+        exit_code: How the process ends: 0, or what says why it was asked to stop.
+    """
+
+    folder: Folder
+    record: RunRecord
+    step: int
+    finished: bool
+    started_at: int
+    seconds: float
+    exit_code: int = 0
+
+
+def start_run(
+    stack: ExitStack,
+    experiment: Experiment,
+    config: RunConfig,
+    layout: Layout,
+    console: Console,
+    *,
+    resume: bool,
+    anew_once: str | None = None,
+    tracking: TrackingMode,
+    extend: int | None,
+    label: str,
+    hosts: Hosts,
+    initial: Initial | None = None,
+) -> Started:
+    """Open everything a run needs; `stack` closes it. See `loop.train` for arguments and errors."""
+    prepared = prepare(experiment, config, layout)
+    folder, mesh = prepared.folder, prepared.mesh
+    record = replace(prepared.record, label=check_label(label))
+    if hosts.count > 1:
+        hosts.prove_equal("what is trained", training_facts(record, resume=resume, extend=extend))
+    dataset = _open_training(config, layout)
+    record, turn = _take_over(
+        stack, folder, record, layout, console, hosts, resume=resume, anew_once=anew_once, extend=extend
+    )
+    compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
+    hosts.meet("the compiled programs", limit_s=COMPILED_S)
+    execution = config.execution
+    keep = Keep(execution.keep_weights, execution.keep_weights_every, execution.keep_best_weights)
+    checkpoints = Checkpoints(folder, keep, hosts)
+    stack.callback(checkpoints.close)
+    found = restore(folder, checkpoints, shapes, record)
+    limit_s = execution.save_limit_s
+    found = restore_rescued(folder, record, checkpoints, hosts, shapes, found, console.note, limit_s=limit_s)
+    start = _agree_on_start(found, hosts, console)
+    tracker = make_tracker(tracking if hosts.first else "none", folder, record)
+    stack.callback(tracker.finish)
+    pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
+    if turn is None:
+        observer = Follower(folder, record, start, pace, hosts)
+    else:
+        rates = config.optim.lr * _rate_factors(config, record.total_steps)
+        heart = Heart(folder, hosts.index, hosts.count, start) if hosts.count > 1 else None
+        observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace, heart)
+    _watch(stack, observer, keep, hosts)
+    return Started(
+        config=config,
+        record=record,
+        folder=folder,
+        mesh=mesh,
+        step=compiled,
+        state=_first_state(record, mesh, initial, observer) if found is None else found.state,
+        start=start,
+        feed=_feed(stack, dataset, record, compiled, start, mesh),
+        evaluate=jax.jit(make_eval_step(config, record.input_spec, model, mesh=mesh)),
+        validation=_open_validation(record, layout, dataset),
+        checkpoints=checkpoints,
+        observer=observer,
+        tracking_id=tracker.id,
+        hosts=hosts,
+    )
+
+
+def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> int:
+    """The step that all processes go on from; what was damaged is said."""
+    start = 0 if found is None else found.meta.step
+    hosts.prove_equal("checkpoint to go on from", {"step": start})
+    for problem in [] if found is None else found.problems:
+        console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
+    return start
+
+
+def _first_state(
+    record: RunRecord, mesh: Mesh, initial: Initial | None, observer: Observer | Follower
+) -> TrainState:
+    """The state before the first step; reports the source of given weights."""
+    weights, config = None, record.config
+    if initial is not None:
+        weights = initial.weights
+        observer.say(initial.note)
+    return init_state(config, record.input_spec, config.data.global_batch_size, mesh, weights)[1]
+
+
+def _watch(stack: ExitStack, observer: Observer | Follower, keep: Keep, hosts: Hosts) -> None:
+    """Let who observes a run be closed with it, and have the last word.
+
+    All processes are told the validations that process 0 knows of; those to come are kept in mind as well.
+    """
+    stack.callback(observer.close)
+    hosts.last_words = observer.last_words
+    known: dict[str, float | None] = json.loads(hosts.meet("validations", json.dumps(observer.scores))[0])
+    observer.scores.update({int(step): score for step, score in known.items()})
+    keep.scores = observer.scores
+
+
+def _take_over(
+    stack: ExitStack,
+    folder: Folder,
+    record: RunRecord,
+    layout: Layout,
+    console: Console,
+    hosts: Hosts,
+    *,
+    resume: bool,
+    anew_once: str | None,
+    extend: int | None,
+) -> tuple[RunRecord, Turn | None]:
+    """Take the right to write a run's folder, and write the record of what goes on there, or begins anew.
+
+    Of several processes the first does so, and the others read it then.
+    """
+    if not hosts.first:
+        _find_root(folder, hosts)
+        return continue_record(folder, record), None
+    stack.enter_context(locked(folder, f"{record.run}: {BEING_TRAINED}; wait for it, or stop it"))
+    turn = stack.enter_context(turn_to_write(folder, f"run {record.run}"))
+    folder.store.remove_temporary(folder.path)
+    if (resume and not is_being_forgotten(folder)) or is_begun_anew(folder, anew_once):
+        record = continue_record(folder, record)
+    else:
+        forgotten = forget(layout, folder, record)
+        if anew_once is not None:
+            folder.write(ANEW, anew_once.encode())
+        if forgotten:
+            console.note(f"{record.run}: threw away {forgotten} (--resume never)")
+    record = extend_record(record, extend)
+    write_record(folder, record)
+    _show_root(folder, hosts)
+    return record, turn
+
+
+def _show_root(folder: Folder, hosts: Hosts) -> None:
+    """Process 0: write what the others must find, in place of what earlier processes have left."""
+    if hosts.count == 1:
+        return
+    folder.store.delete_folder(f"{folder.path}/{HEARTBEATS}")
+    token = secrets.token_hex(8)
+    folder.write(START, token.encode())
+    hosts.meet("the run's folder", token)
+
+
+def _find_root(folder: Folder, hosts: Hosts) -> None:
+    """Any other process: find in the run's folder what process 0 wrote there just now."""
+    token = hosts.meet("the run's folder")[0]
+    if folder.read(START) != token.encode():
+        raise HostError(
+            f"{folder}: {hosts.name(hosts.index)} does not find there what {hosts.name(0)} wrote; all processes need "
+            "one --root that they share"
+        )
+
+
+def _feed(
+    stack: ExitStack,
+    dataset: Dataset | Mixture,
+    record: RunRecord,
+    compiled: CompiledStep,
+    start: int,
+    mesh: Mesh,
+) -> Feed:
+    """This process's part of the batches from a step on, or of the numbers of their rows, dispatch by dispatch."""
+    config, execution, (part, parts) = record.config, record.config.execution, data_part(mesh)
+    held = dataset if isinstance(dataset, Dataset) and execution.device_rows else None
+    loader = make_loader(
+        dataset if held is None else numbered(held),
+        global_batch_size=config.data.global_batch_size,
+        seed=config.seed,
+        process_index=part,
+        process_count=parts,
+        start_step=start,
+    )
+    stack.enter_context(loader)
+    most, every = execution.steps_per_dispatch, (execution.checkpoint_every, execution.validate_every)
+    counts = dispatches(start, record.total_steps, most, every, [end for end, _ in compiled.stages])
+    rows = None if held is None else hold_rows(held, mesh)
+    return stack.enter_context(Feed(loader, mesh, counts, most, rows))
+
+
+def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
+    """The factor of the learning rates at every step, from step 1."""
+    return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, steps + 1, dtype=jnp.int32)))
+
+
+def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | None]:
+    """Floating-point operations of a step, counted from 1; None of a network that does not count its own."""
+    stages = flops_by_stage(config, spec)
+    if stages is None:
+        return lambda _: None
+    return lambda step: next((flops for end, flops in stages if step <= end), stages[-1][1])
+
+
+def _open_training(config: RunConfig, layout: Layout) -> Dataset | Mixture:
+    """The training split, or those of a mixture."""
+    if isinstance(config.data, MixtureConfig):
+        return open_mixture(config.data.shares, layout, "train")
+    return open_dataset(config.data.only_dataset(), layout, "train")
+
+
+def _rows(dataset: Dataset | Mixture) -> int:
+    """Rows that devices hold with `execution.device_rows`, which a mixture has not."""
+    return len(dataset) if isinstance(dataset, Dataset) else 0
+
+
+def _open_validation(record: RunRecord, layout: Layout, dataset: Dataset | Mixture) -> dict[str, ReadsRows]:
+    """The validation split of every dataset that has one, by name, if it is to be looked at."""
+    if not record.config.execution.validate_every:
+        return {}
+    if isinstance(dataset, Dataset):
+        if "validation" not in dataset.manifest.splits:
+            return {}
+        name = record.config.data.only_dataset()
+        return {name: open_dataset(name, layout, "validation")}
+    return {
+        each.dataset: EncodedSplit(
+            open_dataset(each.dataset, layout, "validation"), each, record.input_spec.sequence_length
+        )
+        for each, opened in zip(record.mixture, dataset.datasets, strict=True)
+        if "validation" in opened.manifest.splits
+    }
