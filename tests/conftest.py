@@ -91,7 +91,6 @@ INTEGRATION = (
     "trm_eval/test_removal",
     "trm_eval/test_watch",
     "trm_train/batch/",
-    "trm_train/checkpoint/test_rescued",
     "trm_train/hosts/",
     "trm_train/launch/",
     "trm_train/mesh/test_collectives",

@@ -1,6 +1,6 @@
 """Errors that a user can act on. The command line prints them as one message, without a traceback."""
 
-from trm_data.errors import BucketError, LabError
+from trm_data.errors import LabError
 
 BEING_TRAINED = "is being trained by another process"
 """Said of a run that somebody else writes."""
@@ -20,10 +20,6 @@ class ForeignRunError(ConfigError):
 
 class CheckpointError(TrainError):
     """A checkpoint that is missing, unreadable, or belongs to another configuration or dataset."""
-
-
-class UnsavedError(TrainError, BucketError):
-    """A bucket took no checkpoint: says where what it holds is kept, and how the run goes on from there."""
 
 
 class NotFiniteError(TrainError):

@@ -4,11 +4,13 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import polars as pl
 import pytest
@@ -163,25 +165,80 @@ def test_a_run_that_lost_its_lease_writes_nothing_more(
     assert weights_steps(run_folder(root, EXPERIMENT, TINY)) == [4]
 
 
-def test_a_bucket_that_is_lost_ends_the_run_and_it_goes_on(
+def lose_after_step_4(server: GcsServer, loop: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the checkpoint at step 4 on, the bucket refuses every request."""
+
+    def lose(run_, state, step, save=loop.save) -> bool:
+        saved = save(run_, state, step)
+        if step == 4:
+            run_.checkpoints.wait()
+            server.faults.denied = 10_000
+        return saved
+
+    monkeypatch.setattr(loop, "save", lose)
+
+
+def test_a_run_continues_while_the_bucket_is_away_and_saves_at_the_next_checkpoint(
     root: Layout, undisturbed: TrainResult, server: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from trm_train.training import loop
 
-    def lose(run_, state, step, save=loop.save):
-        save(run_, state, step)
-        run_.checkpoints.wait()
-        if step == 8:
-            server.faults.denied = 10_000
+    lose_after_step_4(server, loop, monkeypatch)
+
+    def come_back(run_, stop, state, step, *, saved, finish=loop.finish_saving) -> None:
+        assert not saved
+        assert step == 12
+        server.faults.denied = 0
+        finish(run_, stop, state, step, saved=saved)
+
+    monkeypatch.setattr(loop, "finish_saving", come_back)
+    result = run(root, SHORT)
+    assert (result.step, result.finished) == (12, True)
+    assert final_state(result) == final_state(undisturbed)
+    assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
+    assert weights_steps(result.folder) == [4, 12]
+    logs = b"".join(result.folder.read(name) or b"" for name in result.folder.names("logs/*"))
+    assert b"step      8  the checkpoint could not be saved" in logs
+
+
+def test_the_last_checkpoint_waits_for_the_bucket(
+    root: Layout, undisturbed: TrainResult, server: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third attempt succeeds."""
+    from trm_train.training import loop, saving
+
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        server.faults.denied = 0 if len(waits) == 2 else 10_000
+
+    lose_after_step_4(server, loop, monkeypatch)
+    monkeypatch.setattr(saving, "time", SimpleNamespace(sleep=wait))
+    result = run(root, SHORT)
+    assert waits == [saving.RETRY_S] * 2
+    assert result.finished
+    assert final_state(result) == final_state(undisturbed)
+    assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
+
+
+def test_a_signal_ends_the_wait_for_the_bucket_and_the_run_resumes(
+    root: Layout, undisturbed: TrainResult, server: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trm_train.training import loop, saving
+
+    def interrupt(seconds: float) -> None:
+        signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "save", lose)
-        with pytest.raises(BucketError) as lost:
-            run(root)
+        lose_after_step_4(server, loop, patched)
+        patched.setattr(saving, "time", SimpleNamespace(sleep=interrupt))
+        with pytest.raises(BucketError, match="resumes from the one before") as lost:
+            run(root, SHORT)
     assert lost.value.exit_code == 4
     server.faults.denied = 0
-    result = run(root)
-    assert result.started_at == 12  # this machine has kept what the bucket did not take
+    result = run(root, SHORT)
+    assert result.started_at == 4
     assert final_state(result) == final_state(undisturbed)
     assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
 

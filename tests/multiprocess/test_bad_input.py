@@ -22,8 +22,8 @@ from tests.multiprocess.test_training import only_run
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.metrics.table import read_metrics
-from trm_train.runs.heartbeat import read_heartbeats
 from trm_train.runs.record import list_runs
+from trm_train.runs.status import read_heartbeats
 
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 NO_SPACE = 'mkdir -p "$0" && mount -t tmpfs -o size=16k tmpfs "$0" && exec "$@"'

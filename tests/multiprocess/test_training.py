@@ -15,9 +15,8 @@ from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.cli import main
 from trm_train.metrics.table import read_metrics
-from trm_train.runs.heartbeat import read_heartbeats
 from trm_train.runs.record import list_runs
-from trm_train.runs.status import read_status
+from trm_train.runs.status import read_heartbeats, read_status
 
 FIRST_STEP, LATER_STEPS = 1e-6, 1e-4
 """Relative differences of the loss that rounding explains, at the first step and over 20, at a rate of 1e-4."""

@@ -19,7 +19,7 @@ from trm_data.storage.store import Folder
 from trm_eval.evaluation.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.runs.record import RunRecord, list_runs, read_record
-from trm_train.training import reports
+from trm_train.training import observe
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def trained(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> E
     layout = root_with("small", tmp_path_factory.mktemp("trained"), small_layout)
     with pytest.MonkeyPatch.context() as patched:
         for name in ("FIRST_S", "EVERY_S"):  # metric parts end at checkpoints, however slow the machine
-            patched.setattr(reports, name, math.inf)
+            patched.setattr(observe, name, math.inf)
         done = run(layout)
     result = evaluate_run(layout, done.folder, EvalRequest())
     return Evaluated(layout, done.folder, done.record, result, open_dataset("small", layout, "test"))

@@ -95,20 +95,30 @@ class Checkpoints:
         self.folder = folder.within(FOLDER)
         if jax.process_index() == 0:
             _remove_half_copied(folder)
-        self._failed = False
+        self._failed = self._reopen = False
         self._damaged: set[int] = set()
         self._goes_on = False
+        self._open()
+
+    def _open(self) -> None:
+        """Open both kinds, without what an earlier save has left half-written."""
         self._resume = _manager(self.folder.within("resume"), Keep(RESUME_KEPT, best=False))
         self._weights = _manager(self.folder.within("weights"), self.keep)
 
     def save(self, state: TrainState, meta: CheckpointMeta) -> None:
         """Start writing both kinds; returns when the arrays are copied, not when they are written.
 
+        After a `BucketError` it may be called again, for this step or a later one.
+
         Raises:
             CheckpointError: This one, or the one before, could not be written.
             BucketError: The bucket cannot be reached.
         """
         with self._failing_in_one_line():
+            if self._reopen:
+                self._close_managers()
+                self._open()
+                self._reopen = False
             self._remove_damaged()
         for manager, tree in ((self._weights, weights_tree(state)), (self._resume, state_tree(state))):
             if meta.step in manager.all_steps():
@@ -186,21 +196,24 @@ class Checkpoints:
         """
         if not self._goes_on:
             return
-        self._goes_on = False
-        for step in self._damaged:
+        there = self._resume.all_steps()
+        for step in self._damaged & set(there):
             self._resume.delete(step)
         self._damaged = set()
         newest = self.latest_step() or 0
         for step in [step for step in self._weights.all_steps() if step > newest]:
             self._weights.delete(step)
+        self._goes_on = False
 
     def wait(self) -> None:
-        """Return when everything that was saved is on disk.
+        """Return when everything that was saved is stored, or has failed and has been reported.
 
         Raises:
             CheckpointError: Something could not be written.
             BucketError: The bucket cannot be reached.
         """
+        if self._reopen:
+            return
         with self._failing_in_one_line():
             self._weights.wait_until_finished()
             self._resume.wait_until_finished()
@@ -213,6 +226,12 @@ class Checkpoints:
             BucketError: The bucket cannot be reached, and nothing else has been said to have failed.
         """
         said = self._failed or sys.exc_info()[0] is not None
+        error = self._close_managers()
+        if error is not None and not said:
+            raise error
+
+    def _close_managers(self) -> Exception | None:
+        """End the threads; returns what could not be written."""
         error: Exception | None = None
         for manager in (self._weights, self._resume):
             try:
@@ -222,8 +241,7 @@ class Checkpoints:
                 error = failed
         if self._failed:
             gc.collect()  # what Orbax has begun ends now, while its complaints are not printed
-        if error is not None and not said:
-            raise error
+        return error
 
     @contextmanager
     def _failing_in_one_line(self) -> Generator[None, None, None]:
@@ -239,8 +257,10 @@ class Checkpoints:
                 raise CheckpointError(
                     f"{self.folder}: no space left for a checkpoint; free some, and the same command {goes_on}"
                 ) from error
-            kind = BucketError if unreachable(error) else CheckpointError
-            raise kind(
+            self._reopen = unreachable(error)
+            if self._reopen:
+                raise BucketError(f"{self.folder}: a checkpoint could not be written ({reason})") from error
+            raise CheckpointError(
                 f"{self.folder}: a checkpoint could not be written ({reason}); the same command {goes_on}"
             ) from error
 

@@ -47,8 +47,8 @@ class ExecutionConfig:
     """Seconds without a step, after the first, until a run is said to stand still; after twice as long it ends with
     exit code 5. 0 never. It is never less than 20 times the longest step."""
     save_limit_s: float = 1_800.0
-    """Seconds that a checkpoint may take to be saved; then the run ends with exit code 5, and what it would have saved
-    is kept on each host for the next start. That it takes long is said before. 0 waits for ever."""
+    """Seconds that a checkpoint may take to be saved; then the run ends with exit code 5, and the same command resumes
+    from the last checkpoint. 0 sets no limit."""
     min_examples_per_s: float = 0.0
     """A run that is slower for three minutes saves a checkpoint and ends with exit code 5; 0 never."""
     device_tflops: float = 0.0

@@ -154,7 +154,7 @@ class MetricTable:
         self.folder, self._run = run.within(FOLDER), run
         self._from = start_step
         self._rows: list[dict[str, Any]] = []
-        self._taken: list[Part] = []
+        self._parts: list[Part] = []
         self.rows_loaded = 0
         self.seconds = 0.0
         self.scores: dict[int, float | None] = {}
@@ -186,32 +186,22 @@ class MetricTable:
             )
         self._rows.append(named)
 
-    def take_part(self, step: int) -> Part | None:
-        """The rows since the last part, all of them of steps up to `step`, to be written; None without any."""
-        if not self._rows:
-            return None
-        part = Part(self._from + 1, step, self._rows)
-        self._from, self._rows = step, []
-        self._taken.append(part)
-        return part
+    def take_part(self, step: int) -> None:
+        """Make a part of the rows since the last one, all of them of steps up to `step`, to be written."""
+        if self._rows:
+            self._parts.append(Part(self._from + 1, step, self._rows))
+            self._from, self._rows = step, []
 
-    def unwritten(self, step: int) -> Part | None:
-        """All rows of steps up to `step` that no part holds for sure: those of parts that could not be written, too."""
-        self.take_part(step)
-        if not self._taken:
-            return None
-        rows = [row for part in self._taken for row in part.rows]
-        return Part(self._taken[0].first_step, step, rows)
-
-    def write_part(self, part: Part) -> None:
-        """Write a part that was taken; rows of no new step join the part that ends there.
+    def write_parts(self) -> None:
+        """Write the parts that are not written yet; rows of no new step join the part that ends there.
 
         Raises:
             CorruptFileError: That part has other bytes than were written.
+            BucketError: The bucket cannot be reached; the next call tries again.
         """
-        _write_part(self._run, part)
-        if part in self._taken:
-            self._taken.remove(part)
+        while self._parts:
+            _write_part(self._run, self._parts[0])
+            del self._parts[0]
 
 
 def _halted(row: Mapping[str, Any]) -> int:
@@ -220,7 +210,7 @@ def _halted(row: Mapping[str, Any]) -> int:
 
 
 def _write_part(run: Folder, part: Part) -> None:
-    """Write a part; see `MetricTable.write_part`."""
+    """Write a part; see `MetricTable.write_parts`."""
     folder, table = run.within(FOLDER), pa.Table.from_pylist(part.rows, schema=SCHEMA)
     stem, before = f"{part.first_step:09d}-{part.last_step:09d}", None
     if part.first_step > part.last_step:
@@ -231,40 +221,6 @@ def _write_part(run: Folder, part: Part) -> None:
     name = write_digested(folder, stem, lambda path: pq.write_table(table, path, compression="zstd"))
     if before not in (None, name):
         folder.delete(before)
-
-
-def keep_rows(part: Part, path: Path) -> None:
-    """Write rows to a file elsewhere."""
-    pq.write_table(pa.Table.from_pylist(part.rows, schema=SCHEMA), path, compression="zstd")
-
-
-def add_kept_rows(run: Folder, path: Path | None, step: int) -> str:
-    """Write rows that were kept elsewhere, of steps up to `step`, as a part: those that no part holds.
-
-    Parts beyond that step go: a run that goes on from it writes their rows again.
-
-    Args:
-        run: The run's folder.
-        path: What `keep_rows` wrote; None where there were no rows.
-        step: Step that the run is to go on from.
-
-    Returns:
-        Steps that are missing still, for a person, and nothing is written; empty if every one is there.
-    """
-    for part in reversed(_every_part(run)):
-        if _last_step(part) > step:
-            run.within(FOLDER).delete(part)
-    there = read_metrics(run, partial=True)
-    have = {(row["step"], row["split"], row["dataset"]) for row in there.select(KEY).to_pylist()}
-    kept = [] if path is None else of_today(pq.read_table(path)).to_pylist()
-    rows = [row for row in kept if tuple(row[name] for name in KEY) not in have]
-    trained = {at for at, split, _ in have if split == "train"} | {row["step"] for row in rows}
-    if gaps := set(range(1, step + 1)) - trained:
-        return f"{min(gaps):,} to {max(gaps):,}"
-    last = max(map(_last_step, part_names(run)), default=0)
-    if rows:
-        _write_part(run, Part(last + 1, step, rows))
-    return ""
 
 
 def part_names(run: Folder) -> list[str]:

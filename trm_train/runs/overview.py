@@ -14,7 +14,6 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import load_experiments
-from trm_train.runs.heartbeat import Heartbeat, read_heartbeats
 from trm_train.runs.record import (
     RunRecord,
     differences_of,
@@ -23,7 +22,7 @@ from trm_train.runs.record import (
     say_differences,
     setting_of,
 )
-from trm_train.runs.status import Status, read_status
+from trm_train.runs.status import Heartbeat, Status, read_heartbeats, read_status
 
 STALLED_S = 300.0
 """A run that says that it runs, and has not said so for so long, stands still or is dead."""

@@ -11,9 +11,8 @@ from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.checkpoint.manager import CheckpointMeta, Checkpoints, Restored, weights_steps
 from trm_train.errors import CheckpointError
 from trm_train.metrics.table import FOLDER as METRICS
-from trm_train.runs.heartbeat import HEARTBEATS
 from trm_train.runs.record import LOGS, TRACKING_FILE, RunRecord, find_record
-from trm_train.runs.status import STATUS_FILE, read_status
+from trm_train.runs.status import HEARTBEATS, STATUS_FILE, read_status
 from trm_train.state import TrainState
 
 TESTED = "tested.json"

@@ -1,15 +1,19 @@
-"""A run's `status.json`: how it goes, for whoever watches from elsewhere."""
+"""Reports of a run under way, read from anywhere: `status.json`, and `heartbeats/worker-<i>.json` of each process."""
 
 from __future__ import annotations
 
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.store import Folder
 
 STATUS_FILE = "status.json"
+HEARTBEATS = "heartbeats"
+HEARTBEAT_NAME = re.compile(r"worker-[0-9]{1,6}\.json")
 
 State = Literal["running", "finished", "stopped", "failed"]
 
@@ -49,6 +53,32 @@ class Status:
     reason: str = ""
     exact_accuracy: float | None = None
     workers: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heartbeat:
+    """One process of a run, as it was when it wrote this.
+
+    Attributes:
+        worker: Its number.
+        workers: How many there are.
+        host: Machine.
+        process: Its process there.
+        step: Optimizer steps whose metrics have arrived at it.
+        heartbeat: When this was written (UTC).
+        started_at: When this start began (UTC).
+        data_wait: Share of the time of the steps since the heartbeat before that it waited for batches (0 to 1). The
+            steps of all take as long as those of the slowest; one that is slow at loading is found by this.
+    """
+
+    worker: int
+    workers: int
+    host: str
+    process: int
+    step: int
+    heartbeat: str
+    started_at: str
+    data_wait: float
 
 
 def status_bytes(status: Status) -> bytes:
@@ -98,3 +128,42 @@ def _is_plain(status: Status) -> bool:
         and all(type(value) is int and 0 <= value < 2**63 for value in whole)
         and all(type(value) in (int, float) for value in numbers)
     )
+
+
+def write_heartbeat(folder: Folder, beat: Heartbeat) -> None:
+    """Write the heartbeat of a process."""
+    folder.write(f"{HEARTBEATS}/worker-{beat.worker}.json", json_bytes(with_digest(asdict(beat))))
+
+
+def read_heartbeats(folder: Folder) -> list[Heartbeat]:
+    """The last heartbeat of each process of a run, by number; heartbeats that cannot be read are left out."""
+    inside = folder.within(HEARTBEATS)
+    names = [name for name in inside.names("*.json") if HEARTBEAT_NAME.fullmatch(name)]
+    with ThreadPoolExecutor(folder.store.at_a_time) as pool:
+        found = [
+            beat for content in pool.map(inside.read, names) if (beat := _heartbeat(content)) is not None
+        ]
+    return sorted(found, key=lambda beat: beat.worker)
+
+
+def _heartbeat(content: bytes | None) -> Heartbeat | None:
+    if content is None:
+        return None
+    try:
+        value = parse_json(content)
+        if with_digest(value) != value:
+            return None
+        value.pop("digest")
+        beat = Heartbeat(**value)
+        if datetime.fromisoformat(beat.heartbeat).tzinfo is None:
+            return None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    whole = (beat.worker, beat.workers, beat.process, beat.step)
+    plain = all(type(number) is int for number in whole) and type(beat.data_wait) in (int, float)
+    return beat if plain and type(beat.host) is str else None
+
+
+def now() -> str:
+    """The current time (UTC), as logs and status have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

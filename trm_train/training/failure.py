@@ -9,7 +9,7 @@ import jax
 
 from trm_data.errors import DataError
 from trm_train.checkpoint.manager import is_full
-from trm_train.errors import NotFiniteError, OutOfMemoryError, TrainError, UnsavedError
+from trm_train.errors import NotFiniteError, OutOfMemoryError, TrainError
 from trm_train.hosts.lost import lost
 from trm_train.training.start import Started
 
@@ -36,8 +36,6 @@ def explaining_memory() -> Generator[None, None, None]:
 
 def explained(run: Started, error: Exception) -> Exception:
     """Leave word of an error in the run's folder, where that is still possible; returns what to raise."""
-    if isinstance(error, UnsavedError):
-        return error
     good = run.checkpoints.latest_step()
     if isinstance(error, NotFiniteError):
         way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"

@@ -20,8 +20,8 @@ from trm_train.mesh.sharding import make_greatest
 from trm_train.state import TrainState, eval_weights
 from trm_train.training.failure import explained, explaining_memory
 from trm_train.training.initial import Initial
-from trm_train.training.observe import Console
 from trm_train.training.preemption import preemption_stops
+from trm_train.training.recorder import Console
 from trm_train.training.saving import finish_saving, save
 from trm_train.training.start import Started, TrainResult, start_run
 from trm_train.training.stop import StoppedError, StopRequest, stop_signals
@@ -133,14 +133,11 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
             if validate_due:
                 validated = validate_now(run, stop, state, step)
             if save_due:
-                save(run, state, step)
-                saved = step
-        stop.too_slow, stop.unsaved = run.observer.too_slow, run.observer.lost is not None
+                saved = step if save(run, state, step) else saved
+        stop.too_slow = run.observer.too_slow
     if pending is not None:
         note_steps(run, *pending)
-    if step > saved:
-        save(run, state, step)
-    finish_saving(run, state, step)
+    finish_saving(run, stop, state, step, saved=step == saved)
     return step, validated
 
 

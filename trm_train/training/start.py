@@ -30,7 +30,6 @@ from trm_train.hosts.together import Hosts
 from trm_train.mesh.devices import peak_flops_per_s
 from trm_train.mesh.sharding import data_part
 from trm_train.optim.build import make_schedule
-from trm_train.runs.heartbeat import HEARTBEATS, Heart
 from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
 from trm_train.runs.resume import (
     ANEW,
@@ -40,17 +39,17 @@ from trm_train.runs.resume import (
     is_being_forgotten,
     restore,
 )
+from trm_train.runs.status import HEARTBEATS
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.evaluate import make_eval_step
 from trm_train.training.facts import training_facts
 from trm_train.training.feed import Feed, dispatches, hold_rows, numbered
-from trm_train.training.follow import Follower
 from trm_train.training.initial import Initial
-from trm_train.training.observe import Console, Observer
+from trm_train.training.observe import Observer
 from trm_train.training.pace import Pace
 from trm_train.training.prepare import prepare
-from trm_train.training.rescue import restore_rescued
+from trm_train.training.recorder import Console, Recorder
 from trm_train.training.tracking import TrackingMode, make_tracker
 from trm_train.training.validate import Evaluate
 
@@ -93,7 +92,7 @@ class Started:
     evaluate: Evaluate
     validation: dict[str, ReadsRows]
     checkpoints: Checkpoints
-    observer: Observer | Follower
+    observer: Observer
     tracking_id: str
     hosts: Hosts
 
@@ -153,18 +152,15 @@ def start_run(
     checkpoints = Checkpoints(folder, keep, hosts)
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
-    limit_s = execution.save_limit_s
-    found = restore_rescued(folder, record, checkpoints, hosts, shapes, found, console.note, limit_s=limit_s)
     start = _agree_on_start(found, hosts, console)
     tracker = make_tracker(tracking if hosts.first else "none", folder, record)
     stack.callback(tracker.finish)
     pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
     if turn is None:
-        observer = Follower(folder, record, start, pace, hosts)
+        observer = Observer(folder, record, start, pace, hosts)
     else:
         rates = config.optim.lr * _rate_factors(config, record.total_steps)
-        heart = Heart(folder, hosts.index, hosts.count, start) if hosts.count > 1 else None
-        observer = Observer(folder, record, start, rates, compiled, console, tracker, turn, pace, heart)
+        observer = Recorder(folder, record, start, pace, hosts, rates, compiled, console, tracker, turn)
     _watch(stack, observer, keep, hosts)
     return Started(
         config=config,
@@ -193,9 +189,7 @@ def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> i
     return start
 
 
-def _first_state(
-    record: RunRecord, mesh: Mesh, initial: Initial | None, observer: Observer | Follower
-) -> TrainState:
+def _first_state(record: RunRecord, mesh: Mesh, initial: Initial | None, observer: Observer) -> TrainState:
     """The state before the first step; reports the source of given weights."""
     weights, config = None, record.config
     if initial is not None:
@@ -204,7 +198,7 @@ def _first_state(
     return init_state(config, record.input_spec, config.data.global_batch_size, mesh, weights)[1]
 
 
-def _watch(stack: ExitStack, observer: Observer | Follower, keep: Keep, hosts: Hosts) -> None:
+def _watch(stack: ExitStack, observer: Observer, keep: Keep, hosts: Hosts) -> None:
     """Let who observes a run be closed with it, and have the last word.
 
     All processes are told the validations that process 0 knows of; those to come are kept in mind as well.

@@ -28,7 +28,6 @@ class StopRequest:
     Attributes:
         signal: Number of the signal that asked; 0 while none has.
         too_slow: It is slower than the user asks for.
-        unsaved: The bucket has long been away: what the run has learned is to be kept here.
         agreed: Where several processes train the run: the exit code of those that were asked, known to all of them
             after the same step, and 0 while there is none; None in a process that is alone.
         ask: Given the exit code that this process wishes, returns the greatest that any does, before it is known.
@@ -36,7 +35,6 @@ class StopRequest:
 
     signal: int = 0
     too_slow: bool = False
-    unsaved: bool = False
     agreed: int | None = None
     ask: Callable[[int], Any] | None = None
     _asked: Any = None
@@ -56,7 +54,7 @@ class StopRequest:
         """How this process was asked to end; 0 while it was not."""
         if self.signal:
             return 128 + self.signal
-        return Exit.STALLED if self.too_slow else Exit.BUCKET if self.unsaved else Exit.DONE
+        return Exit.STALLED if self.too_slow else Exit.DONE
 
     def take_over(self, heard: Heard | None) -> None:
         """Take over from what has heard of signals so far, so that none is lost in between."""

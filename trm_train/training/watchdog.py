@@ -1,81 +1,136 @@
-"""A thread that says when a run stands still, and ends the process when it goes on doing so.
+"""Watchdog thread: reports a run that makes no progress, and ends its process if that lasts.
 
-Python cannot interrupt a thread that waits inside a library for a device, a disk or another host. So that nobody pays
-for machines that do nothing, the process ends without asking that thread; everything up to the last checkpoint is
-safe, and the same command goes on from there.
+Python cannot interrupt a thread that waits inside a library for a device, a disk or another host. So the watchdog ends
+the process without asking that thread. Everything up to the last checkpoint is safe, and the same command resumes from
+there.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 CLOSE_S = 1.0
-"""Closing waits so long for the thread, which may be telling others."""
+"""Longest wait for the thread in `close`: it may be reporting."""
 LONGEST_STEPS = 20.0
-"""A run stands still after so many times its longest step, or after what the user asks for, whichever is later."""
+"""A run stalls after this many times its longest step, or after the limit of the user, whichever is later."""
+REMIND_S = 30.0
+"""First report of a task that takes long; each later one after twice the time."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something with a time limit of its own, in place of the limit between two beats.
+
+    Attributes:
+        what: Its name for a person.
+        limit_s: Longest time (s); 0 for no limit.
+        option: Option that sets the limit.
+    """
+
+    what: str
+    limit_s: float
+    option: str
 
 
 class Watchdog:
-    """Watches that something is done every so often.
+    """Watches that a run makes progress.
 
     Args:
-        limit_s: Seconds without a beat that are said; after twice the time the run is ended. 0 watches nothing.
-        say: Told once when a run stands still, with the seconds; in a thread of its own.
-        end: Ends the process, with the seconds; waits for nothing.
+        limit_s: Time without a beat after which a stall is reported (s); after twice the time the process is ended. 0
+            watches nothing but tasks.
+        say: Reports a stall; called in a thread of its own, since it may hang too.
+        end: Ends the process for a reason; must not wait for anything that may hang.
     """
 
-    def __init__(self, limit_s: float, say: Callable[[float], None], end: Callable[[float], None]) -> None:
+    def __init__(self, limit_s: float, say: Callable[[str], None], end: Callable[[str], None]) -> None:
         self._least, self._say, self._end = limit_s, say, end
         self._longest = 0.0
-        self._beats = self._pauses = 0
+        self._beats = 0
+        self._task: Task | None = None
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def beat(self, step_s: float = 0.0) -> None:
-        """Something was done; the first one begins the watch.
+        """Note progress; the first beat starts the watch.
 
         Args:
-            step_s: How long a step took, if one was done.
+            step_s: Duration of the last step (s).
         """
         self._longest = max(self._longest, step_s)
         self._beats += 1
-        if self._least and self._beats == 1:
-            self._thread.start()
+        self._start()
 
     @contextmanager
-    def paused(self) -> Generator[None, None, None]:
-        """What goes on inside takes as long as it takes, and has time-outs of its own: a checkpoint."""
-        self._pauses += 1
+    def task(self, what: str, limit_s: float, option: str) -> Generator[None, None, None]:
+        """Within, only the time limit of a task holds; see `Task`."""
+        self._task = Task(what, limit_s, option)
+        self._start()
         try:
             yield
         finally:
-            self._pauses -= 1
-            self.beat()
+            self._task = None
+            self._beats += 1
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._closed.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(CLOSE_S)
 
+    def _start(self) -> None:
+        if self._thread is None and (self._least or self._task):
+            self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+            self._thread.start()
+
     def _watch(self) -> None:
-        tick = min(self._least / 4, 5.0)
-        still, said, seen = 0.0, False, self._beats
+        seen, still_s, remind_s = (self._beats, self._task), 0.0, 0.0
         before = time.monotonic()
-        while not self._closed.wait(tick):
+        while not self._closed.wait(tick := self._tick(seen[1])):
             now = time.monotonic()
-            # A process that was stopped, or a machine that slept, has not stood still all that time.
-            still, before = still + min(now - before, 2 * tick), now
-            if self._beats != seen or self._pauses:
-                still, said, seen = 0.0, False, self._beats
-            limit = max(self._least, LONGEST_STEPS * self._longest)
-            if still >= limit and not said:
-                said = True
-                # What tells others may hang as well, and must not keep this thread from ending the run.
-                threading.Thread(target=self._say, args=(still,), daemon=True).start()
-            if still >= 2 * limit:
-                self._end(still)
+            # A process that was stopped, or a machine that slept, made no progress for another reason.
+            still_s, before = still_s + min(now - before, 2 * tick), now
+            if seen != (self._beats, self._task):
+                seen, still_s, remind_s = (self._beats, self._task), 0.0, 0.0
+            task = seen[1]
+            first_s, end_s = self._limits(task)
+            if still_s >= end_s:
+                self._end(_reason(task, still_s))
                 return
+            if still_s >= max(first_s, remind_s):
+                remind_s = 2 * still_s if task else math.inf
+                threading.Thread(
+                    target=self._say, args=(_warning(task, still_s, end_s),), daemon=True
+                ).start()
+
+    def _tick(self, task: Task | None) -> float:
+        return min(self._limits(task)[0] / 4, 1.0)
+
+    def _limits(self, task: Task | None) -> tuple[float, float]:
+        """When no progress is reported first, and when it ends the process (s)."""
+        if task is not None:
+            end_s = task.limit_s or math.inf
+            return min(REMIND_S, end_s / 4), end_s
+        if not self._least:
+            return math.inf, math.inf
+        limit_s = max(self._least, LONGEST_STEPS * self._longest)
+        return limit_s, 2 * limit_s
+
+
+def _warning(task: Task | None, still_s: float, end_s: float) -> str:
+    if task is not None:
+        return f"{task.what} for {still_s:,.0f} s"
+    return (
+        f"no step for {still_s:,.0f} s: a device, the network or the disk does not respond; the run ends after "
+        f"{end_s - still_s:,.0f} s more"
+    )
+
+
+def _reason(task: Task | None, still_s: float) -> str:
+    if task is not None:
+        return f"{task.what} took more than {still_s:,.0f} s; {task.option} 0 sets no limit"
+    return f"no step for {still_s:,.0f} s; --execution.stall-s 0 sets no limit"

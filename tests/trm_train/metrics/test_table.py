@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from trm_data.errors import CorruptFileError
+from trm_data.errors import BucketError, CorruptFileError
 from trm_data.storage.digested import stem_of
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
@@ -36,14 +36,15 @@ def row(step: int) -> dict:
 def write(table: MetricTable, steps: range) -> None:
     for step in steps:
         table.add(row(step))
-    part = table.take_part(steps[-1])
-    assert part is not None
-    table.write_part(part)
+    table.take_part(steps[-1])
+    table.write_parts()
 
 
 def test_parts_are_named_by_their_steps_and_read_in_order(folder: Folder) -> None:
     table = MetricTable(folder)
-    assert table.take_part(0) is None
+    table.take_part(0)
+    table.write_parts()
+    assert part_names(folder) == []
     write(table, range(1, 4))
     write(table, range(4, 9))
     assert [stem_of(name) for name in part_names(folder)] == ["000000001-000000003", "000000004-000000008"]
@@ -67,17 +68,24 @@ def test_a_run_that_goes_on_drops_what_is_beyond_its_step(folder: Folder) -> Non
     assert not list(Path(folder.uri("metrics")).glob(".tmp*"))
 
 
-def test_taking_a_part_does_not_wait_for_its_writing(folder: Folder) -> None:
+def test_a_part_that_could_not_be_written_is_written_with_the_next(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise BucketError("away")
+
     table = MetricTable(folder)
     table.add(row(1))
-    first = table.take_part(1)
+    table.take_part(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(metrics, "write_digested", away)
+        with pytest.raises(BucketError):
+            table.write_parts()
     table.add(row(2))
-    second = table.take_part(2)
-    assert first is not None
-    assert second is not None
-    table.write_part(second)
-    table.write_part(first)
+    table.take_part(2)
+    table.write_parts()
     assert read_metrics(folder)["step"].to_pylist() == [1, 2]
+    assert len(part_names(folder)) == 2
 
 
 def test_parts_of_the_first_format_are_read_under_the_names_of_today(folder: Folder) -> None:
@@ -116,9 +124,8 @@ def test_a_metric_without_a_column_is_refused(folder: Folder) -> None:
 def test_rows_loaded_goes_on_with_every_slot_that_halted_labelled_or_not(folder: Folder) -> None:
     table = MetricTable(folder)
     table.add({**row(1), "halted_slots": 5})  # 2 of them have labels
-    part = table.take_part(1)
-    assert part is not None
-    table.write_part(part)
+    table.take_part(1)
+    table.write_parts()
     assert MetricTable(folder, start_step=1).rows_loaded == 8 + 5
 
 

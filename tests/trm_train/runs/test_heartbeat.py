@@ -6,6 +6,8 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,9 +17,10 @@ from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.cli import main
-from trm_train.runs.heartbeat import HEARTBEATS, Heart, read_heartbeats
-from trm_train.runs.record import make_record, run_folder, write_record
-from trm_train.runs.status import STATUS_FILE, Status, read_status, status_bytes
+from trm_train.hosts.together import Hosts
+from trm_train.runs.record import make_record, read_record, run_folder, write_record
+from trm_train.runs.status import HEARTBEATS, STATUS_FILE, Status, read_heartbeats, read_status, status_bytes
+from trm_train.training.observe import Observer
 
 STATUS = Status(
     state="running",
@@ -44,10 +47,14 @@ def run(small_layout: Layout) -> Iterator[Folder]:
 
 
 def beat(folder: Folder, worker: int, step_s: float, data_wait_s: float) -> None:
-    heart = Heart(folder, worker, 2, 5)
+    pace: Any = SimpleNamespace(
+        dispatch_s=step_s, step=lambda _: {"step_s": step_s, "data_wait_s": data_wait_s}
+    )
+    observer = Observer(folder, read_record(folder), 5, pace, Hosts(worker, 2))
     for step in (6, 7):
-        heart.step(step, {"step_s": step_s, "data_wait_s": data_wait_s})
-    heart.prepared()()
+        observer.step(step, {"lm_loss": 1.0})
+    observer.flush("running")
+    observer.close()
 
 
 def test_a_heartbeat_says_step_and_waiting(run: Folder) -> None:

@@ -17,12 +17,13 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.console import RunConsole
 from trm_train.errors import NotFiniteError
+from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import LOGS, make_record
 from trm_train.runs.status import STATUS_FILE, read_status
-from trm_train.training import observe, pace
-from trm_train.training.observe import Observer
+from trm_train.training import observe, pace, recorder
 from trm_train.training.pace import Pace, SlowAlert
+from trm_train.training.recorder import Recorder
 
 METRICS = {
     "count": np.int64(2),
@@ -52,7 +53,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (observe, pace):
+    for module in (observe, pace, recorder):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -87,22 +88,39 @@ def tracker() -> Told:
 
 
 @pytest.fixture
-def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) -> Observer:
+def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) -> Recorder:
     record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
     compiled: Any = SimpleNamespace(seconds=3.0, num_parameters=1)
     console = RunConsole(TINY, quiet=True)
     rates = np.full(1000, 1e-3)
     pace = Pace(lambda _: 4e6, 1e7)
-    return Observer(folder, record, 0, rates, compiled, console, tracker, OwnTurn(), pace)
+    return Recorder(
+        folder,
+        record,
+        0,
+        pace,
+        Hosts(),
+        rates=rates,
+        compiled=compiled,
+        console=console,
+        tracker=tracker,
+        turn=OwnTurn(),
+    )
 
 
-def test_reports_come_soon_and_then_less_often(observer: Observer, folder: Folder, clock: Clock) -> None:
+def written(observer: Recorder) -> None:
+    """Wait until the report that is written beside the steps is written."""
+    if observer._report is not None:
+        observer._report.result()
+
+
+def test_reports_come_soon_and_then_less_often(observer: Recorder, folder: Folder, clock: Clock) -> None:
     observer.begin()
     reported, before = [], 0
     for second in range(1, 200):
         clock.now = 100.0 + second
         observer.step(second, METRICS)
-        observer._reports.wait()  # what is written beside the steps is written
+        written(observer)
         status = read_status(folder)
         assert status is not None
         if status.step != before:
@@ -117,7 +135,7 @@ def test_reports_come_soon_and_then_less_often(observer: Observer, folder: Folde
 
 
 def test_rows_say_how_long_a_step_took_and_what_it_used(
-    observer: Observer, folder: Folder, clock: Clock, tracker: Told
+    observer: Recorder, folder: Folder, clock: Clock, tracker: Told
 ) -> None:
     """8 slots a step, 4 MFLOP a step, 10 MFLOP/s at most."""
     observer.begin()
@@ -141,7 +159,7 @@ def test_rows_say_how_long_a_step_took_and_what_it_used(
 
 
 def test_a_run_that_grows_slow_says_so_once_until_it_is_fast_again(
-    observer: Observer, folder: Folder, clock: Clock, tracker: Told
+    observer: Recorder, folder: Folder, clock: Clock, tracker: Told
 ) -> None:
     observer.begin()
     for step, seconds_a_step in enumerate((60.0,) * 7 + (150.0,) * 3 + (60.0,) * 2 + (150.0,), start=1):
@@ -149,7 +167,7 @@ def test_a_run_that_grows_slow_says_so_once_until_it_is_fast_again(
         observer.step(step, METRICS)
         with observer.pace.aside():  # a long validation makes no step slow
             clock.now += 500.0
-        observer._reports.wait()
+        written(observer)
     observer.flush("running")
     observer.close()
     assert [(title, text.split(": ")[0]) for title, text in tracker.alerts] == [
@@ -170,7 +188,7 @@ def test_below_what_the_user_asks_for_three_stretches_end_a_run() -> None:
 
 
 def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
-    observer: Observer, folder: Folder, tracker: Told
+    observer: Recorder, folder: Folder, tracker: Told
 ) -> None:
     observer.begin()
     observer.step(1, METRICS)
@@ -185,7 +203,7 @@ def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
     assert json.loads(folder.read(STATUS_FILE) or b"")["compile_s"] == 3.0
 
 
-def test_parameters_that_are_no_numbers_end_a_run_before_they_are_saved(observer: Observer) -> None:
+def test_parameters_that_are_no_numbers_end_a_run_before_they_are_saved(observer: Recorder) -> None:
     observer.begin()
     with pytest.raises(
         NotFiniteError, match=r"step 1: the change of the parameters is inf \(loss of steps 1"
@@ -201,7 +219,7 @@ def test_what_is_no_status_is_none(folder: Folder, content: bytes) -> None:
     assert read_status(folder) is None
 
 
-def test_slots_without_labels_load_rows_and_are_not_counted(observer: Observer, folder: Folder) -> None:
+def test_slots_without_labels_load_rows_and_are_not_counted(observer: Recorder, folder: Folder) -> None:
     """5 of 8 slots halt at each step, 2 of them with labels."""
     observer.begin()
     for step in (1, 2, 3):

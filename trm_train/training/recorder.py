@@ -1,0 +1,314 @@
+"""What process 0 notes of a run besides its log: metrics, status.json, the console and the tracker.
+
+metrics/000000101-000000160.parquet    rows of the table `train_metrics`
+status.json                            state, step, speed, last loss, heartbeat: `Status`
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from trm_data.storage.store import Folder, Turn
+from trm_train.checkpoint.manager import resume_steps
+from trm_train.errors import NotFiniteError
+from trm_train.hosts.together import Hosts
+from trm_train.mesh.devices import held_bytes
+from trm_train.metrics.table import MetricTable, merge_many
+from trm_train.runs.record import RunRecord
+from trm_train.runs.status import STATUS_FILE, State, Status, now, read_status, status_bytes
+from trm_train.step.compile import CompiledStep
+from trm_train.step.train import BY_TASK
+from trm_train.training.observe import Observer
+from trm_train.training.pace import VAIN_STRETCHES, Pace, SlowAlert
+from trm_train.training.tracking import Tracker
+
+VAIN_SKIPS = 20
+"""Steps of float16 in a row that overflow at the smallest loss scale before the run ends."""
+LAST_LOSSES = 8
+"""Losses shown when something is not a number, the newest among them."""
+
+
+class Console(Protocol):
+    """Shows a person how a run goes; each method returns the lines for the log."""
+
+    def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
+        """The run starts, at `start_step`."""
+        ...
+
+    def note(self, text: str) -> list[str]:
+        """Something happens that a person should know."""
+        ...
+
+    def step(self, step: int) -> None:
+        """A step is done."""
+        ...
+
+    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
+        """`steps` steps since the last window are done; means over the examples that ended in them."""
+        ...
+
+    def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
+        """An evaluation on the validation split has ended."""
+        ...
+
+
+class Recorder(Observer):
+    """Notes every step of one start of a run, in process 0.
+
+    Args:
+        folder: The run's folder.
+        record: The run's record.
+        start: Step that the run starts from.
+        pace: The clock of its steps.
+        hosts: All processes.
+        rates: Learning rate of the network at every step, from step 1.
+        compiled: The training step.
+        console: Shows progress.
+        tracker: Mirrors metrics.
+        turn: The right to write the folder.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        record: RunRecord,
+        start: int,
+        pace: Pace,
+        hosts: Hosts,
+        rates: Any,
+        compiled: CompiledStep,
+        console: Console,
+        tracker: Tracker,
+        turn: Turn,
+    ) -> None:
+        super().__init__(folder, record, start, pace, hosts)
+        self._rates, self._compiled = rates, compiled
+        self._console, self._tracker, self._turn = console, tracker, turn
+        self._table = MetricTable(folder, start)
+        self.scores = self._table.scores
+        self._merge_metrics()
+        self._begun = time.perf_counter()
+        self._status_step = start
+        self._loss: float | None = None
+        self._skipped: int | None = None
+        self._skipped_in_vain = 0
+        self._speed = 0.0
+        self._window: dict[str, float] = {}
+        self._window_steps = 0
+        self._losses: deque[float] = deque(maxlen=LAST_LOSSES)
+        self._memory = held_bytes()
+        self._slow = SlowAlert(record.config.execution.min_examples_per_s)
+        self._too_slow = False
+
+    @property
+    @override
+    def seconds(self) -> float:
+        """Training time over all starts (s)."""
+        return self._table.seconds + time.perf_counter() - self._begun
+
+    @property
+    @override
+    def too_slow(self) -> bool:
+        """Whether the run has long been slower than the user asks for; reported once."""
+        if self._slow.in_vain and not self._too_slow:
+            self._too_slow = True
+            wanted = self._config.execution.min_examples_per_s
+            self.alert(
+                "too slow",
+                f"step {self._step:>6,}  slower than --execution.min-examples-per-s {wanted:g} "
+                f"for {VAIN_STRETCHES} minutes ({self._slow.speed:,.1f}): saves a checkpoint and ends",
+            )
+        return self._too_slow
+
+    @override
+    def begin(self) -> None:
+        self._begun = self._reported = time.perf_counter()
+        super().begin()
+
+    @override
+    def validated(
+        self, step: int, sums: dict[str, float], by_dataset: dict[str, dict[str, float]] | None = None
+    ) -> None:
+        count = int(sums["count"])
+        shared = {"step": step, "split": "validation", "rows_loaded": self._table.rows_loaded}
+        shared["seconds"] = self.seconds
+        for dataset, found in {None: sums, **(by_dataset or {})}.items():
+            row = {**shared, "dataset": dataset, "global_batch_size": int(found["count"]), **found}
+            for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps", "steps_squared"):
+                row[name] = int(found[name])
+            self._table.add(row)
+        shown = means(sums, count)
+        self.scores[step] = shown["exact_accuracy"] if count else None
+        self._note(*self._console.validated(step, shown))
+        self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
+
+    @override
+    def last_words(self, text: str) -> None:
+        self._tracker.alert("ended", text)
+        super().last_words(text)
+
+    @override
+    def end(self, state: State) -> None:
+        """Report how the run ended, unless its status already says so."""
+        there = read_status(self._folder)
+        if (
+            self._step > self._status_step
+            or there is None
+            or (there.state, there.step) != (state, self._step)
+        ):
+            self.flush(state)
+        self._merge_metrics()
+
+    @override
+    def say(self, text: str) -> None:
+        """Show a line on the console and add it to the log."""
+        self._note(*self._console.note(text))
+
+    @override
+    def alert(self, title: str, text: str) -> None:
+        self.say(text)
+        self._tracker.alert(title, text)
+
+    @override
+    def _note_begin(self) -> None:
+        self._note(*self._console.begin(self._record, self._folder, self._start, self._compiled))
+
+    @override
+    def _note_step(self, step: int, metrics: dict[str, Any], paced: dict[str, Any]) -> None:
+        by_task = metrics.get(BY_TASK, {})
+        values = {name: value.item() for name, value in metrics.items() if name != BY_TASK}
+        slots = self._config.data.global_batch_size
+        # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
+        if step == 1:
+            self._table.rows_loaded += slots
+        rows_loaded = self._table.rows_loaded
+        row = {"step": step, "split": "train", "rows_loaded": rows_loaded, "global_batch_size": slots}
+        row |= {"lr": float(self._rates[step - 1]), "seconds": self.seconds}
+        self._memory = held_bytes()
+        self._table.add(row | values | paced | {"device_memory_bytes": self._memory})
+        self._add_by_task(row, by_task)
+        self._table.rows_loaded += int(values["halted_slots"])
+        self._check_finite(step, values, values["lm_loss"] / slots)
+        for name, value in values.items():
+            self._window[name] = self._window.get(name, 0.0) + value
+        self._window_steps += 1
+        if step % self._config.execution.log_every == 0 or step == self._record.total_steps:
+            self._report_window(step, rows_loaded)
+        else:
+            self._console.step(step)
+        if text := self._slow.step(slots, paced["step_s"]):
+            self.alert("slow", f"step {step:>6,}  {text}")
+
+    def _add_by_task(self, row: dict[str, Any], by_task: dict[str, Any]) -> None:
+        """Add the rows of a step for each dataset of a mixture."""
+        shared = {name: row[name] for name in ("step", "split", "lr", "seconds")}
+        for task, name in enumerate(self._config.data.names if by_task else ()):
+            sums = {metric: values[task].item() for metric, values in by_task.items()}
+            slots = sums.pop("slots")
+            self._table.add(shared | {"dataset": name, "global_batch_size": slots} | sums)
+
+    def _check_finite(self, step: int, values: dict[str, float], loss: float) -> None:
+        """End the run if something is not a number."""
+        self._loss = loss
+        self._losses.append(loss)
+        if not math.isfinite(values["lm_loss"]):
+            self._not_finite(f"the loss is {values['lm_loss']}")
+        if not math.isfinite(values["update_norm"]):  # before a checkpoint has these parameters
+            self._not_finite(f"the change of the parameters is {values['update_norm']}")
+        self._watch_scale(step, values.get("loss_scale"), int(values.get("skipped", 0)))
+
+    def _watch_scale(self, step: int, scale: float | None, skipped: int) -> None:
+        """Report a skipped step of float16; many in vain end the run."""
+        if scale is None:
+            return
+        if self._skipped is not None and skipped > self._skipped:
+            self.say(f"step {step:>6,}  overflow: skipped, loss scale {scale:g} ({skipped:,} so far)")
+            self._skipped_in_vain = self._skipped_in_vain + 1 if scale <= 1.0 else 0
+        elif self._skipped is not None:
+            self._skipped_in_vain = 0
+        self._skipped = skipped
+        if self._skipped_in_vain >= VAIN_SKIPS:
+            self._not_finite(f"float16 overflows at any loss scale, for {VAIN_SKIPS} steps")
+
+    def _not_finite(self, what: str) -> None:
+        first, losses = self._step - len(self._losses) + 1, ", ".join(f"{loss:.4g}" for loss in self._losses)
+        text = f"step {self._step:,}: {what} (loss of steps {first:,} to {self._step:,}: {losses})"
+        self._tracker.alert("no number", text)
+        raise NotFiniteError(text)
+
+    def _report_window(self, step: int, rows_loaded: int) -> None:
+        """Show the means of the steps since the last window on the console, and send them to the tracker."""
+        steps, slots = self._window_steps, self._config.data.global_batch_size
+        shown = means(self._window, steps * slots)
+        self._note(*self._console.window(step, rows_loaded, steps, shown))
+        rates = self.pace.window(slots)
+        rates |= {name: self._window[name] / steps for name in ("grad_norm", "update_norm")}
+        if self._memory is not None:
+            rates["device_memory_bytes"] = float(self._memory)
+        self._tracker.log(step, {f"train/{name}": value for name, value in {**shown, **rates}.items()})
+        self._window, self._window_steps = {}, 0
+
+    def _merge_metrics(self) -> None:
+        """Merge many parts of the metric table into one, none beyond a step that the run can resume from."""
+        merge_many(self._folder, min(resume_steps(self._folder), default=None), self._turn.check)
+
+    @override
+    def _prepare(self, state: State, reason: str = "") -> Callable[[], None]:
+        slots = (self._step - self._status_step) * self._config.data.global_batch_size
+        if slots:
+            self._speed = slots / max(time.perf_counter() - self._reported, 1e-9)
+        self._status_step = self._step
+        status = status_bytes(self._status(state, reason))
+        self._table.take_part(self._step)
+        write_log = super()._prepare(state, reason)
+
+        def write() -> None:
+            self._turn.check()
+            self._table.write_parts()
+            write_log()
+            self._folder.write(STATUS_FILE, status)
+
+        return write
+
+    def _status(self, state: State, reason: str) -> Status:
+        return Status(
+            state=state,
+            step=self._step,
+            total_steps=self._record.total_steps,
+            examples_per_s=round(self._speed, 3),
+            loss=self._loss if self._loss is not None and math.isfinite(self._loss) else None,
+            heartbeat=now(),
+            seconds=round(self.seconds, 3),
+            compile_s=round(self._compiled.seconds, 3),
+            host=socket.gethostname(),
+            process=os.getpid(),
+            started_at=self._started_at,
+            reason=reason,
+            exact_accuracy=max((score for score in self.scores.values() if score is not None), default=None),
+            workers=self._hosts.count,
+        )
+
+    @override
+    def _tell_tracker(self, title: str, text: str) -> None:
+        self._tracker.alert(title, text)
+
+
+def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
+    """Divide metric sums: accuracies and steps by `count`, losses by the rows they are over."""
+    count = sums["count"]
+    shown = {"count": float(count)}
+    for name in ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps"):
+        shown[name] = sums[name] / count if count else float("nan")
+    spread = sums["steps_squared"] / count - shown["steps"] ** 2 if count else float("nan")
+    shown["steps_std"] = math.sqrt(max(spread, 0.0)) if count else spread
+    for name in ("lm_loss", "q_halt_loss"):
+        shown[name] = sums[name] / max(loss_rows, 1)
+    return shown
