@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from trm_data.command import errors_end
+from trm_data.command.signals import WORDS
 from trm_data.engine import local
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import ScarceError
-from trm_data.interrupt import WORDS
 from trm_data.shards import writer
 
 BIN = Path(sys.executable).parent

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root
+from trm_data.command.signals import signals_end
 from trm_data.errors import DataError, LabError
-from trm_data.interrupt import signals_end
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, NoCheckpointError
 from trm_train.commands.common import DataOption, ScaleOption, refuse_dataset_as_data

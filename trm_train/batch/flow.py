@@ -24,6 +24,7 @@ from shutil import disk_usage
 from typing import Any, Literal, Protocol
 
 from trm_data.command import Exit
+from trm_data.command.signals import handled
 from trm_data.errors import DataError
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.root import Layout
@@ -327,13 +328,8 @@ def _reason(job: Job, code: int) -> str:
 def heard_signals() -> Generator[list[int]]:
     """The signals that ask to stop, in the order in which they come; here they only are noted."""
     asked: list[int] = []
-    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, lambda number, _: asked.append(number)) for number in handled]
-    try:
+    with handled(lambda number, _: asked.append(number), signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield asked
-    finally:
-        for number, handler in zip(handled, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _stop_if_asked(asked: Sequence[int], going: Sequence[Job], screen: Screen) -> None:

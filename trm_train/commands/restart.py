@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from trm_data.command import Exit
+from trm_data.command.signals import handled
 from trm_train.config.overrides import take_option
 
 PROGRAM = (
@@ -54,8 +55,7 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
         if process is not None:
             process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with handled(pass_on, signal.SIGTERM, signal.SIGINT):
         for left in range(restarts, -1, -1):
             # In a session of its own: Ctrl-C of a terminal reaches it once, by `pass_on`.
             # Its standard input says to it that this process lives.
@@ -75,7 +75,4 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
             time.sleep(WAIT_S)
             if asked:
                 return code if code >= 0 else 128 - code
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     raise AssertionError("unreachable: the last process is returned")

@@ -12,7 +12,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root, help_fits_terminal
-from trm_data.interrupt import Heard, signals_end
+from trm_data.command.signals import Heard, signals_end
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     SourceOption,

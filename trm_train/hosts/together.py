@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trm_data.command import Exit
+from trm_data.command.signals import end_now
 from trm_data.errors import LabError
-from trm_data.interrupt import end_now
 from trm_data.storage.connection import patience_beyond_usual_s
 from trm_train.errors import HostError
 

@@ -23,8 +23,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from trm_data.command import Exit
+from trm_data.command.signals import end_now
 from trm_data.errors import BucketError
-from trm_data.interrupt import end_now
 from trm_data.storage.store import Folder
 from trm_train.errors import HostError, NotFiniteError
 from trm_train.hosts.together import Hosts

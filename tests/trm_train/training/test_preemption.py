@@ -19,9 +19,8 @@ from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.runs.record import list_runs
 from trm_train.runs.status import read_status
-from trm_train.training import preemption
-from trm_train.training.preemption import listen, metadata_url, preemption_stops
-from trm_train.training.stop import StopRequest
+from trm_train.training import stop as preemption
+from trm_train.training.stop import StopRequest, listen, metadata_url, preemption_stops
 
 PROGRAM = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
 

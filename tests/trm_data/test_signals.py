@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from trm_data.command import Exit
-from trm_data.interrupt import signals_end
+from trm_data.command.signals import signals_end
 
 BEGIN = """
 import sys, time
 from trm_data.command import errors_end
-from trm_data.interrupt import signals_end
+from trm_data.command.signals import signals_end
 """
 LOSES = """
 def work():
@@ -161,7 +161,7 @@ def test_without_a_signal_nothing_changes() -> None:
 
 def test_a_terminal_has_its_cursor_back() -> None:
     """A bar hides it; whoever is ended at once cannot show it again."""
-    script = "from rich.progress import track; from trm_data.interrupt import end_now\n"
+    script = "from rich.progress import track; from trm_data.command.signals import end_now\n"
     script += (
         "from rich.console import Console\nfor _ in track(range(2), console=Console(stderr=True)): end_now(5)"
     )
