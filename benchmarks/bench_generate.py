@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from report import Report
 from scipy.stats import ks_2samp, spearmanr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from trm_data.augment.sudoku import SudokuAugmenter, SudokuSymmetry
-from trm_data.canonical.sudoku import canonicalize
 from trm_data.encode.vocab import MAZE_WALL
-from trm_data.generate.hard import generate_hard
-from trm_data.generate.maze import default_min_path, generate_mazes
-from trm_data.generate.sudoku import generate
-from trm_data.solve.maze import label_mazes
-from trm_data.solve.sudoku import rate, solve
+from trm_data.kinds.maze.generate import default_min_path, generate_mazes
+from trm_data.kinds.maze.solve import label_mazes
+from trm_data.kinds.sudoku.canonical import canonicalize
+from trm_data.kinds.sudoku.generate import generate, generate_hard
+from trm_data.kinds.sudoku.solve import rate, solve
+from trm_data.kinds.sudoku.symmetry import SudokuAugmenter, SudokuSymmetry
 
 GENERATED = 2000
 PEER_PUZZLES = 30

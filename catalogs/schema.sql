@@ -134,7 +134,7 @@ COMMENT ON COLUMN augmentations.split IS 'train, validation or test.';
 COMMENT ON COLUMN augmentations.group_index IS 'Group within its split, from 0.';
 COMMENT ON COLUMN augmentations.augmentation IS 'Position within the group; 0 is the original.';
 COMMENT ON COLUMN augmentations.k IS 'Argument of the keyed permutation of the symmetry group; equals augmentation unless the puzzle is symmetric itself.';
-COMMENT ON COLUMN augmentations.element IS 'Index of the symmetry, as from_index of trm_data.augment.sudoku.SudokuSymmetry or trm_data.augment.arc.ArcSymmetry reads it; for mazes the dihedral id.';
+COMMENT ON COLUMN augmentations.element IS 'Index of the symmetry, as from_index of trm_data.kinds.sudoku.symmetry.SudokuSymmetry or trm_data.kinds.arc.symmetry.ArcSymmetry reads it; for mazes the dihedral id.';
 COMMENT ON COLUMN augmentations.identifier IS 'Row of the puzzle-embedding table; 0 is the shared blank one.';
 COMMENT ON COLUMN augmentations.dihedral IS 'ARC, maze: symmetry of the grid, 0 identity, 1 to 3 rotations by 90, 180, 270 degrees counter-clockwise, 4 left-right flip, 5 up-down flip, 6 transpose, 7 left-right flip of the rotation by 90.';
 COMMENT ON COLUMN augmentations.colours IS 'ARC: ten digits, the new colour of each old one; applied before the dihedral.';

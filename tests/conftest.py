@@ -180,15 +180,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def warm_kernels() -> None:
     """Compile the kernels of all kinds, each kind in a process of its own."""
-    from trm_data.kinds.compiling import PROGRAM, uncompiled
-    from trm_data.kinds.registry import built_in
+    from trm_data.kinds.registry import built_in, is_compiled
 
-    hard = SudokuOptions(difficulty="extreme")
-    running = []
-    for kind, parts in built_in().items():
-        if missing := uncompiled(kind, hard if kind == "sudoku" else None):
-            words = [sys.executable, "-c", PROGRAM, parts.warm, *(source.stem for source in missing)]
-            running.append(subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.DEVNULL))
+    code = [f"import {parts.warm}" for kind, parts in built_in().items() if not is_compiled(kind)]
+    if not is_compiled("sudoku"):
+        code.append("from trm_data.kinds.sudoku.generate import generate_hard; generate_hard(0, 0, 0, 1)")
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], cwd=PROJECT, stdout=subprocess.DEVNULL)
+        for program in code
+    ]
     for process in running:
         process.wait()
 

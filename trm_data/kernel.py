@@ -7,12 +7,17 @@ compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from numba import config, njit
 
 from trm_data.storage.machine import kernel_folder
+
+UNUSED = ("scipy.linalg", "cffi")
+"""Optional imports of numba, for BLAS and C functions; no kernel here calls them."""
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -33,3 +38,16 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
             settings.CACHE_DIR = before
 
     return decorate if function is None else decorate(function)
+
+
+@contextmanager
+def without_unused() -> Generator[None, None, None]:
+    """Within, numba does not import `UNUSED`, which saves 0.2 s."""
+    held = [name for name in UNUSED if name not in sys.modules]
+    for name in held:
+        sys.modules[name] = None  # pyright: ignore[reportArgumentType]
+    try:
+        yield
+    finally:
+        for name in held:
+            del sys.modules[name]

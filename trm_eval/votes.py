@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import colour_maps
-from trm_data.augment.dihedral import DIHEDRAL_COUNT
 from trm_data.catalog.read import read_split_catalog
+from trm_data.kinds.arc.symmetry import colour_maps
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.rows import Picks
 from trm_data.storage.digested import checked_files, digest_of
 from trm_data.storage.root import Layout
+from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
 from trm_eval.errors import ResultError
 from trm_eval.predictions import PART_EXAMPLES, PredictionWriter
 from trm_eval.score.arc import Ballot, Grid, Ranking, cells_of, undo

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from trm_data.augment.dihedral import Dihedral
 from trm_data.errors import SpecError
 from trm_data.kinds.own import OwnKind
+from trm_data.symmetry.dihedral import Dihedral
 
 EMPTY, QUEEN = 1, 2
 

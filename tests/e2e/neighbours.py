@@ -8,7 +8,6 @@ from typing import Annotated
 import numpy as np
 from tyro.conf import arg
 
-from trm_data.augment.dihedral import Dihedral
 from trm_data.errors import SpecError
 from trm_data.kinds.base import CheckedPuzzles, Geometry, Scores, named_problems
 from trm_data.kinds.candidates import Candidates
@@ -19,6 +18,7 @@ from trm_data.kinds.sizes import check_sizes
 from trm_data.seeds.draws import WordStream
 from trm_data.show.drawing import Drawing
 from trm_data.specs import Options
+from trm_data.symmetry.dihedral import Dihedral
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from trm_data.encode.grid import encode_grid
-from trm_data.encode.maze import encode_maze
-from trm_data.generate.maze import generate_mazes
-from trm_data.generate.sudoku import generate
+from trm_data.kinds.maze.encode import encode_maze
+from trm_data.kinds.maze.generate import generate_mazes
+from trm_data.kinds.maze.solve import label_mazes
+from trm_data.kinds.sudoku.encode import encode_grid
+from trm_data.kinds.sudoku.generate import generate
 from trm_data.manifest import read_manifest
 from trm_data.removal import remove
-from trm_data.solve.maze import label_mazes
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from trm_data.encode.arc import ARC_CELLS, COLOURS
+from trm_data.kinds.arc.encode import ARC_CELLS, COLOURS
 from trm_eval.score.arc import Ballot, Grid, attempts, grid_of, pass_at_k, right_ranks, undo
 
 PASS = re.compile(r"(?:.*/)?pass@(\d+)")

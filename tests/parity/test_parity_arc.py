@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import PROJECT
-from trm_data.augment.arc import ArcSymmetry
-from trm_data.encode.arc import encode_pair
+from trm_data.kinds.arc.encode import encode_pair
+from trm_data.kinds.arc.symmetry import ArcSymmetry
 
 FIXTURE = PROJECT / "tests" / "fixtures" / "arc_vote.npz"
 

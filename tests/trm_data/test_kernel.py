@@ -10,16 +10,15 @@ from pathlib import Path
 import pytest
 from numba import config
 
-from trm_data.kinds.compiling import PACKAGE
-from trm_data.solve import maze_kernels
-from trm_data.storage.machine import kernel_digest, kernel_folder
+from trm_data.kinds.maze import solve_kernels as maze_kernels
+from trm_data.storage.machine import PACKAGE, kernel_digest, kernel_folder
 
 SHARED = "from trm_data.kernel import kernel\n\n\n@kernel\ndef shared(x):\n    return x + {number}\n"
 CALLER = (
-    "from trm_data.kernel import kernel\nfrom trm_data.solve.shared import shared\n\n\n"
+    "from trm_data.kernel import kernel\nfrom trm_data.kinds.shared import shared\n\n\n"
     "@kernel\ndef caller(x):\n    return shared(x)\n"
 )
-PROGRAM = "from trm_data.generate.caller import caller; print(caller(1))"
+PROGRAM = "from trm_data.symmetry.caller import caller; print(caller(1))"
 
 
 def write_package(folder: Path, number: int) -> None:
@@ -29,7 +28,7 @@ def write_package(folder: Path, number: int) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         (target.parent / "__init__.py").touch()
         target.write_text((PACKAGE / name).read_text("utf-8"), "utf-8")
-    for name, source in (("solve/shared", SHARED.format(number=number)), ("generate/caller", CALLER)):
+    for name, source in (("kinds/shared", SHARED.format(number=number)), ("symmetry/caller", CALLER)):
         target = folder / "trm_data" / f"{name}.py"
         target.parent.mkdir(parents=True, exist_ok=True)
         (target.parent / "__init__.py").touch()
@@ -60,8 +59,8 @@ def test_the_digest_changes_with_a_kernel_and_with_a_constant_but_not_with_other
 
     first = digest_with("loader/plan.py", "\n@kernel\ndef one(): ...\n")
     assert digest_with("loader/plan.py", "\n@kernel\ndef two(): ...\n") != first
-    second = digest_with("solve/tables.py", "SIZE = 9\n")
-    assert digest_with("solve/tables.py", "SIZE = 8\n") != second
+    second = digest_with("kinds/sudoku/solve.py", "SIZE = 9\n")
+    assert digest_with("kinds/sudoku/solve.py", "SIZE = 8\n") != second
     third = digest_with("verify/flow.py", "one = 1\n")
     assert digest_with("verify/flow.py", "two = 2\n") == third
     kernel_digest.cache_clear()

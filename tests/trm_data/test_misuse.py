@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import trm_data
-from trm_data.encode.grid import encode_grid
 from trm_data.errors import DataError, SpecError
-from trm_data.generate.sudoku import generate
+from trm_data.kinds.sudoku.encode import encode_grid
+from trm_data.kinds.sudoku.generate import generate
 
 SMALL: dict[str, Any] = {"box": "2x3", "val_size": 0, "test_size": 2, "workers": 1, "quiet": True}
 

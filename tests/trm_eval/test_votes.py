@@ -19,10 +19,10 @@ from tests.recorded import recorded_root
 from tests.trm_data.kinds.test_arc import request, task, write
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
-from trm_data.augment.arc import ArcSymmetry
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import CorruptFileError
+from trm_data.kinds.arc.symmetry import ArcSymmetry
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval import votes

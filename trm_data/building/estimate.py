@@ -10,8 +10,7 @@ from typing import Any
 from trm_data.building.there import already_built, find_folder, would_be_found
 from trm_data.engine.local import LocalEngine, default_workers, number_of_workers
 from trm_data.kinds.base import Kind
-from trm_data.kinds.compiling import compile_seconds, uncompiled
-from trm_data.kinds.registry import load_kind
+from trm_data.kinds.registry import is_compiled, load_kind
 from trm_data.kinds.sizes import puzzles_asked
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
@@ -27,6 +26,8 @@ TAKEN_PER_S = 120_000
 """Puzzles a second that one process alone takes from candidates to groups."""
 SPLIT_BYTES = 100_000
 """What the smallest split takes on disk: ArrayRecord writes 64 KiB at a time."""
+COMPILE_S = 30.0
+"""Time to compile kernels at the first build of a kind on a machine."""
 START_S = 1.5
 """Seconds until the workers are ready."""
 
@@ -94,7 +95,7 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
             cell_bytes = 2 * cells * sum(examples.values())
     seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / cores
     seconds += puzzles_asked(spec) / TAKEN_PER_S
-    seconds += compile_seconds(request.kind, request.options)
+    seconds += 0.0 if is_compiled(request.kind) else COMPILE_S
     examples = {split: count for split, count in examples.items() if count}
     return Estimate(
         request.dataset_name() if there is None else there.name,
@@ -122,7 +123,7 @@ def _look_into_files(
     with kind.open_sources(request.source, request.test_source, request.options) as sources:
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         there = already_built(find_folder(layout, request, spec), spec)
-        if there is not None or uncompiled(request.kind) or not all(map(_is_small, refs)):
+        if there is not None or not is_compiled(request.kind) or not all(map(_is_small, refs)):
             return there, None
         with closing(LocalEngine(workers=1)) as engine:
             cache = layout.generated

@@ -9,8 +9,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from trm_data.errors import SpecError
-from trm_data.kinds.compiling import uncompiled
-from trm_data.kinds.registry import find_kind, make_fields, warm_module
+from trm_data.kinds.registry import find_kind, is_compiled, make_fields, warm_module
 from trm_data.storage.root import Layout, Root, resolve_root
 
 if TYPE_CHECKING:
@@ -161,6 +160,6 @@ def _engine(fields: BuildFields) -> Engine:
     from trm_data.engine.local import LocalEngine
 
     engine = LocalEngine(fields.workers)
-    if fields.kind_name and not uncompiled(fields.kind_name):
+    if fields.kind_name and is_compiled(fields.kind_name):
         engine.prepare(warm_module(fields.kind_name))
     return engine

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from trm_data.building.finish import finish_build
@@ -20,8 +21,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import QueryError, SpecError
 from trm_data.kinds import sizes
 from trm_data.kinds.base import Kind
-from trm_data.kinds.compiling import compile_kernels, uncompiled
-from trm_data.kinds.registry import load_kind, warm_module
+from trm_data.kinds.registry import is_compiled, load_kind, warm_module
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
 from trm_data.request import BuildRequest
@@ -85,8 +85,7 @@ def build_dataset(
     check_name(request.dataset_name())
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))
-        missing = uncompiled(request.kind, request.options)
-        if not missing:
+        if is_compiled(request.kind):
             engine.prepare(warm_module(request.kind))
         sources = stack.enter_context(kind.open_sources(request.source, request.test_source, request.options))
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
@@ -105,8 +104,8 @@ def build_dataset(
         folder.withdraw_manifest(turn)
         turn = Unfinished(folder, turn)
         folder.remove_temporary()
-        if missing:
-            compile_kernels(request.kind, missing, progress)
+        if not is_compiled(request.kind):
+            compile_kernels(request.kind, progress)
             engine.prepare(warm_module(request.kind))
         _import_the_end()
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
@@ -119,6 +118,13 @@ def build_dataset(
     kept, seconds = sum(shard.kept for shard in written), time.perf_counter() - begun
     new = len(written) - kept
     return replace(result, shards_written=new, shards_kept=kept, seconds=seconds, warnings=tuple(warnings))
+
+
+def compile_kernels(kind: str, progress: Progress) -> None:
+    """Run the kernels of a kind once, so that its workers load them."""
+    progress.start("compile kernels, once on this machine", None, "kind")
+    import_module(warm_module(kind))
+    progress.advance(1)
 
 
 def check_shard_examples(shard_examples: int) -> None:

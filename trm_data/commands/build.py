@@ -14,7 +14,7 @@ from trm_data.command import Json, Root
 from trm_data.commands.built import print_built, print_estimate
 from trm_data.errors import SpecError, UsageError
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
-from trm_data.kinds.registry import ENTRY_POINTS, built_in, fields_of, own_kind
+from trm_data.kinds.registry import ENTRY_POINTS, built_in, own_kind
 from trm_data.storage.root import resolve_root
 
 
@@ -112,13 +112,12 @@ def build_command(arguments: list[str]) -> type[Build]:
     """
     if arguments[:1] != ["build"]:
         return Build
-    by_kind = {name: made for name, parts in built_in().items() if (made := fields_of(parts)) is not None}
+    by_kind = {name: parts.fields for name, parts in built_in().items() if parts.fields is not None}
     named = arguments[1] if len(arguments) > 1 else ""
     if named not in by_kind and _is_own_kind(named):
         parts = own_kind(named)
-        own = fields_of(parts)
-        if own is not None:
-            by_kind[named] = own
+        if parts is not None and parts.fields is not None:
+            by_kind[named] = parts.fields
     commands = {**by_kind, OWN: BuildOwn, NAMED: BuildNamed}
     kinds: Any = Union[tuple(Annotated[made, subcommand(name)] for name, made in commands.items())]  # noqa: UP007
     return make_dataclass(

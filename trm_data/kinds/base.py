@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter
 from trm_data.engine.base import Engine
 from trm_data.records import Groups, Reject, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, Split
+from trm_data.symmetry.base import Augmenter
 
 PROBLEMS_SHOWN = 5
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter
-from trm_data.augment.grid import GridAugmenter, distinct_dihedral_ks, grid_elements
 from trm_data.engine.base import Engine
 from trm_data.kinds.base import Kind
 from trm_data.kinds.candidates import Candidates
@@ -18,6 +16,8 @@ from trm_data.records import Augmentations, Groups, Selection
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, Sources
 from trm_data.specs import DatasetSpec, Split
+from trm_data.symmetry.base import Augmenter
+from trm_data.symmetry.grid import GridAugmenter, distinct_dihedral_ks, grid_elements
 
 
 class GridKind(Kind):

@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter, Made
-from trm_data.augment.elements import keyed_elements
 from trm_data.engine.base import Engine
 from trm_data.errors import BuildError, SpecError
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, Kind, named_problems
@@ -27,6 +25,8 @@ from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, OwnOptions, Split
+from trm_data.symmetry.base import Augmenter, Made
+from trm_data.symmetry.elements import keyed_elements
 
 GENERATE_OWN = 1 << 32
 """Purpose of the draws of other packages' generators, far above those of `seeds.Purpose`."""

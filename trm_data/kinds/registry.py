@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -17,13 +19,14 @@ from typing import TYPE_CHECKING, Any, cast
 import trm_data.kinds
 from trm_data.closest import no_such
 from trm_data.errors import SpecError
-from trm_data.kinds.parts import KindParts
 from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
+from trm_data.storage.machine import kernel_folder
 
 if TYPE_CHECKING:
     from trm_data.kinds.base import Kind
     from trm_data.kinds.fields import BuildFields
     from trm_data.request import BuildRequest
+
 
 ENTRY_POINTS = "trm_data.kinds"
 """Entry-point group in which other packages name their kinds."""
@@ -90,19 +93,16 @@ def warm_module(name: str) -> str:
     return "" if parts is None else parts.warm
 
 
+def is_compiled(kind: str) -> bool:
+    """Whether this machine has compiled kernels of a kind before; true of a kind without kernels."""
+    parts = built_in().get(kind)
+    return parts is None or not parts.warm or any(kernel_folder().glob(f"{kind}_*/*.nbi"))
+
+
 def kind_names() -> list[str]:
     """Every kind that can be built here; imported rows are no such kind."""
     others = sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)})
     return [*(name for name, parts in built_in().items() if parts.fields is not None), *others]
-
-
-def fields_of(parts: KindParts | None) -> type[BuildFields] | None:
-    """The command line of a kind; None where it has none of its own."""
-    fields = None if parts is None else parts.fields
-    if not isinstance(fields, str):
-        return fields
-    module, _, name = fields.partition(":")
-    return cast("type[BuildFields]", getattr(import_module(module), name))
 
 
 def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
@@ -114,7 +114,7 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
     from trm_data.kinds.fields import BuildOwn
 
     parts = find_kind(kind)
-    own = fields_of(parts)
+    own = None if parts is None else parts.fields
     if own is None and (parts is None or kind in built_in()):
         raise SpecError(_no_kind(kind))
     fields = BuildOwn if own is None else own
@@ -193,3 +193,36 @@ def _options_type(kind: str) -> type[Options]:
     """Of a kind that is not installed, options as text."""
     parts = find_kind(kind)
     return OwnOptions if parts is None else parts.options
+
+
+def one_spelling(name: str) -> Sequence[str]:
+    """No other spelling."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindParts:
+    """A kind of puzzle.
+
+    Attributes:
+        name: As specifications and manifests say it; it never changes.
+        implementation: The class with the methods of `kinds.base.Kind`, or `module:class` where it is in this package.
+        options: What only this kind has in a specification.
+        fields: Its command line; None where `trm-data build own` takes options as text.
+        warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
+        spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
+            there is one only, or the name is none of its own.
+        shape_options: Gives the options of rows with a grid of R x C cells and so many tokens, for rows made
+            elsewhere; None where the shape does not say them. Whether they fit is checked afterwards.
+        import_request: Where its rows are imported: the request for a folder, under a name or its own, by the rules of
+            a kind; None for kinds that are built.
+    """
+
+    name: str
+    implementation: str | Callable[[], Kind]
+    options: type[Options] = OwnOptions
+    fields: type[BuildFields] | None = None
+    warm: str = ""
+    spellings: Callable[[str], Sequence[str]] = one_spelling
+    shape_options: Callable[[int, int, int], Options] | None = None
+    import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

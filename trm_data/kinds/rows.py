@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter, Made
 from trm_data.records import Groups, Rows
+from trm_data.symmetry.base import Augmenter, Made
 
 
 @dataclass(frozen=True)

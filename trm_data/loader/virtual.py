@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter
 from trm_data.catalog.read import read_groups
 from trm_data.errors import CorruptDatasetError
 from trm_data.kinds.registry import load_kind
@@ -21,6 +20,7 @@ from trm_data.records import Augmentations, Rows
 from trm_data.shards.reader import read_rows
 from trm_data.specs import Split
 from trm_data.storage.datasets import DatasetFolder
+from trm_data.symmetry.base import Augmenter
 
 
 @dataclass(frozen=True)

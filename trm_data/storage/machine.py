@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-KERNEL_ROOMS = ("augment", "canonical", "encode", "generate", "seeds", "solve")
+KERNEL_ROOMS = ("encode", "kinds", "seeds", "symmetry")
 """Packages whose functions and constants kernels of other files use."""
 
 

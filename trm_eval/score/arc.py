@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from trm_data.augment.dihedral import Dihedral, source_cells
-from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR
+from trm_data.kinds.arc.encode import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR
+from trm_data.symmetry.dihedral import Dihedral, source_cells
 
 PASS_AT = (1, 2, 5, 10, 100, 1000)
 """The K of pass@K that are reported."""

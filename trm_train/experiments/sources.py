@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from trm_data.kinds.arc.fields import published_subsets
+from trm_data.kinds.arc.options import published_subsets
 from trm_data.kinds.registry import kind_names
 from trm_data.named import named_dataset
 from trm_data.sources.base import FORMS, parse_source

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trm_data.augment.arc import (
+from trm_data.kinds.arc.encode import ARC_CELLS, Pair, encode_pair, encode_pairs
+from trm_data.kinds.arc.source import read_tasks
+from trm_data.kinds.arc.symmetry import (
     NUM_SYMMETRIES,
     ArcAugmenter,
     ArcSymmetry,
@@ -15,9 +17,7 @@ from trm_data.augment.arc import (
     puzzle_key,
     untranslate,
 )
-from trm_data.encode.arc import ARC_CELLS, Pair, encode_pair, encode_pairs
 from trm_data.seeds.draws import Purpose, WordStream
-from trm_data.sources.arc import read_tasks
 
 ELEMENTS = st.builds(
     lambda dihedral, colours: ArcSymmetry(dihedral, (0, *colours)),

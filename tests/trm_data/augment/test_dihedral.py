@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trm_data.augment.dihedral import Dihedral
+from trm_data.symmetry.dihedral import Dihedral
 
 PUBLISHED = (
     lambda g: g,

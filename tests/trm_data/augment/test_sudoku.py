@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from trm_data.augment.elements import keyed_elements
-from trm_data.augment.sudoku import (
+from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.symmetry import (
     SudokuAugmenter,
     SudokuSymmetry,
     element_index,
     num_elements,
     num_symmetries,
 )
-from trm_data.generate.sudoku import generate
+from trm_data.symmetry.elements import keyed_elements
 
 SHAPES = [(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 4), (2, 8)]
 

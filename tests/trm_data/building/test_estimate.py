@@ -15,8 +15,8 @@ from trm_data.building.estimate import Estimate, estimate_build
 from trm_data.cli import main
 from trm_data.commands.common import duration
 from trm_data.errors import BadRowError, SourceError, SpecError
-from trm_data.generate.sudoku import generate
 from trm_data.kinds.registry import make_fields
+from trm_data.kinds.sudoku.generate import generate
 from trm_data.sources.base import parse_source
 from trm_data.specs import SUDOKU_EXTREME, SourceSpec
 from trm_data.storage.root import resolve_root

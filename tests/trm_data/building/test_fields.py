@@ -92,7 +92,7 @@ def test_a_kind_of_another_package_has_its_options_as_text(
         asked.append(made.request())
         raise BuildError("seen")
 
-    from trm_data.kinds.parts import KindParts
+    from trm_data.kinds.registry import KindParts
     from trm_data.specs import OwnOptions
 
     parts = KindParts(name="queens", implementation="nowhere:Queens", options=OwnOptions)

@@ -7,17 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trm_data.augment.arc import NUM_SYMMETRIES, ArcSymmetry
-from trm_data.augment.dihedral import Dihedral
-from trm_data.canonical.arc import pair_hashes
-from trm_data.encode.arc import Pair
-from trm_data.kinds.arc.choose import group_hash
-from trm_data.sources.arc import read_tasks
-from trm_data.sources.arc_duplicates import (
+from trm_data.kinds.arc.choose import (
     EVALUATION2_HAS_OF_EVALUATION,
     KNOWN_DUPLICATES,
     TRAINING2_HAS_OF_EVALUATION,
+    group_hash,
 )
+from trm_data.kinds.arc.encode import Pair
+from trm_data.kinds.arc.source import read_tasks
+from trm_data.kinds.arc.symmetry import NUM_SYMMETRIES, ArcSymmetry, pair_hashes
+from trm_data.symmetry.dihedral import Dihedral
 
 
 def grid(rng, largest=30, colours=10):

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from trm_data.augment.dihedral import Dihedral
-from trm_data.canonical.maze import layout_hashes, maze_hashes
+from trm_data.kinds.maze.kind import layout_hashes, maze_hashes
+from trm_data.symmetry.dihedral import Dihedral
 
 SIZES = [(3, 3), (5, 5), (4, 6), (6, 4)]
 

@@ -7,11 +7,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from trm_data.augment.sudoku import SudokuSymmetry
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.catalog.schema import TABLES, quote_identifier, quote_literal, schema_sql
 from trm_data.errors import QueryError
+from trm_data.kinds.sudoku.symmetry import SudokuSymmetry
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout, resolve_root

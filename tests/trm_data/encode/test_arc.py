@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trm_data.augment.arc import ArcSymmetry
-from trm_data.encode.arc import (
+from trm_data.kinds.arc.encode import (
     ARC_CELLS,
     ARC_EOS,
     ARC_SIDE,
@@ -18,7 +17,8 @@ from trm_data.encode.arc import (
     encode_pairs,
     find_offset,
 )
-from trm_data.sources.arc import read_tasks
+from trm_data.kinds.arc.source import read_tasks
+from trm_data.kinds.arc.symmetry import ArcSymmetry
 
 SUBSETS = ("training", "evaluation", "concept")
 

@@ -17,8 +17,8 @@ from trm_data.encode.block import (
     encode_block,
     to_batch,
 )
-from trm_data.encode.grid import check_digits, choose_digits, decode_grid, encode_grid
 from trm_data.errors import CorruptDatasetError
+from trm_data.kinds.sudoku.encode import check_digits, choose_digits, decode_grid, encode_grid
 from trm_data.records import Rows
 
 

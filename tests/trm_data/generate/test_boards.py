@@ -11,8 +11,8 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from trm_data.generate import boards
-from trm_data.solve.vectors import any_bit
+from trm_data.kinds.maze import boards
+from trm_data.kinds.vectors import any_bit
 
 Cells = NDArray[np.bool_]
 

@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from trm_data.canonical.sudoku import canonicalize
-from trm_data.generate.hard import generate_counted, generate_hard
-from trm_data.generate.sudoku import generate
-from trm_data.solve.sudoku import RATE_IMAGES, rate, solve
+from trm_data.kinds.sudoku.canonical import canonicalize
+from trm_data.kinds.sudoku.generate import generate, generate_counted, generate_hard
+from trm_data.kinds.sudoku.solve import RATE_IMAGES, rate, solve
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from scipy.stats import chi2, ks_2samp
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.errors import SpecError
-from trm_data.generate.maze import _generate, choose_scale, default_min_path, generate_mazes, wall_range
-from trm_data.solve.maze import label_mazes
+from trm_data.kinds.maze.generate import _generate, choose_scale, default_min_path, generate_mazes, wall_range
+from trm_data.kinds.maze.solve import label_mazes
+from trm_data.kinds.maze.source import read_mazes
 from trm_data.sources.base import fetch_source, parse_source
-from trm_data.sources.maze import read_mazes
 
 
 def all_mazes(rows: int, columns: int, walls: range) -> tuple[np.ndarray, np.ndarray]:

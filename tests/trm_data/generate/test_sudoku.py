@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from trm_data.generate.sudoku import generate
-from trm_data.solve.sudoku import solve
+from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.solve import solve
 
 
 @pytest.mark.parametrize("boxes", [(2, 2), (2, 3), (3, 2), (3, 3)])

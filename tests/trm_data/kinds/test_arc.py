@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from tests.conftest import error_of, run_here
-from trm_data.augment.arc import ArcSymmetry
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
-from trm_data.encode.arc import decode_row, encode_pair
 from trm_data.errors import SourceError, SpecError
+from trm_data.kinds.arc.encode import decode_row, encode_pair
 from trm_data.kinds.arc.kind import ArcKind
 from trm_data.kinds.arc.options import ArcOptions
+from trm_data.kinds.arc.symmetry import ArcSymmetry
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest

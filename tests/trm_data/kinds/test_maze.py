@@ -8,13 +8,13 @@ import pytest
 
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
-from trm_data.encode.maze import decode_maze
 from trm_data.errors import BadRowError, SpecError
+from trm_data.kinds.maze.encode import decode_maze
 from trm_data.kinds.maze.kind import MazeKind
 from trm_data.kinds.maze.options import MazeOptions
+from trm_data.kinds.maze.solve import label_mazes
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
-from trm_data.solve.maze import label_mazes
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
@@ -142,7 +142,7 @@ def test_smaller_sets_are_the_beginning_of_larger_ones(layout: Layout) -> None:
 
 
 def test_a_dihedral_of_the_catalog_undoes_its_row(layout: Layout) -> None:
-    from trm_data.augment.dihedral import Dihedral
+    from trm_data.symmetry.dihedral import Dihedral
 
     build_dataset(request(), layout)
     dataset = open_dataset("mazes", layout.machine)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trm_data.encode.arc import decode_row
-from trm_data.encode.maze import encode_maze
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.errors import DataError
+from trm_data.kinds.arc.encode import decode_row
 from trm_data.kinds.arc.options import ArcOptions
+from trm_data.kinds.maze.encode import encode_maze
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.registry import load_kind
 from trm_data.kinds.sudoku.options import SudokuOptions

@@ -12,10 +12,9 @@ import pytest
 
 import trm_data
 from trm_data.errors import SpecError
-from trm_data.kinds.parts import KindParts
 from trm_data.kinds.registry import (
+    KindParts,
     built_in,
-    fields_of,
     find_kind,
     kind_names,
     load_kind,
@@ -71,7 +70,7 @@ def test_every_kind_is_found_with_its_parts() -> None:
     assert set(built_in()) == {"sudoku", "maze", "arc", "table", "finished"}
     for name, parts in built_in().items():
         assert load_kind(name).name == name
-        fields = fields_of(parts)
+        fields = parts.fields
         assert fields is None or fields.kind_name == name
         assert (PACKAGE.parent / f"{parts.warm.replace('.', '/')}.py").is_file() or not parts.warm
     assert "finished" not in kind_names()
@@ -119,9 +118,22 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
 def test_the_registry_imports_nothing_heavy() -> None:
     program = """
 import sys
-from trm_data.kinds.registry import fields_of, built_in, spec_from_json
+from trm_data.kinds.registry import built_in, spec_from_json
 assert len(built_in()) == 5
 heavy = {"numpy", "numba", "pyarrow", "duckdb", "grain"} & set(sys.modules)
 assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=600)
+
+
+def test_old_import_paths_work_one_release_longer() -> None:
+    program = """
+import warnings
+warnings.simplefilter("ignore")
+from trm_data.augment.dihedral import Dihedral
+from trm_data.kinds.parts import KindParts
+import trm_data.symmetry.dihedral, trm_data.kinds.registry
+assert KindParts is trm_data.kinds.registry.KindParts
+assert Dihedral is trm_data.symmetry.dihedral.Dihedral
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=600)

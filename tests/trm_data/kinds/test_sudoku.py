@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import SpecError
-from trm_data.generate.sudoku import generate
+from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.kind import BOXES, SudokuKind
 from trm_data.kinds.sudoku.options import SudokuOptions
-from trm_data.solve.sudoku import legal_grids
+from trm_data.kinds.sudoku.solve import legal_grids
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
@@ -159,11 +159,11 @@ def test_options_that_cannot_be(layout: Layout, request_small, options, message:
 
 def test_a_rating_that_the_solver_does_not_give_is_found() -> None:
     from trm_data.encode.vocab import SUDOKU_BLANK
-    from trm_data.generate.sudoku import generate
     from trm_data.kinds.base import BasePuzzles
+    from trm_data.kinds.sudoku.generate import generate
     from trm_data.kinds.sudoku.kind import SudokuKind
+    from trm_data.kinds.sudoku.solve import rate
     from trm_data.request import BuildRequest
-    from trm_data.solve.sudoku import rate
     from trm_data.sources.base import parse_source
     from trm_data.specs import SourceSpec
 

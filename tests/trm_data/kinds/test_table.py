@@ -10,7 +10,7 @@ import pytest
 
 from trm_data.building.flow import build_dataset
 from trm_data.errors import BadRowError, DataError, SourceError, SpecError
-from trm_data.kinds.table.fields import BuildTable
+from trm_data.kinds.table.options import BuildTable
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset

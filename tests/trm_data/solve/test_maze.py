@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.encode.maze import decode_maze, encode_maze
-from trm_data.solve.maze import label_mazes, path_problems
+from trm_data.kinds.maze.encode import decode_maze, encode_maze
+from trm_data.kinds.maze.solve import label_mazes, path_problems
+from trm_data.kinds.maze.source import read_mazes
 from trm_data.sources.base import fetch_source, parse_source
-from trm_data.sources.maze import read_mazes
 
 OPEN = "S  " "   " "  G"  # fmt: skip
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trm_data.generate.sudoku import generate
+from trm_data.kinds.sudoku.branching import _find_fewest_matchings
+from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.nine import find_fewest_matchings, load_clues_nine, propagate_nine
+from trm_data.kinds.sudoku.propagation import load_clues_any, propagate_any
+from trm_data.kinds.sudoku.solve import make_tables, solve
 from trm_data.seeds.kernels import U0
-from trm_data.solve.branching import _find_fewest_matchings
-from trm_data.solve.nine import find_fewest_matchings, load_clues_nine, propagate_nine
-from trm_data.solve.propagation import load_clues_any, propagate_any
-from trm_data.solve.sudoku import solve
-from trm_data.solve.tables import make_tables
 
 WORDS, PLACED = 27, 30
 ALL_DIGITS, ALL_BITS = np.uint64(0x1FF), ~U0

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.solve import tables
-from trm_data.solve.sudoku import rate, solve
+from trm_data.kinds.sudoku import solve as tables
+from trm_data.kinds.sudoku.solve import rate, solve
 
 SUDOKU = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "sudoku"
 needs_lists = pytest.mark.skipif(not SUDOKU.is_dir(), reason=f"no puzzle lists at {SUDOKU}")

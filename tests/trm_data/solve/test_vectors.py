@@ -12,8 +12,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from trm_data.solve import vectors
-from trm_data.solve.vectors import Vector
+from trm_data.kinds import vectors
+from trm_data.kinds.vectors import Vector
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, vector: Vector) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from trm_data.errors import SourceError
-from trm_data.sources.arc import VERSION_TASKS, read_tasks
+from trm_data.kinds.arc.source import VERSION_TASKS, read_tasks
 
 GRID = [[0, 1, 2], [3, 4, 9]]
 TASKS = {

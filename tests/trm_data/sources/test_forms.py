@@ -20,12 +20,12 @@ import pytest
 from tests.conftest import run_here
 from trm_data.cli import main
 from trm_data.errors import SourceError
+from trm_data.kinds.maze.source import MazeRows, read_mazes
+from trm_data.kinds.sudoku.source import PuzzleRows, read_puzzles
 from trm_data.manifest import read_manifest
 from trm_data.records import Reject
 from trm_data.sources import unpack
 from trm_data.sources.base import fetch_source, parse_source
-from trm_data.sources.maze import MazeRows, read_mazes
-from trm_data.sources.sudoku import PuzzleRows, read_puzzles
 from trm_data.storage.root import resolve_root
 
 KINDS = ("csv", "txt", "table")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trm_data.errors import SourceError
+from trm_data.kinds.maze.source import MazeRows, read_mazes
 from trm_data.sources.base import fetch_source, parse_source
-from trm_data.sources.maze import MazeRows, read_mazes
 
 MAZE = "  # S #   G "
 LABEL = "  # So#  oG "

@@ -10,13 +10,13 @@ import pytest
 
 from tests.conftest import run_here
 from trm_data.cli import main
-from trm_data.encode.grid import encode_grid
 from trm_data.errors import SourceError, SpecError, without_credentials
-from trm_data.generate.sudoku import generate
+from trm_data.kinds.sudoku.encode import encode_grid
+from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.source import PuzzleRows, read_puzzles
 from trm_data.manifest import read_manifest
 from trm_data.sources.base import SourceRef, fetch_source, parse_source
 from trm_data.sources.columns import parse_columns
-from trm_data.sources.sudoku import PuzzleRows, read_puzzles
 from trm_data.storage.root import resolve_root
 
 # From ../shared/data/sudoku/exchange_diabolical_28_publicdomain.txt (public domain).

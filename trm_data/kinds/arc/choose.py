@@ -16,19 +16,17 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import NUM_SYMMETRIES, distinct_augmentations, puzzle_key
-from trm_data.augment.elements import keyed_elements
-from trm_data.canonical.arc import pair_hashes
-from trm_data.encode.arc import Pair, encode_pairs
 from trm_data.engine.base import Engine, slices
 from trm_data.errors import SpecError
+from trm_data.kinds.arc.encode import Pair, encode_pairs
 from trm_data.kinds.arc.options import ArcOptions
+from trm_data.kinds.arc.source import ArcTasks, Task
+from trm_data.kinds.arc.symmetry import NUM_SYMMETRIES, distinct_augmentations, pair_hashes, puzzle_key
 from trm_data.kinds.choosing import keyed_order, said_of_rejects
 from trm_data.records import Augmentations, Groups, Selection
 from trm_data.show.progress import Progress
-from trm_data.sources.arc import ArcTasks, Task
-from trm_data.sources.arc_duplicates import KNOWN_DUPLICATES
 from trm_data.specs import SPLITS, DatasetSpec, Split, canonical_json
+from trm_data.symmetry.elements import keyed_elements
 
 TASKS_AT_A_TIME = 30
 
@@ -232,3 +230,48 @@ def _identifiers_digest(seed: int, chosen: list[_Chosen]) -> str:
     elements = keyed_elements(seed, keys, groups, ks, NUM_SYMMETRIES)
     digest.update(elements.astype("<i8").tobytes())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class KnownDuplicate:
+    """A test pair of `test_task` that is a pair of `train_task`, on which the standard dataset trains.
+
+    Attributes:
+        train_task: Name; the same as `test_task` where a task's test pair is the image of one of its own
+            demonstrations.
+        test_task: Name.
+        exact: Whether the pairs are equal as they are, or only under colours and dihedral.
+        note: What is equal to what.
+    """
+
+    train_task: str
+    test_task: str
+    exact: bool
+    note: str
+
+    @property
+    def within_task(self) -> bool:
+        """Whether both are one task, so that there is nothing to leave out."""
+        return self.train_task == self.test_task
+
+
+KNOWN_DUPLICATES = (
+    KnownDuplicate("40853293", "070dd51e", True, "the same task: demonstrations and test pair are equal"),
+    KnownDuplicate("caa06a1f", "50a16a69", False, "training pair 3 is an image of test pair 1"),
+    KnownDuplicate("00576224", "00576224", False, "training pair 2 is an image of test pair 1"),
+    KnownDuplicate("3979b1a8", "3979b1a8", False, "training pairs 1 and 2 are images of test pair 1"),
+    KnownDuplicate("66e6c45b", "66e6c45b", False, "training pairs 1 and 2 are images of test pair 1"),
+    KnownDuplicate("94414823", "94414823", False, "training pairs 1, 2 and 3 are images of test pair 1"),
+    KnownDuplicate("992798f6", "992798f6", False, "training pair 4 is an image of test pair 1"),
+    KnownDuplicate("ca8de6ea", "ca8de6ea", False, "training pairs 1, 2 and 3 are images of test pair 1"),
+    KnownDuplicate("f3e62deb", "f3e62deb", False, "training pair 4 is an image of test pair 1"),
+)
+"""Of the standard ARC-1 dataset, all of them."""
+
+TRAINING2_HAS_OF_EVALUATION = 376
+"""Evaluation tasks that are in training2 under their names, each with a test pair: never train on training2 and
+score on evaluation."""
+
+EVALUATION2_HAS_OF_EVALUATION = ("0934a4d8", "136b0064", "16b78196", "981571dc", "aa4ec2a5", "da515329")
+"""Tasks of evaluation2 that are in evaluation, test pairs included: a model that trained on all pairs of evaluation
+has seen them. Besides, db695cfb of evaluation2 has the demonstrations of 55783887, and another test pair."""

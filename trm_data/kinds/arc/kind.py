@@ -15,30 +15,37 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.arc import NUM_SYMMETRIES, ArcAugmenter, ArcSymmetry, colour_maps, untranslate
-from trm_data.augment.base import Augmenter
-from trm_data.augment.dihedral import DIHEDRAL_COUNT
-from trm_data.augment.elements import keyed_elements
-from trm_data.canonical.arc import pair_hashes
-from trm_data.encode.arc import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair, decode_row, encode_pair
 from trm_data.encode.vocab import PAD
 from trm_data.engine.base import Engine
 from trm_data.errors import SourceError, SpecError
-from trm_data.kinds.arc.choose import choose_tasks, group_hash
+from trm_data.kinds.arc.choose import (
+    EVALUATION2_HAS_OF_EVALUATION,
+    KNOWN_DUPLICATES,
+    TRAINING2_HAS_OF_EVALUATION,
+    choose_tasks,
+    group_hash,
+)
+from trm_data.kinds.arc.encode import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR, Pair, decode_row, encode_pair
 from trm_data.kinds.arc.options import PUBLISHED_SUBSETS, ArcOptions
+from trm_data.kinds.arc.source import ArcTasks, read_grid, read_tasks
+from trm_data.kinds.arc.symmetry import (
+    NUM_SYMMETRIES,
+    ArcAugmenter,
+    ArcSymmetry,
+    colour_maps,
+    pair_hashes,
+    untranslate,
+)
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, Kind
 from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
-from trm_data.sources.arc import ArcTasks, read_grid, read_tasks
-from trm_data.sources.arc_duplicates import (
-    EVALUATION2_HAS_OF_EVALUATION,
-    KNOWN_DUPLICATES,
-    TRAINING2_HAS_OF_EVALUATION,
-)
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, SourceSpec, Split, canonical_json
+from trm_data.symmetry.base import Augmenter
+from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
+from trm_data.symmetry.elements import keyed_elements
 
 TASKS = {"training": 400, "evaluation": 400, "concept": 160, "training2": 1000, "evaluation2": 120}
 """Tasks of each published subset."""

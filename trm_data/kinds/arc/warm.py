@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trm_data.augment.arc import ArcAugmenter, distinct_augmentations
-from trm_data.encode.arc import Pair, encode_pairs
-from trm_data.kinds.warming import without_unused
+from trm_data.kernel import without_unused
+from trm_data.kinds.arc.encode import Pair, encode_pairs
+from trm_data.kinds.arc.symmetry import ArcAugmenter, distinct_augmentations
 
 
 def warm() -> None:

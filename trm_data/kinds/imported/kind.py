@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter, Unchanged
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.base import (
@@ -37,6 +36,7 @@ from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.sources.published import ImportedRows, read_imported
 from trm_data.specs import SPLITS, DatasetSpec, Options, SourceSpec, Split, canonical_json
+from trm_data.symmetry.base import Augmenter, Unchanged
 
 
 def _options(spec: DatasetSpec) -> ImportedOptions:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trm_data.errors import SpecError
-from trm_data.kinds.parts import KindParts
+from trm_data.kinds.registry import KindParts
 from trm_data.specs import DatasetSpec, Options, canonical_json
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ Mazes are told apart by their layout, whatever S and G: no two of a dataset are 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -14,16 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.grid import grid_dihedrals
-from trm_data.canonical.maze import layout_hashes
-from trm_data.encode.maze import check_inputs, check_maze_size, decode_maze
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.generate.maze import default_min_path, generate_mazes, wall_range
 from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Cost, Geometry, Scores, named_problems
-from trm_data.kinds.cached import cache_folder
-from trm_data.kinds.candidates import Candidates
+from trm_data.kinds.candidates import Candidates, cache_folder
 from trm_data.kinds.choosing import (
     Checked,
     Chooser,
@@ -33,14 +29,18 @@ from trm_data.kinds.choosing import (
     keyed_order,
 )
 from trm_data.kinds.grids import GridKind
+from trm_data.kinds.maze.encode import check_inputs, check_maze_size, check_tokens, decode_maze
+from trm_data.kinds.maze.generate import default_min_path, generate_mazes, wall_range
 from trm_data.kinds.maze.options import MazeOptions
+from trm_data.kinds.maze.solve import label_mazes, marked_steps, path_problems
+from trm_data.kinds.maze.source import MazeRows, read_mazes
 from trm_data.kinds.sizes import check_sizes, puzzles_asked
 from trm_data.records import Reject, SourceFile
 from trm_data.show.drawing import Drawing
-from trm_data.solve.maze import label_mazes, marked_steps, path_problems
 from trm_data.sources.base import LocalSource
-from trm_data.sources.maze import MazeRows, read_mazes
 from trm_data.specs import DatasetSpec, Split
+from trm_data.symmetry.dihedral import source_cells
+from trm_data.symmetry.grid import grid_dihedrals
 
 PER_S, SLOWER = 85.0, 1.1
 """Mazes of 30x30 that a core makes in a second; the rate falls with this power of the cells (5x5 to 50x50, within a
@@ -271,3 +271,38 @@ def _facts(inputs: NDArray[np.uint8], labels: NDArray[np.uint8]) -> dict[str, ND
         "path_length": ((labels == MAZE_PATH).sum(axis=1) + 1).astype(np.int32),
         "walls": (inputs == MAZE_WALL).sum(axis=1).astype(np.int32),
     }
+
+
+def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
+    """Return a name for each maze's class: blake2b of 16 bytes over R, C and the smallest image, hexadecimal.
+
+    Raises:
+        ValueError: Sizes, shapes or tokens that are not allowed.
+    """
+    start = hashlib.blake2b(bytes((rows, columns)), digest_size=16)
+    names: list[str] = []
+    for images in _images(inputs, rows, columns):
+        state = start.copy()
+        state.update(min(images))
+        names.append(state.hexdigest())
+    return names
+
+
+def layout_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
+    """Return `maze_hashes` of the walls alone: equal for mazes that differ in S and G only.
+
+    Raises:
+        ValueError: As `maze_hashes`.
+    """
+    inputs = check_tokens("inputs", inputs, rows, columns)
+    walls = np.where(inputs == MAZE_WALL, np.uint8(MAZE_WALL), np.uint8(MAZE_FREE))
+    return maze_hashes(walls, rows, columns)
+
+
+def _images(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[list[bytes]]:
+    """The bytes of each maze's images, in the order of `grid_dihedrals`."""
+    inputs = check_tokens("inputs", inputs, rows, columns)
+    ids = grid_dihedrals(rows, columns)
+    packed = [inputs.take(source_cells(d, rows, columns), axis=1).tobytes() for d in ids]
+    cells = rows * columns
+    return [[image[i : i + cells] for image in packed] for i in range(0, len(inputs) * cells, cells)]

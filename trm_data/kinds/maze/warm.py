@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from trm_data.augment.grid import GridAugmenter
-from trm_data.canonical.maze import layout_hashes
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START
-from trm_data.kinds.warming import without_unused
-from trm_data.solve.maze import label_mazes, path_problems
+from trm_data.kernel import without_unused
+from trm_data.kinds.maze.kind import layout_hashes
+from trm_data.kinds.maze.solve import label_mazes, path_problems
+from trm_data.symmetry.grid import GridAugmenter
 
 
 def warm() -> None:
@@ -22,13 +20,6 @@ def warm() -> None:
     layout_hashes(maze, 3, 3)
     one = np.zeros(1, np.int64)
     GridAugmenter(maze, labels, one, 0, 3, 3).fill(one, one, one, np.empty_like(maze), np.empty_like(maze))
-
-
-def compile_rest(missing: Sequence[str]) -> None:
-    """Generate a maze, which builds of files do not."""
-    from trm_data.generate.maze import generate_mazes
-
-    generate_mazes(0, 0, 0, 1, 5, 5, 1, 0.3, 0.5)
 
 
 with without_unused():

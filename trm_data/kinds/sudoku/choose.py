@@ -8,13 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import SudokuAugmenter, num_elements, num_symmetries
-from trm_data.canonical.sudoku import canonical_hashes, canonicalize
 from trm_data.encode.vocab import SUDOKU_BLANK
 from trm_data.engine.base import Engine
-from trm_data.generate.sudoku import generate
-from trm_data.kinds.cached import cache_folder
-from trm_data.kinds.candidates import Candidates
+from trm_data.kinds.candidates import Candidates, cache_folder
 from trm_data.kinds.choosing import (
     Checked,
     Chooser,
@@ -24,12 +20,15 @@ from trm_data.kinds.choosing import (
     chosen_groups,
     keyed_order,
 )
+from trm_data.kinds.sudoku.canonical import canonical_hashes, canonicalize
+from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.options import SudokuOptions
+from trm_data.kinds.sudoku.solve import rate, solve
+from trm_data.kinds.sudoku.source import PuzzleRows, read_puzzles
+from trm_data.kinds.sudoku.symmetry import SudokuAugmenter, num_elements, num_symmetries
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile
 from trm_data.show.progress import Progress
-from trm_data.solve.sudoku import rate, solve
 from trm_data.sources.base import LocalSource, Sources
-from trm_data.sources.sudoku import PuzzleRows, read_puzzles
 from trm_data.specs import DatasetSpec, Split
 
 
@@ -144,7 +143,7 @@ def _bucket(options: SudokuOptions, candidates: Candidates) -> NDArray[np.int64]
 def _generated(seed: int, options: SudokuOptions, stream: int, bounds: tuple[int, int]) -> Candidates:
     start, stop = bounds
     if options.difficulty == "extreme":
-        from trm_data.generate.hard import generate_hard
+        from trm_data.kinds.sudoku.generate import generate_hard
 
         puzzles, solutions = generate_hard(seed, stream, start, stop - start)
     else:

@@ -14,11 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Augmenter
-from trm_data.augment.elements import keyed_elements
-from trm_data.augment.sudoku import SudokuAugmenter, num_elements
-from trm_data.canonical.sudoku import canonical_hashes, canonicalize
-from trm_data.encode.grid import DIGITS, check_digits, choose_digits, decode_grid
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
@@ -33,16 +28,21 @@ from trm_data.kinds.base import (
     named_problems,
 )
 from trm_data.kinds.sizes import check_sizes, puzzles_asked
+from trm_data.kinds.sudoku.canonical import canonical_hashes, canonicalize
 from trm_data.kinds.sudoku.choose import choose_puzzles
+from trm_data.kinds.sudoku.encode import DIGITS, check_digits, choose_digits, decode_grid
 from trm_data.kinds.sudoku.options import SudokuOptions
+from trm_data.kinds.sudoku.solve import legal_grids, rate, solve
+from trm_data.kinds.sudoku.source import decode_numbers, plain, read_puzzles
+from trm_data.kinds.sudoku.symmetry import SudokuAugmenter, num_elements
 from trm_data.records import Groups, Reject, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
-from trm_data.solve.sudoku import legal_grids, rate, solve
 from trm_data.sources.base import LocalSource, Sources
 from trm_data.sources.cells import is_json
-from trm_data.sources.sudoku import decode_numbers, plain, read_puzzles
 from trm_data.specs import DatasetSpec, Split
+from trm_data.symmetry.base import Augmenter
+from trm_data.symmetry.elements import keyed_elements
 
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 

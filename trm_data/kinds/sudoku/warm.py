@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from trm_data.augment.sudoku import SudokuAugmenter
-from trm_data.canonical.sudoku import canonicalize
-from trm_data.kinds.warming import without_unused
-from trm_data.solve.sudoku import rate, solve
+from trm_data.kernel import without_unused
+from trm_data.kinds.sudoku.canonical import canonicalize
+from trm_data.kinds.sudoku.solve import rate, solve
+from trm_data.kinds.sudoku.symmetry import SudokuAugmenter
 
 
 def warm() -> None:
@@ -26,17 +24,6 @@ def warm() -> None:
     SudokuAugmenter(puzzle, solution, one, 0, 3, 3).fill(
         one, one, one, np.empty_like(puzzle), np.empty_like(puzzle)
     )
-
-
-def compile_rest(missing: Sequence[str]) -> None:
-    """Generate a puzzle, which builds of files do not; a hard one only where that is missing."""
-    from trm_data.generate.sudoku import generate
-
-    generate(0, 0, 0, 1, 3, 3)
-    if "hard_kernels" in missing:
-        from trm_data.generate.hard import generate_hard
-
-        generate_hard(0, 0, 0, 1)
 
 
 with without_unused():

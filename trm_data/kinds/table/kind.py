@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.dihedral import source_cells
-from trm_data.augment.grid import grid_dihedrals
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, named_problems
@@ -25,11 +23,13 @@ from trm_data.kinds.choosing import (
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.sizes import check_sizes
 from trm_data.kinds.table.options import TableOptions
+from trm_data.kinds.table.source import TableRows, read_table
 from trm_data.records import SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
-from trm_data.sources.table import TableRows, read_table
 from trm_data.specs import DatasetSpec, Split
+from trm_data.symmetry.dihedral import source_cells
+from trm_data.symmetry.grid import grid_dihedrals
 
 SYMBOLS = ".123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """PAD, then the tokens from 1, letters from 10 on; tokens beyond are `?`."""

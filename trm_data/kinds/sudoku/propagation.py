@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kernel import kernel
+from trm_data.kinds.sudoku.nine import load_clues_nine, propagate_nine
 from trm_data.seeds.kernels import U0, U1, lowest_bit
-from trm_data.solve.nine import load_clues_nine, propagate_nine
 
 
 @kernel(forceinline=True)

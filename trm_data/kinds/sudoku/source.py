@@ -19,7 +19,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.grid import (
+from trm_data.errors import SourceError
+from trm_data.kinds.sudoku.encode import (
     BLANKS,
     cell_values,
     check_digits,
@@ -27,7 +28,6 @@ from trm_data.encode.grid import (
     decode_grid,
     digit_alphabet,
 )
-from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource

@@ -13,9 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kernel import kernel
+from trm_data.kinds.sudoku.branching import (
+    PLANES,
+    choose_cell,
+    choose_first,
+    choose_pair,
+    find_fewest,
+    is_solved,
+)
+from trm_data.kinds.sudoku.propagation import load_clues, propagate
 from trm_data.seeds.kernels import U0, U1, lowest_bit
-from trm_data.solve.branching import PLANES, choose_cell, choose_first, choose_pair, find_fewest, is_solved
-from trm_data.solve.propagation import load_clues, propagate
 
 FOUND, GUESSES, HIT = 0, 1, 2
 FIRST_CELL, RANDOM_CELL, PAIR = 0, 1, 2

@@ -28,11 +28,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from trm_data.augment.base import Made
-from trm_data.augment.sudoku_boxes import check_boxes, check_grids
 from trm_data.seeds.draws import Purpose, feistel, feistel_keys, mix_word
+from trm_data.symmetry.base import Made
 
 _MAX_INDICES = 1 << 62
 _LARGEST_TABLE = 1 << 17
@@ -238,7 +237,9 @@ class SudokuAugmenter:
         box_rows: int,
         box_columns: int,
     ) -> None:
-        from trm_data.augment import sudoku_kernels  # imports numba, which a symmetry does not need
+        from trm_data.kinds.sudoku import (
+            symmetry_kernels as sudoku_kernels,  # imports numba, which a symmetry does not need
+        )
         from trm_data.seeds.kernels import feistel_keys as keys_of_all
 
         puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
@@ -269,7 +270,7 @@ class SudokuAugmenter:
         Raises:
             ValueError: Shapes or indices that do not fit.
         """
-        from trm_data.augment import sudoku_kernels
+        from trm_data.kinds.sudoku import symmetry_kernels as sudoku_kernels
 
         groups = np.ascontiguousarray(groups, np.int64)
         ks = np.ascontiguousarray(ks, np.int64)
@@ -299,7 +300,7 @@ def _line_tables(
     box_rows: int, box_columns: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
     """Tables for the kernel: permutations of R and of C in order, and, if small, all rows and columns."""
-    from trm_data.augment import sudoku_kernels
+    from trm_data.kinds.sudoku import symmetry_kernels as sudoku_kernels
 
     shape = radices(box_rows, box_columns)
     of_rows = np.array(list(itertools.permutations(range(box_rows))), np.uint8)
@@ -368,3 +369,37 @@ def _inverted(order: tuple[int, ...]) -> tuple[int, ...]:
     for i, value in enumerate(order):
         inverse[value] = i
     return tuple(inverse)
+
+
+MAX_SIDE = 16
+
+
+def check_boxes(box_rows: int, box_columns: int) -> int:
+    """Return the side n of grids with these boxes.
+
+    Raises:
+        ValueError: A box side is below 2, or n is above 16.
+    """
+    if box_rows < 2 or box_columns < 2 or box_rows * box_columns > MAX_SIDE:
+        raise ValueError(
+            f"boxes: got {box_rows}x{box_columns}, allowed are sides of at least 2 with "
+            f"rows * columns at most {MAX_SIDE}"
+        )
+    return box_rows * box_columns
+
+
+def check_grids(name: str, grids: ArrayLike, box_rows: int, box_columns: int) -> NDArray[np.uint8]:
+    """Return `grids` as a contiguous uint8 [N, S] array.
+
+    Raises:
+        ValueError: Another shape, a type that is not integer, or a value above n.
+    """
+    side = check_boxes(box_rows, box_columns)
+    array = np.asarray(grids)
+    if array.ndim != 2 or array.shape[1] != side * side:
+        raise ValueError(f"{name}: got shape {array.shape}, allowed is [N, {side * side}]")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{name}: got type {array.dtype}, allowed are integers")
+    if array.size and (int(array.min()) < 0 or int(array.max()) > side):
+        raise ValueError(f"{name}: got values {array.min()} to {array.max()}, allowed are 0 to {side}")
+    return np.ascontiguousarray(array, dtype=np.uint8)

@@ -42,8 +42,8 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.arc import ARC_SIDE, COLOURS, Pair
 from trm_data.errors import SourceError, needs_extra
+from trm_data.kinds.arc.encode import ARC_SIDE, COLOURS, Pair
 from trm_data.records import Reject, SourceFile
 from trm_data.sources.base import open_bytes
 from trm_data.sources.unpack import ENDINGS as PACKED

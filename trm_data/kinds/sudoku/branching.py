@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kernel import kernel
+from trm_data.kinds.sudoku.nine import find_fewest_matchings
 from trm_data.seeds.kernels import U0, U1, count_bits, lowest_bit, next_bounded
-from trm_data.solve.nine import find_fewest_matchings
 
 PLANES = 5  # bits of a candidate count of at most 16
 _MANY = 1 << 30

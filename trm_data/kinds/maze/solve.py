@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.maze import CELLS, check_inputs, check_tokens
 from trm_data.encode.vocab import MAZE_FREE, MAZE_PATH, MAZE_WALL
+from trm_data.kinds.maze.encode import CELLS, check_inputs, check_tokens
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabel
     Raises:
         ValueError: Sizes, shapes or tokens that are not allowed, or a row without exactly one S and one G.
     """
-    from trm_data.solve import maze_kernels  # imports numba
+    from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
 
     inputs = check_inputs(inputs, rows, columns)
     labels = np.empty_like(inputs)
@@ -54,7 +54,7 @@ def marked_steps(
     Raises:
         ValueError: As `label_mazes`, of the inputs.
     """
-    from trm_data.solve import maze_kernels  # imports numba
+    from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
 
     inputs = check_inputs(inputs, rows, columns)
     steps = np.full(len(inputs), maze_kernels.NO_PATH, np.int32)

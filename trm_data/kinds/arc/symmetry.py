@@ -21,17 +21,17 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.base import Made
-from trm_data.augment.dihedral import DIHEDRAL_COUNT, Dihedral
-from trm_data.encode.arc import ARC_CELLS, ARC_SIDE, COLOURS, Pair, encode_pairs
+from trm_data.kinds.arc.encode import ARC_CELLS, ARC_SIDE, COLOURS, Pair, encode_pairs
 from trm_data.seeds.draws import FEISTEL_ROUNDS, Purpose, check_word, feistel, feistel_keys
+from trm_data.symmetry.base import Made
+from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral
 
 NUM_SYMMETRIES = DIHEDRAL_COUNT * math.factorial(COLOURS - 1)
 RETRIES = 5
@@ -176,7 +176,9 @@ def distinct_augmentations(
     Raises:
         ValueError: A number that is not allowed, a task without pairs, a grid that is no ARC grid.
     """
-    from trm_data.augment import arc_kernels  # imports numba, which a symmetry does not need
+    from trm_data.kinds.arc import (
+        symmetry_kernels as arc_kernels,  # imports numba, which a symmetry does not need
+    )
 
     if len(puzzle_keys) != len(tasks):
         raise ValueError(f"got {len(tasks)} tasks and {len(puzzle_keys)} keys: not the same")
@@ -276,7 +278,9 @@ class ArcAugmenter:
         Raises:
             ValueError: Shapes or numbers that do not fit.
         """
-        from trm_data.augment import arc_kernels  # imports numba, which a symmetry does not need
+        from trm_data.kinds.arc import (
+            symmetry_kernels as arc_kernels,  # imports numba, which a symmetry does not need
+        )
 
         count = len(groups)
         for name, numbers in (("groups", groups), ("ks", ks), ("examples", examples)):
@@ -314,7 +318,9 @@ def untranslate(
     Raises:
         ValueError: A row is not the encoding of a grid at its offset; says which.
     """
-    from trm_data.augment import arc_kernels  # imports numba, which a symmetry does not need
+    from trm_data.kinds.arc import (
+        symmetry_kernels as arc_kernels,  # imports numba, which a symmetry does not need
+    )
 
     _check_array("inputs", inputs, (len(inputs), ARC_CELLS), np.uint8)
     _check_array("labels", labels, inputs.shape, np.uint8)
@@ -341,3 +347,27 @@ def _check_array(
 def _check_range(name: str, numbers: NDArray[np.int64], stop: int) -> None:
     if len(numbers) and not (int(numbers.min()) >= 0 and int(numbers.max()) < stop):
         raise ValueError(f"{name}: got {numbers.min()} to {numbers.max()}, allowed is 0 to {stop - 1}")
+
+
+_HEAD = 4
+_HASH_BYTES = 16
+
+
+def pair_hashes(pairs: Iterable[Pair]) -> list[str]:
+    """A name for each example, the same for its images under colours and dihedral: blake2b of 16 bytes over its
+    canonical form, in hexadecimal.
+
+    Raises:
+        ValueError: A grid that is no ARC grid.
+    """
+    from trm_data.kinds.arc import symmetry_kernels as arc_kernels  # imports numba
+
+    inputs, outputs, sizes = encode_pairs(pairs)
+    forms = np.empty((len(sizes), _HEAD + 2 * ARC_CELLS), np.uint8)
+    arc_kernels.canonicalize_many(inputs, outputs, sizes, forms)
+    numbers = sizes.astype(np.int64)
+    lengths = _HEAD + numbers[:, 0] * numbers[:, 1] + numbers[:, 2] * numbers[:, 3]
+    return [
+        hashlib.blake2b(form[:length].tobytes(), digest_size=_HASH_BYTES).hexdigest()
+        for form, length in zip(forms, lengths.tolist(), strict=True)
+    ]

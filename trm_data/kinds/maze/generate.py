@@ -29,8 +29,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.maze import check_maze_size
 from trm_data.errors import SpecError
+from trm_data.kinds.maze.encode import check_maze_size
 from trm_data.seeds.draws import check_word
 
 MOST_LAYOUTS = 4_000_000
@@ -78,7 +78,7 @@ def choose_scale(rows: int, columns: int, min_path: int, low: int, high: int) ->
     A pilot finds the largest share among 100,000 layouts, the same ones for the same options whatever the
     seed. Twice that, at least 1/20 and at most 1, is taken to be beyond the shares that matter.
     """
-    from trm_data.generate import maze_kernels  # imports numba
+    from trm_data.kinds.maze import generate_kernels as maze_kernels  # imports numba
 
     largest = _MARGIN * maze_kernels.find_largest_share(
         maze_kernels.empty_boards(rows, columns),
@@ -144,7 +144,7 @@ def _generate(
     most_layouts: int,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """`generate_mazes`, and for each layout the share of its pairs that are long."""
-    from trm_data.generate import maze_kernels  # imports numba
+    from trm_data.kinds.maze import generate_kernels as maze_kernels  # imports numba
 
     check_maze_size(rows, columns)
     low, high = wall_range(rows, columns, wall_low, wall_high)

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
-from trm_data.generate.boards import (
+from trm_data.kernel import kernel
+from trm_data.kinds.maze.boards import (
     count_in,
     lane_of,
     lanes_for,
@@ -30,7 +31,7 @@ from trm_data.generate.boards import (
     store,
     without_ends,
 )
-from trm_data.kernel import kernel
+from trm_data.kinds.vectors import any_bit
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import (
     STREAM_WORDS,
@@ -46,7 +47,6 @@ from trm_data.seeds.kernels import (
     word_at,
     zeros_above,
 )
-from trm_data.solve.vectors import any_bit
 
 _GENERATE = int(Purpose.GENERATE)
 _SHARE_BITS = 5

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku_boxes import check_grids
+from trm_data.kinds.sudoku.symmetry import check_grids
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def canonicalize(
     Raises:
         ValueError: Shapes or values that do not fit, or a solution that does not extend its puzzle.
     """
-    from trm_data.canonical import sudoku_kernels  # imports numba
+    from trm_data.kinds.sudoku import canonical_kernels as sudoku_kernels  # imports numba
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
     solutions = check_grids("solutions", solutions, box_rows, box_columns)

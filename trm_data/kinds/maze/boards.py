@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from numpy.typing import DTypeLike
 
 from trm_data.kernel import kernel
-from trm_data.solve.vectors import Vector, over_lanes, spread, widened, zeros
+from trm_data.kinds.vectors import Vector, over_lanes, spread, widened, zeros
 
 SMALL, LARGE = 32, 64
 _WORD = 8

@@ -7,15 +7,16 @@ and stores `rate` in the catalog.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.augment.sudoku import SudokuSymmetry, num_elements
-from trm_data.augment.sudoku_boxes import check_grids
+from trm_data.kinds.sudoku.symmetry import SudokuSymmetry, check_grids, num_elements
 from trm_data.seeds.draws import Purpose, bounded
-from trm_data.solve.tables import make_tables
 
 RATE_IMAGES = 8
 RATE_GUESSES = 10_000
@@ -43,7 +44,7 @@ def solve(
     Raises:
         ValueError: Boxes, shapes or values that are not allowed.
     """
-    from trm_data.solve.sudoku_kernels import (
+    from trm_data.kinds.sudoku.solve_kernels import (
         FIRST_CELL,  # imports numba, which describing a solver does not need
     )
 
@@ -69,7 +70,7 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
     Raises:
         ValueError: Boxes, shapes or values that are not allowed.
     """
-    from trm_data.solve.sudoku_kernels import PAIR  # imports numba
+    from trm_data.kinds.sudoku.solve_kernels import PAIR  # imports numba
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
     indices = bounded(
@@ -101,7 +102,7 @@ def _search(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, limit: int, node_limit: int, branching: int
 ) -> Solved:
     """`solve`, with the way of branching."""
-    from trm_data.solve import sudoku_kernels
+    from trm_data.kinds.sudoku import solve_kernels as sudoku_kernels
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
     if limit < 1 or node_limit < 0:
@@ -128,3 +129,65 @@ def _search(
 def _transpose(grids: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """The transposes of flat grids [N, S]."""
     return np.ascontiguousarray(grids.reshape(-1, side, side).transpose(0, 2, 1)).reshape(-1, side * side)
+
+
+_WIDEST_TABLE = 4
+
+
+class Tables(NamedTuple):
+    """Look-up tables for boxes of R rows by C columns, n = R * C.
+
+    shrink: uint8[2**n], the set of boxes that a row of n cells occupies (R bits).
+    row_cells: uint64[2**(R*R)], for a set of (row, box) pairs the cells of those that are in a perfect
+        matching of rows to boxes; 0 if there is none.
+    column_pairs: uint16[2**(C*C)], for a set of (band, column) pairs those in a perfect matching, 0 if there
+        is none; uint16[1] for C above 4, where it would not fit.
+    row_matchings: uint8[2**(R*R)], how many perfect matchings a set of (row, box) pairs contains.
+    column_matchings: uint8[2**(C*C)], likewise for (band, column) pairs; uint8[1] for C above 4.
+    """
+
+    shrink: NDArray[np.uint8]
+    row_cells: NDArray[np.uint64]
+    column_pairs: NDArray[np.uint16]
+    row_matchings: NDArray[np.uint8]
+    column_matchings: NDArray[np.uint8]
+
+
+@functools.cache
+def make_tables(box_rows: int, box_columns: int) -> Tables:
+    """Return the tables for boxes of R <= C; they are shared, so read-only."""
+    side = box_rows * box_columns
+    row = np.arange(1 << side)
+    shrink = np.zeros(1 << side, np.uint8)
+    for box in range(box_rows):
+        occupied = (row >> (box * box_columns)) & ((1 << box_columns) - 1) != 0
+        shrink |= (occupied << box).astype(np.uint8)
+    matched, row_matchings = _matched_pairs(box_rows)
+    row_cells = np.zeros(len(matched), np.uint64)
+    mini_row = (1 << box_columns) - 1
+    for pair in range(box_rows * box_rows):
+        at, box = divmod(pair, box_rows)
+        cells = np.uint64(mini_row << (at * side + box * box_columns))
+        row_cells |= np.where(matched >> pair & 1, cells, np.uint64(0))
+    if box_columns <= _WIDEST_TABLE:
+        pairs, column_matchings = _matched_pairs(box_columns)
+        column_pairs = pairs.astype(np.uint16)
+    else:
+        column_pairs, column_matchings = np.zeros(1, np.uint16), np.zeros(1, np.uint8)
+    tables = Tables(shrink, row_cells, column_pairs, row_matchings, column_matchings)
+    for table in tables:
+        table.flags.writeable = False
+    return tables
+
+
+def _matched_pairs(size: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """For each set of pairs (bit size * i + j): the pairs in perfect matchings, and how many there are."""
+    pairs = np.arange(1 << (size * size))
+    matched = np.zeros_like(pairs)
+    matchings = np.zeros(len(pairs), np.uint8)
+    for order in itertools.permutations(range(size)):
+        matching = sum(1 << (size * i + j) for i, j in enumerate(order))
+        contained = pairs & matching == matching
+        matched |= np.where(contained, matching, 0)
+        matchings += contained
+    return matched, matchings

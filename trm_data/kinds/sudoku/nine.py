@@ -20,8 +20,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from trm_data.kernel import kernel
-from trm_data.seeds.kernels import U0
-from trm_data.solve.vectors import (
+from trm_data.kinds.vectors import (
     Vector,
     empty_lanes,
     lane_of_smallest,
@@ -31,6 +30,7 @@ from trm_data.solve.vectors import (
     widened,
     zeros,
 )
+from trm_data.seeds.kernels import U0
 
 BANDS, SIDE = 3, 9
 WORDS = SIDE * BANDS

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.maze import CELLS, cell_tokens, check_cells, check_maze_size, decode_maze
 from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START
 from trm_data.errors import SourceError
+from trm_data.kinds.maze.encode import CELLS, cell_tokens, check_cells, check_maze_size, decode_maze
 from trm_data.records import Reject
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource

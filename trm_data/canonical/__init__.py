@@ -1,1 +1,0 @@
-"""Canonical forms: one name for all puzzles that are images of one another."""

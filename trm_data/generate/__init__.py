@@ -1,1 +1,0 @@
-"""Generators: puzzles from a seed and a number."""

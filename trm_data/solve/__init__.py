@@ -1,1 +1,0 @@
-"""Solvers: what a puzzle's solutions are, how many, and how hard it is to find them."""

@@ -1,0 +1,1 @@
+"""Augmentation: symmetry groups whose elements are values."""
