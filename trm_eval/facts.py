@@ -15,7 +15,7 @@ from trm_eval.identity import EvalRequest
 from trm_train.checkpoint.manager import fingerprints
 from trm_train.runs.record import RunRecord
 from trm_train.state import Weights
-from trm_train.training.facts import code_digest, leaves, library_versions
+from trm_train.training.prepare import code_digest, leaves, library_versions
 
 
 def evaluation_facts(

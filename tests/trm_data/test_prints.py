@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trm_data.records import Rows
-from trm_data.verify.prints import row_prints, shared_rows
+from trm_data.verify.checker import row_prints, shared_rows
 
 
 def _rows(cells: np.ndarray) -> Rows:

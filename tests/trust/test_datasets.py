@@ -34,8 +34,8 @@ from trm_data.records import Rows, SourceFile
 from trm_data.shards.naming import sidecar_path
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout
+from trm_data.verify.checker import row_prints
 from trm_data.verify.flow import verify_dataset
-from trm_data.verify.prints import row_prints
 from trm_eval.tables.query import query_results
 
 BIN = Path(sys.executable).parent

@@ -15,8 +15,8 @@ from trm_data.errors import QueryError
 from trm_data.show.render import DRAWN, Form, print_result, print_table
 
 if TYPE_CHECKING:
-    from trm_data.catalog.described import View
     from trm_data.catalog.query import QueryResult
+    from trm_data.catalog.schema import View
 
 Out = Annotated[
     str | None,
@@ -105,7 +105,7 @@ def give_views(program: str, views: Mapping[str, View], name: str | None, *, as_
         else:
             print_table(["name", "what it says"], [(view.name, view.says) for view in views.values()])
         return
-    from trm_data.catalog.described import find_view
+    from trm_data.catalog.schema import find_view
 
     view = find_view(views, name, program)
     if as_json:

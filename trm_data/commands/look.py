@@ -176,7 +176,7 @@ class Tables:
 
     def run(self) -> int:
         """Print them."""
-        from trm_data.catalog.described import list_tables
+        from trm_data.catalog.schema import list_tables
 
         give_views("trm-data", list_tables(), self.name, as_json=self.json)
         return 0

@@ -127,7 +127,7 @@ class Run:
             return int(hosts.meet("the end", str(int(code)), limit_s=REPORTED_S)[0])
 
     def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
-        from trm_train.runs.find import find_runs, is_pattern
+        from trm_train.runs.overview import find_runs, is_pattern
 
         layout = resolve_root(self.root)
         refuse_dataset_as_data("trm-eval run " + " ".join(self.runs), self.data, "--dataset")

@@ -20,8 +20,7 @@ from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
 from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
-from trm_train.hosts.lost import naming_the_lost
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.together import Hosts, naming_the_lost
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import RunRecord, differences_of, read_record
 

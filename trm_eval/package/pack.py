@@ -44,7 +44,7 @@ from trm_train.runs.record import RunRecord, read_record
 from trm_train.runs.resume import check_same_run
 from trm_train.runs.status import read_status, written_steps
 from trm_train.state import abstract_weights
-from trm_train.weights.npz import write_npz
+from trm_train.weights.files import write_npz
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from trm_train.model.published import (
     weights_to_published,
 )
 from trm_train.runs.record import RunRecord
-from trm_train.weights.npz import read_npz
+from trm_train.weights.files import read_npz
 
 Arrays = dict[str, NDArray[np.float32]]
 Tree = dict[str, Any]

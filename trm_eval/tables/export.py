@@ -13,8 +13,7 @@ from pathlib import Path
 
 import duckdb
 
-from trm_data.catalog.described import View
-from trm_data.catalog.schema import quote_identifier, quote_literal
+from trm_data.catalog.schema import View, quote_identifier, quote_literal
 from trm_data.storage.atomic import sync_file, temporary_path
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError

@@ -6,7 +6,7 @@ import re
 import tempfile
 from importlib.resources import files
 
-from trm_data.catalog.described import Column, View
+from trm_data.catalog.schema import Column, View
 from trm_data.storage.root import resolve_root
 from trm_eval.tables.query import query_results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,6 @@ from jaxtyping import Array
 
 from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
-from trm_train.optim.adam_atan2 import adam_atan2
 from trm_train.optim.loss_scale import with_loss_scale
 from trm_train.optim.schedule import rate_factor
 
@@ -90,3 +89,47 @@ def _with_its_promotion(optimizer: optax.GradientTransformation) -> optax.Gradie
             return optimizer.update(updates, state, params)
 
     return optax.GradientTransformation(optimizer.init, update)
+
+
+class AdamATan2State(NamedTuple):
+    """Moments of every parameter."""
+
+    count: Any
+    """Updates made so far, int32."""
+    m: Any
+    v: Any
+
+
+def adam_atan2(
+    learning_rate: Callable[[Array], Array], *, beta1: float, beta2: float, weight_decay: float
+) -> optax.GradientTransformation:
+    """Makes the transformation.
+
+    Args:
+        learning_rate: Rate at an optimizer step, counted from 1.
+        beta1: Decay of the first moment.
+        beta2: Decay of the second moment.
+        weight_decay: Decoupled; it acts on every parameter.
+    """
+
+    def init(params: Any) -> AdamATan2State:
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        return AdamATan2State(jnp.zeros((), jnp.int32), zeros, jax.tree.map(jnp.copy, zeros))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, AdamATan2State]:
+        if params is None:
+            raise ValueError("adam_atan2 decays weights: pass the parameters to update()")
+        count = state.count + 1
+        t = count.astype(jnp.float32)
+        rate = learning_rate(count)
+        m = jax.tree.map(lambda g, m: beta1 * m + (1.0 - beta1) * g, updates, state.m)
+        v = jax.tree.map(lambda g, v: beta2 * v + (1.0 - beta2) * jnp.square(g), updates, state.v)
+        step_size = rate / (1.0 - beta1**t)
+        v_scale = 1.0 / jnp.sqrt(1.0 - beta2**t)
+
+        def change(p: Array, m: Array, v: Array) -> Array:
+            return -(rate * weight_decay) * p - step_size * jnp.arctan2(m, jnp.sqrt(v) * v_scale)
+
+        return jax.tree.map(change, params, m, v), AdamATan2State(count, m, v)
+
+    return optax.GradientTransformation(init, update)

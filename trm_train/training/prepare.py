@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from jax.sharding import Mesh
 
+import trm_data
+import trm_train
 from trm_data.errors import DatasetNotFoundError
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_train.config.run import RunConfig, check_config
+from trm_train.config.run import RunConfig, check_config, config_to_json
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named
 from trm_train.experiments.registry import Experiment
@@ -85,3 +94,51 @@ def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
             if not is_named(name):
                 raise
             raise DatasetNotFoundError(f"{error}, or the same command with --build") from None
+
+
+LIBRARIES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
+
+
+def training_facts(record: RunRecord, *, resume: bool, extend: int | None) -> dict[str, Any]:
+    """What this process would train, with what; plain JSON values by name.
+
+    Args:
+        record: Of a run that starts now.
+        resume: Whether it goes on from what there is.
+        extend: Steps in all that the user asks for.
+    """
+    return {
+        "experiment": record.experiment,
+        **dict(leaves(config_to_json(record.config))),
+        "--resume never": not resume,
+        "--extend": extend,
+        "dataset content digest": record.content_digest,
+        "dataset identifiers digest": record.identifiers_digest,
+        "code of trm_data and trm_train": code_digest(trm_data, trm_train),
+        **library_versions(),
+    }
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that numbers depend on, by name."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def code_digest(*packages: ModuleType) -> str:
+    """sha256 over the source files of packages, their names included; 16 digits of it."""
+    digest = hashlib.sha256()
+    for package in packages:
+        folder = Path(package.__path__[0])
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{package.__name__}/{path.relative_to(folder).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values by their dotted names."""
+    for name, inner in value.items():
+        if isinstance(inner, dict):
+            yield from leaves(inner, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            yield f"{prefix}{name}", inner

@@ -43,12 +43,11 @@ from trm_train.runs.status import HEARTBEATS
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.evaluate import make_eval_step
-from trm_train.training.facts import training_facts
 from trm_train.training.feed import Feed, dispatches, hold_rows, numbered
 from trm_train.training.initial import Initial
 from trm_train.training.observe import Observer
 from trm_train.training.pace import Pace
-from trm_train.training.prepare import prepare
+from trm_train.training.prepare import prepare, training_facts
 from trm_train.training.recorder import Console, Recorder
 from trm_train.training.tracking import TrackingMode, make_tracker
 from trm_train.training.validate import Evaluate

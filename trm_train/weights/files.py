@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import not_written
+from trm_data.storage.atomic import parse_json
 from trm_train.errors import CheckpointError, ConfigError
-from trm_train.weights.npz import read_npz, write_npz
-from trm_train.weights.safetensors import read_safetensors, write_safetensors
-from trm_train.weights.torch_file import read_torch
-
-READERS = {".pt": read_torch, ".pth": read_torch, ".safetensors": read_safetensors, ".npz": read_npz}
-WRITERS = {".safetensors": write_safetensors, ".npz": write_npz}
+from trm_train.weights.torch_file import read_torch, widened
 
 
 def is_weights_file(reference: str) -> bool:
@@ -65,3 +65,139 @@ def check_output(path: Path) -> None:
         raise ConfigError(f"--out {path}: suffix {path.suffix!r} (expected {', '.join(WRITERS)})")
     if path.exists():
         raise ConfigError(f"--out {path}: the file exists. Choose another name.")
+
+
+DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("<f4", "<f2", "<f8"))
+
+
+def write_npz(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+    """Write arrays by name, the same bytes for the same arrays.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with path.open("wb") as file:
+        np.savez(file, **{name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})  # pyright: ignore[reportArgumentType]
+
+
+def read_npz(
+    path: Path, largest_bytes: int | None = None, dtypes: Sequence[np.dtype[Any]] = DTYPES
+) -> dict[str, NDArray[np.float32]]:
+    """The arrays of a file that anyone may have written, as float32.
+
+    Args:
+        path: The file.
+        largest_bytes: Maximum size of an array; None for the size of the file.
+        dtypes: Types that an array may have.
+
+    Raises:
+        CheckpointError: It holds something else than stored floating-point arrays, or more than its size.
+    """
+    found: dict[str, NDArray[np.float32]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if (total := sum(member.file_size for member in members)) > path.stat().st_size:
+                raise ValueError(f"{total:,} bytes of arrays are more than the file has")
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+                    raise ValueError(f"{member.filename!r} is compressed (expected stored arrays: np.savez)")
+                largest = member.file_size if largest_bytes is None else largest_bytes + 10_000
+                if name == member.filename or name in found or member.file_size > largest:
+                    raise ValueError(
+                        f"{member.filename!r} ({member.file_size:,} bytes): expected .npy, once, up to {largest:,}"
+                    )
+                found[name] = _read_array(archive, member, dtypes)
+    except (OSError, ValueError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path}: cannot be read as an .npz file of weights ({error})") from error
+    return found
+
+
+def _read_array(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, dtypes: Sequence[np.dtype[Any]]
+) -> NDArray[np.float32]:
+    """One array; what its header says is compared with its size before anything is allocated."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{member.filename}: format {version} of arrays")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        if dtype not in dtypes or (fortran and len(shape) > 1):
+            kinds = " or ".join(map(str, dtypes))
+            raise ValueError(f"{member.filename}: {dtype}, expected {kinds}, row by row")
+        content = file.read()
+    if len(content) != dtype.itemsize * prod(shape):
+        raise ValueError(f"{member.filename}: {len(content):,} bytes of shape {shape}")
+    return np.frombuffer(content, dtype).reshape(shape).astype(np.float32, copy=False)
+
+
+LARGEST_HEADER_BYTES = 1 << 24
+SAFETENSORS_DTYPES = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+}
+
+
+def read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
+    """The tensors of a file by name, as float32.
+
+    Raises:
+        CheckpointError: It is no such file, or its header and its size disagree.
+    """
+    try:
+        content = path.read_bytes()
+        size = int.from_bytes(content[:8], "little")
+        if not 2 <= size <= min(LARGEST_HEADER_BYTES, len(content) - 8):
+            raise ValueError(f"a header of {size:,} bytes in a file of {len(content):,}")
+        header: dict[str, Any] = parse_json(content[8 : 8 + size])
+        header.pop("__metadata__", None)
+        data = memoryview(content)[8 + size :]
+        spans = sorted(tuple(entry["data_offsets"]) for entry in header.values())
+        ends = [0, *(end for _, end in spans)]
+        if [start for start, _ in spans] != ends[:-1] or ends[-1] != len(data):
+            raise ValueError("the tensors do not cover the file, each byte once")
+        return {name: _array(name, entry, data) for name, entry in header.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read as safetensors ({error}). Get the file again."
+        ) from error
+
+
+def _array(name: str, entry: Mapping[str, Any], data: memoryview) -> NDArray[np.float32]:
+    dtype, shape = SAFETENSORS_DTYPES.get(entry["dtype"]), tuple(entry["shape"])
+    start, end = entry["data_offsets"]
+    if dtype is None:
+        raise ValueError(f"{name}: type {entry['dtype']!r}; expected one of {', '.join(SAFETENSORS_DTYPES)}")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"{name}: shape {shape}")
+    if end - start != prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name}: {end - start:,} bytes for shape {shape} of {entry['dtype']}")
+    array: NDArray[Any] = np.frombuffer(data[start:end], dtype).reshape(shape)
+    return widened(array) if entry["dtype"] == "BF16" else array.astype(np.float32)
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+    """Write float32 tensors by name, the same bytes for the same tensors.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    start = 0
+    for name in sorted(arrays):
+        end = start + 4 * arrays[name].size
+        header[name] = {"dtype": "F32", "shape": list(arrays[name].shape), "data_offsets": [start, end]}
+        start = end
+    content = json.dumps(header, separators=(",", ":")).encode()
+    content += b" " * (-len(content) % 8)
+    with path.open("wb") as file:
+        file.write(len(content).to_bytes(8, "little") + content)
+        for name in sorted(arrays):
+            file.write(np.ascontiguousarray(arrays[name], "<f4").tobytes())
+
+
+READERS = {".pt": read_torch, ".pth": read_torch, ".safetensors": read_safetensors, ".npz": read_npz}
+WRITERS = {".safetensors": write_safetensors, ".npz": write_npz}

@@ -11,8 +11,7 @@ import pytest
 
 import trm_eval.cli
 from tests.conftest import run_here
-from trm_data.catalog.described import list_tables
-from trm_data.catalog.schema import TABLES
+from trm_data.catalog.schema import TABLES, list_tables
 from trm_data.cli import main
 from trm_data.storage.root import Layout
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
-from trm_data.catalog.described import find_view
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
+from trm_data.catalog.schema import find_view
 from trm_data.errors import QueryError
 from trm_eval.cli import main
 from trm_eval.tables.query import query_results

@@ -14,7 +14,7 @@ from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_train.hosts.together import differences
 from trm_train.runs.record import make_record
-from trm_train.training.facts import code_digest, training_facts
+from trm_train.training.prepare import code_digest, training_facts
 
 
 def test_what_differs_is_a_fact_of_its_own(small_layout: Layout) -> None:
