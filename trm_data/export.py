@@ -24,8 +24,7 @@ from trm_data.records import SourceFile
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.sources.published import FACTS
 from trm_data.storage.atomic import file_sha256
-from trm_data.storage.datasets import DatasetFolder
-from trm_data.storage.root import Layout
+from trm_data.storage.root import DatasetFolder, Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,14 +7,20 @@ compiled.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
-from numba import config, njit
+from trm_data.storage.cache import user_cache
 
-from trm_data.storage.machine import kernel_folder
+PACKAGE = Path(__file__).resolve().parent
+KERNEL_ROOMS = ("encode", "kinds", "seeds", "symmetry")
+"""Packages whose functions and constants kernels of other files use."""
 
 UNUSED = ("scipy.linalg", "cffi")
 """Optional imports of numba, for BLAS and C functions; no kernel here calls them."""
@@ -27,6 +33,8 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         function: The function, with `@kernel`; None with `@kernel(...)`.
         options: Further options of `numba.njit`.
     """
+
+    from numba import config, njit  # slow to import, and not needed for the folder's name
 
     def decorate(function: Callable[..., Any]) -> Any:
         settings = cast(Any, config)
@@ -51,3 +59,22 @@ def without_unused() -> Generator[None, None, None]:
     finally:
         for name in held:
             del sys.modules[name]
+
+
+def kernel_folder() -> Path:
+    """The folder of compiled kernels: under `NUMBA_CACHE_DIR`, else in the user's cache, named by their sources."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    base = Path(chosen).absolute() if chosen else user_cache() / "kernels"
+    return base / kernel_digest(PACKAGE)
+
+
+@cache
+def kernel_digest(package: Path) -> str:
+    """Hash of all kernel sources of a package: 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        source = path.read_bytes()
+        room = path.relative_to(package).parts[0]
+        if room in KERNEL_ROOMS or b"\n@kernel" in source:
+            digest.update(f"{path.relative_to(package).as_posix()} {len(source)}\n".encode() + source)
+    return digest.hexdigest()[:16]

@@ -23,8 +23,7 @@ from trm_data.kinds.registry import spec_from_json
 from trm_data.named import is_meant, named_datasets, names_of
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json
 from trm_data.storage.atomic import parse_json
-from trm_data.storage.datasets import MANIFEST, DatasetFolder, check_entry
-from trm_data.storage.root import Layout
+from trm_data.storage.root import MANIFEST, DatasetFolder, Layout, check_entry
 
 FORMAT_VERSION = 1
 _MOST_CELLS = 2**31 - 1

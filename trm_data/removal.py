@@ -5,9 +5,8 @@ from __future__ import annotations
 from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import find_manifest, read_manifest
-from trm_data.storage.datasets import DatasetFolder
-from trm_data.storage.root import Layout
-from trm_data.storage.turn import turn_to_write, writing
+from trm_data.storage.lease import leased, writing
+from trm_data.storage.root import DatasetFolder, Layout
 
 
 def size_to_remove(layout: Layout, name: str) -> int:
@@ -51,13 +50,8 @@ def remove(layout: Layout, name: str) -> None:
         BucketError: The bucket of the root cannot be reached, or refuses.
     """
     folder = _folder(layout, name)
-    with writing(folder), turn_to_write(folder) as turn:
-        try:
-            manifest = find_manifest(folder)
-        except CorruptDatasetError:
-            manifest = None
-        files = [] if manifest is None else manifest.files
-        folder.remove(files, turn)
+    with writing(folder), leased(folder) as lease:
+        folder.remove(lease)
     if layout.dataset_names():
         refresh_catalog(layout)
     else:

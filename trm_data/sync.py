@@ -7,7 +7,6 @@ skipped, so an interrupted copy goes on where it stopped; another dataset of the
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from trm_data.building.recorded import carry
@@ -19,18 +18,13 @@ from trm_data.errors import (
     ForeignDatasetError,
     QueryError,
     SpecError,
-    not_written,
 )
-from trm_data.manifest import FileEntry, Manifest, ShardEntry, copy_manifest, find_manifest, read_manifest
+from trm_data.manifest import Manifest, ShardEntry, copy_manifest, find_manifest, read_manifest
 from trm_data.shards.naming import sidecar_name
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.storage.datasets import DatasetFolder, Unfinished
-from trm_data.storage.root import Layout
-from trm_data.storage.store import Turn
-from trm_data.storage.turn import turn_to_write, writing
-
-AT_A_TIME = 4
-"""Files that are copied at a time."""
+from trm_data.storage.copy import copy_files
+from trm_data.storage.lease import leased, writing
+from trm_data.storage.root import DatasetFolder, Layout, Unfinished
 
 
 @dataclass(frozen=True)
@@ -107,16 +101,19 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
     with writing(target):
         if _is_there(target, manifest):
             return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
-        with turn_to_write(target) as turn:
-            if _is_there(target, manifest):  # the one whose turn it was has written it
+        with leased(target) as lease:
+            if _is_there(target, manifest):  # the holder of the lease has written it
                 return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
-            target.withdraw_manifest(turn)
-            turn = Unfinished(target, turn)
+            target.withdraw_manifest(lease)
+            lease = Unfinished(target, lease)
             progress.start(f"copy {name}", manifest.size_bytes, "bytes")
-            copied = _copy_files(source, target, manifest, turn, progress)
+            copied = copy_files(source, target, manifest.files, progress, lease.check)
+            # Files that no manifest names, but which a rebuild and a reader use, where there are some.
+            notes = [sidecar_name(file.file) for file in manifest.files if isinstance(file, ShardEntry)]
+            copy_files(source, target, [*notes, CARD], NoProgress(), lease.check)
             kept = (name for file in manifest.files for name in (file.file, sidecar_name(file.file)))
-            target.remove_leftovers(kept, turn.check)
-            turn.check()
+            target.remove_leftovers(kept, lease.check)
+            lease.check()
             if problems := target.overwritten(manifest.files):
                 raise BuildError(f"{problems[0]}; something else writes there: stop that and sync again")
             copy_manifest(source, target, manifest)
@@ -124,48 +121,11 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
         name,
         manifest.content_digest,
         unchanged=False,
-        files_copied=len(copied),
-        files_kept=len(manifest.files) - len(copied),
-        bytes_copied=sum(copied),
+        files_copied=copied.files_copied,
+        files_kept=copied.files_kept,
+        bytes_copied=copied.bytes_copied,
         seconds=time.perf_counter() - begun,
     )
-
-
-def _copy_files(
-    source: DatasetFolder, target: DatasetFolder, manifest: Manifest, turn: Turn, progress: Progress
-) -> list[int]:
-    """Copy what is not there yet; sizes of the files that were copied."""
-
-    def copy(file: ShardEntry | FileEntry) -> tuple[int, bool]:
-        missing = bool(target.damaged([file]))
-        if missing:
-            try:
-                target.publish(file, source.open(file), turn.check)
-            except OSError as error:
-                raise BuildError(not_written(target.where(file.file), error, "sync again")) from error
-        if isinstance(file, ShardEntry):
-            _copy_note(source, target, sidecar_name(file.file), turn)
-        return file.size_bytes, missing
-
-    copied: list[tuple[int, bool]] = []
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        futures = [pool.submit(copy, file) for file in manifest.files]
-        try:
-            for future in as_completed(futures):
-                copied.append(future.result())
-                progress.advance(copied[-1][0])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    _copy_note(source, target, CARD, turn)
-    return [size for size, missing in copied if missing]
-
-
-def _copy_note(source: DatasetFolder, target: DatasetFolder, file: str, turn: Turn) -> None:
-    """Copy a small file that no manifest names, if there is one: a rebuild and a reader use it."""
-    content = source.read(file)
-    if content is not None:
-        target.publish_note(file, content, turn.check)
 
 
 def _is_there(target: DatasetFolder, manifest: Manifest) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from trm_data.storage.digested import checked_files
+from trm_data.storage.digests import checked_files
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
-from trm_data.storage.digested import digest_of
+from trm_data.storage.digests import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.rollout.inferred import Inferred

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from trm_data.closest import no_such
 from trm_data.errors import DataError
+from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
-from trm_data.storage.turn import locked, turn_to_write
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import files_named, rows_of_evals, table_folder
@@ -74,7 +74,7 @@ def _remove(layout: Layout, experiment: str, run: str, evaluation: str, *, dry_r
     evals = table_folder(layout, "evals", experiment, run)
     with (
         locked(evals, f"{run}: is being evaluated; wait for it"),
-        turn_to_write(evals, f"the results of {run}") as turn,
+        leased(evals, f"the results of {run}") as lease,
     ):
         own = evals.names(f"{evaluation}.*")
         if not own:
@@ -91,7 +91,7 @@ def _remove(layout: Layout, experiment: str, run: str, evaluation: str, *, dry_r
         gone += sorted((table, name) for table, name in named if name.startswith(f"{evaluation}-"))
         if not dry_run:
             for table, name in gone:
-                table_folder(layout, table, experiment, run).delete(name, turn.check)
+                table_folder(layout, table, experiment, run).delete(name, lease.check)
     return Removed(run=run, evaluation=evaluation, files=len(gone))
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from trm_data.errors import SpecError
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.atomic import LEFT_S
-from trm_data.storage.copy import copy_folder
-from trm_data.storage.digested import checked_files, one_of_each, stem_of
+from trm_data.storage.copy import copy_files
+from trm_data.storage.digests import checked_files, one_of_each, stem_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import NAMED_BY_EVALS
@@ -71,7 +71,7 @@ def sync_results(
             held.enter_context(adding(target, experiment, run))
         target.store.remove_temporary(target.results.path, older_s=LEFT_S)
         progress.start("copy results", len(chosen), "files")
-        copied = copy_folder(source.results, target.results, progress, LAST, names=chosen)
+        copied = copy_files(source.results, target.results, chosen, progress, last=LAST)
         stems = {stem_of(name) for name in chosen}
         for name in target.results.names():
             if name not in names and stem_of(name) in stems:

@@ -14,8 +14,8 @@ import pytest
 from tests.conftest import run_here
 from trm_data.catalog.schema import TABLES
 from trm_data.cli import main
+from trm_data.kernel import PACKAGE, kernel_digest
 from trm_data.kinds.registry import built_in
-from trm_data.storage.machine import PACKAGE, kernel_digest
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 HEARD = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"

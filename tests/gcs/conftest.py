@@ -8,7 +8,7 @@ from pathlib import Path
 import etils.epath.backend
 import pytest
 
-import trm_data.storage.connection
+import trm_data.storage.gcs
 from tests.gcs.server import GcsServer
 from trm_data.storage.root import Layout, resolve_root
 
@@ -50,5 +50,5 @@ def bucket(server: GcsServer, machine: Callable[[str], Layout]) -> Layout:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits a second before it tries again; here a fiftieth of that, and gives up as soon."""
-    monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)
-    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(trm_data.storage.gcs, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(trm_data.storage.gcs, "PATIENCE_S", 3.0)

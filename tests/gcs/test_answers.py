@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import base64
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import pytest
 
-import trm_data.storage.connection
+import trm_data.storage.gcs
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.answers import stated_digest
-from trm_data.storage.objects import Bucket
+from trm_data.storage.gcs import Bucket
 from trm_data.storage.root import Layout
 from trm_data.sync import sync_datasets
 
@@ -51,11 +49,8 @@ def test_small_reads_are_compared_and_read_again(
     second = machine("second")
     for count in (1, 2):
         setattr(server.faults, fault, count)
-        # Without digests two answers that are cut alike cannot be told from the object.
-        if states_hashes or count == 1:
-            assert read_manifest(second, "small").content_digest == built
-        assert getattr(server.faults, fault) == 0 or not states_hashes
-        setattr(server.faults, fault, 0)
+        assert read_manifest(second, "small").content_digest == built
+        assert getattr(server.faults, fault) == 0
     assert open_dataset("small", URL).content_digest == built
 
 
@@ -95,11 +90,11 @@ def test_a_silent_server_is_given_up_after_what_is_promised(
     bucket: Layout,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    promised = trm_data.storage.connection.PATIENCE_S, trm_data.storage.connection.SILENCE_S
+    promised = trm_data.storage.gcs.PATIENCE_S, trm_data.storage.gcs.SILENCE_S
     assert promised == (100.0, 20.0)  # as docs/gcs.md says
-    monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 1.0)
-    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 1.9)
-    monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(trm_data.storage.gcs, "SILENCE_S", 1.0)
+    monkeypatch.setattr(trm_data.storage.gcs, "PATIENCE_S", 1.9)
+    monkeypatch.setattr(trm_data.storage.gcs, "FIRST_WAIT_S", 0.02)
     server.faults.slow, server.faults.slow_s = 10**6, 5.0
     before = server.requests
     with pytest.raises(
@@ -130,19 +125,27 @@ REFUSALS = (
 )
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # google-auth leaves a 401 unread
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("status", [400, 401, 403, 409, 500, 502, 599])
 @pytest.mark.usefixtures("impatient")
 def test_refusals_of_any_form_end_in_one_line(
     server: GcsServer, bucket: Layout, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 0.03)
+    monkeypatch.setattr(trm_data.storage.gcs, "PATIENCE_S", 0.03)
     for body in REFUSALS:
         server.faults.answers = [(status, body)] * 10
-        with pytest.raises(BucketError, match=rf"could not read .*{status}") as caught:
+        with pytest.raises(BucketError, match=r"could not read ") as caught:
             bucket.store.read("datasets/small/manifest.json")
-        assert len(str(caught.value)) < 700
-        assert "\n" not in str(caught.value)
-        assert ("asked as nobody" in str(caught.value)) == (status in (401, 403))
+        said = str(caught.value)
+        assert len(said) < 900
+        assert "\n" not in said
+        assert ("asked as nobody" in said) == (status in (401, 403) and "unexpected response" not in said)
+        assert str(status) in said or "unexpected response" in said
+    del caught
+    gc.collect()
 
 
 @pytest.mark.parametrize(
@@ -165,10 +168,10 @@ def test_refusals_of_any_form_end_in_one_line(
 @pytest.mark.usefixtures("impatient")
 def test_answers_of_another_form_end_in_one_line(server: GcsServer, bucket: Layout, body: bytes) -> None:
     server.faults.answers = [(200, body)] * 3
-    with pytest.raises(BucketError, match="the answer is none of a bucket"):
+    with pytest.raises(BucketError, match="unexpected response, not from Google Cloud Storage"):
         bucket.store.stat("a/b")
     if not body.startswith(b'{"name"'):  # which is a listing of nothing
-        with pytest.raises(BucketError, match="the answer is none of a bucket"):
+        with pytest.raises(BucketError, match="unexpected response, not from Google Cloud Storage"):
             bucket.store.names("datasets", "*/manifest.json")
 
 
@@ -183,28 +186,3 @@ def test_credentials_that_cannot_be_used_are_an_error(
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     with pytest.raises(SpecError, match=r"GOOGLE_APPLICATION_CREDENTIALS=.*credentials.json: cannot be used"):
         Bucket("gs://bucket/trm")
-
-
-@pytest.mark.parametrize(
-    ("headers", "verdict"),
-    [
-        ([], None),
-        ([("X-Goog-Hash", "md5=XUFAKrxLKna5cZ2REBfFkg==")], True),
-        ([("x-goog-hash", "crc32c=mnG7TA=="), ("x-goog-hash", "md5=XUFAKrxLKna5cZ2REBfFkg==")], True),
-        ([("X-Goog-Hash", "crc32c=mnG7TA==, md5=AAAAAAAAAAAAAAAAAAAAAA==")], False),
-        ([("X-Goog-Hash", "crc32c=AAAAAA==")], False),
-        ([("X-Goog-Hash", "md5=!"), ("X-Goog-Stored-Content-Length", "4")], False),
-        ([("X-Goog-Stored-Content-Length", "5")], None),
-        ([("X-Goog-Stored-Content-Encoding", "gzip"), ("X-Goog-Hash", "md5=AAAA")], None),
-    ],
-)
-def test_what_an_answer_states_of_its_bytes(headers: list[tuple[str, str]], verdict: bool | None) -> None:
-    from multidict import CIMultiDict
-
-    assert stated_digest(CIMultiDict(headers)).fits(b"hello") is verdict
-
-
-def test_of_a_composed_object_the_crc32c_counts() -> None:
-    checksum = base64.b64encode(google_crc32c.Checksum(b"hello").digest()).decode()
-    assert stated_digest({"X-Goog-Hash": f"crc32c={checksum}"}).fits(b"hello") is True
-    assert stated_digest({"X-Goog-Hash": f"crc32c={checksum}"}).fits(b"hellp") is False

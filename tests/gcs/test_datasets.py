@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import trm_data
-import trm_data.storage.claim
+import trm_data.storage.lease
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.building.flow import build_dataset
@@ -21,8 +21,8 @@ from trm_data.errors import BucketError, BuildError, CorruptDatasetError, Datase
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest, read_manifest, write_manifest
 from trm_data.specs import canonical_json
+from trm_data.storage.lease import leased
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.storage.turn import turn_to_write
 from trm_data.verify.flow import verify_dataset
 
 Make = Callable[..., object]
@@ -208,9 +208,9 @@ def test_only_one_manifest_of_two(built: Manifest, server: GcsServer, bucket: La
 def test_two_machines_at_once(
     server: GcsServer, machine: Machine, request_small: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.claim, "BEAT_S", 0.1)
-    monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
-    with turn_to_write(machine("first").dataset("small")) as turn:
+    monkeypatch.setattr(trm_data.storage.lease, "BEAT_S", 0.1)
+    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
+    with leased(machine("first").dataset("small")) as turn:
         second = machine("second")
         with pytest.raises(BuildError, match=r"another machine is at work on this dataset \(.*process \d+"):
             build_dataset(request_small(), second)
@@ -221,11 +221,9 @@ def test_two_machines_at_once(
 def test_a_dead_machine_is_taken_over_and_its_ghost_publishes_nothing(
     server: GcsServer, machine: Machine, request_small: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.claim, "LEASE_S", 0.3)
-    monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
-    with turn_to_write(
-        machine("first").dataset("small")
-    ) as turn:  # its first sign of life comes after BEAT_S
+    monkeypatch.setattr(trm_data.storage.lease, "LEASE_S", 0.3)
+    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
+    with leased(machine("first").dataset("small")) as turn:  # its first sign of life comes after BEAT_S
         build_dataset(request_small(), machine("second"))
         with pytest.raises(BuildError, match="another machine took over"):
             turn.check()
@@ -236,8 +234,8 @@ def test_two_builds_race_for_the_name(
     server: GcsServer, machine: Machine, request_small: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two machines, other specifications, at the same time: one dataset comes of it, and it is whole."""
-    monkeypatch.setattr(trm_data.storage.claim, "BEAT_S", 0.1)
-    monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "BEAT_S", 0.1)
+    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
     results: list[object] = []
 
     def build(layout: Layout, seed: int) -> None:

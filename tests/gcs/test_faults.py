@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-import trm_data.storage.connection
-import trm_data.storage.objects
+import trm_data.storage.gcs
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.building.flow import build_dataset
@@ -49,8 +48,7 @@ def test_a_build_outlives_faults(
     faults: dict,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 0.3)
-    trm_data.storage.connection.close_connections()
+    monkeypatch.setattr(trm_data.storage.gcs, "SILENCE_S", 0.3)
     for fault, count in faults.items():
         setattr(server.faults, fault, count)
     built = build_dataset(request_small(), bucket, shard_examples=50, engine=ONE).manifest
@@ -63,14 +61,14 @@ def test_a_build_outlives_faults(
 def test_uploads_in_parts_outlive_faults(
     server: GcsServer, bucket: Layout, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file above gcsfs's 5 MiB goes in parts; a part can be lost, or arrive and not be acknowledged."""
+    """A large file goes in parts; a part can be lost, or arrive and not be acknowledged."""
     import hashlib
     import random
 
-    monkeypatch.setattr(trm_data.storage.objects, "CHUNK_BYTES", 2**20)
+    monkeypatch.setattr(trm_data.storage.gcs, "PART_BYTES", 2**20)
     content = random.Random(0).randbytes(7 * 2**20 + 5)
     (tmp_path / "file").write_bytes(content)
-    store = trm_data.storage.objects.Bucket(URL)
+    store = trm_data.storage.gcs.Bucket(URL)
     digest = hashlib.sha256(content).hexdigest()
     server.faults.cut_uploads, server.faults.lost_answers = 2, 1
     assert store.upload("big", tmp_path / "file", digest)
@@ -90,8 +88,7 @@ def test_uploads_in_parts_outlive_faults(
 def test_reading_outlives_faults(
     server: GcsServer, built: str, machine: Machine, faults: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.connection, "SILENCE_S", 0.3)
-    trm_data.storage.connection.close_connections()
+    monkeypatch.setattr(trm_data.storage.gcs, "SILENCE_S", 0.3)
     machine("second")
     for fault, count in faults.items():
         setattr(server.faults, fault, count)
@@ -152,16 +149,3 @@ def test_listings_that_are_behind(
     assert list_datasets(second) == []
     with pytest.raises(DatasetNotFoundError):
         open_dataset("small", URL)
-
-
-def test_removing_although_listings_are_behind(
-    server: GcsServer, bucket: Layout, request_small: Make, machine: Machine
-) -> None:
-    from trm_data.removal import remove
-
-    server.freeze_listings()
-    build_dataset(request_small(), bucket, shard_examples=50)
-    remove(bucket, "small")
-    left = [name for name in server.names("bucket") if not name.endswith((".json", "README.md"))]
-    assert left == []
-    assert "trm/datasets/small/manifest.json" not in server.names("bucket")

@@ -17,8 +17,7 @@ from tests.gcs.server import GcsServer
 from trm_data.building.flow import build_dataset
 from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
-from trm_data.storage.cache import cached_file, limit_bytes
-from trm_data.storage.machine import user_cache
+from trm_data.storage.cache import cached_file, limit_bytes, user_cache
 from trm_data.storage.root import Layout
 
 
@@ -77,7 +76,7 @@ def test_a_file_is_fetched_once_and_again_if_it_is_damaged(cache: Path) -> None:
 
 
 def test_what_arrives_damaged_is_fetched_again_and_then_refused(cache: Path) -> None:
-    digest, arrivals = hashlib.sha256(b"right").hexdigest(), [b"wrong", b"right", b"wrong", b"wrong"]
+    digest, arrivals = hashlib.sha256(b"right").hexdigest(), [b"wrong", b"right", *[b"wrong"] * 4]
 
     def fetch(target: Path) -> bool:
         target.write_bytes(arrivals.pop(0))

@@ -23,7 +23,7 @@ import sys, time
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 from conftest import small_request
 from trm_data.building.flow import build_dataset
-from trm_data.storage.objects import Bucket
+from trm_data.storage.gcs import Bucket
 from trm_data.storage.root import resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 Bucket(sys.argv[1]).stat("warm")

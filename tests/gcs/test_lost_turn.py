@@ -45,8 +45,8 @@ def generations(server: GcsServer) -> dict[str, int]:
 BUILD = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
-import trm_data.storage.claim as claim
-claim.BEAT_S, claim.LEASE_S, claim.LOOK_S = 0.2, 1.5, 0.1
+import trm_data.storage.lease as lease
+lease.BEAT_S, lease.LEASE_S, lease.LOOK_S = 0.2, 1.5, 0.1
 from conftest import small_request
 from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine

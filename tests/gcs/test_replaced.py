@@ -18,7 +18,7 @@ from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.manifest import read_manifest
 from trm_data.removal import size_to_remove
-from trm_data.storage.objects import Bucket
+from trm_data.storage.gcs import Bucket
 from trm_data.storage.root import Layout
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
@@ -123,7 +123,7 @@ def test_a_claim_that_cannot_be_given_back_is_said(
     build_dataset(request_small(), bucket, engine=ONE)
     assert f"{FOLDER}.building" in server.names("bucket")
     (said,) = [record.getMessage() for record in caplog.records if record.name.startswith("trm_data")]
-    assert ".building: the claim could not be given back, so other machines wait for 30 s" in said
+    assert ".building: the lease could not be given back, so other machines wait for 30 s" in said
     assert "forbidden" in said
 
 

@@ -15,8 +15,8 @@ from types import ModuleType, SimpleNamespace
 import polars as pl
 import pytest
 
-import trm_data.storage.claim
-import trm_data.storage.connection
+import trm_data.storage.gcs
+import trm_data.storage.lease
 import trm_eval
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
@@ -24,8 +24,8 @@ from tests.harness.roots import root_with
 from tests.trm_train.test_loop import EXPERIMENT, TINY, final_state, metrics_without_clock, run
 from trm_data.errors import BucketError, BuildError, BusyError, SpecError
 from trm_data.storage.atomic import with_digest
+from trm_data.storage.lease import leased
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.storage.turn import turn_to_write
 from trm_data.sync import sync_datasets
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
@@ -130,11 +130,11 @@ def test_a_killed_run_goes_on_at_another_machine(
 def test_a_run_that_lives_is_left_alone(
     root: Layout, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.claim, "BEAT_S", 0.1)
-    monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "BEAT_S", 0.1)
+    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
     folder = run_folder(root, EXPERIMENT, TINY)
     with (
-        turn_to_write(folder, "a run"),
+        leased(folder, "a run"),
         pytest.raises(BusyError, match=rf"at work on run {folder.name} \(.*process {os.getpid()}"),
     ):
         run(machine("second"))
@@ -256,9 +256,9 @@ def test_an_evaluation_outlives_a_bucket_that_is_away(
 ) -> None:
     """Of a minute with the waits that users have, and from the moment in which there is something to write."""
     if outage_s < 60:
-        monkeypatch.setattr(trm_data.storage.connection, "FIRST_WAIT_S", 0.02)
-        monkeypatch.setattr(trm_data.storage.connection, "LONGEST_WAIT_S", 0.16)
-        monkeypatch.setattr(trm_data.storage.connection, "PATIENCE_S", 4.0)
+        monkeypatch.setattr(trm_data.storage.gcs, "FIRST_WAIT_S", 0.02)
+        monkeypatch.setattr(trm_data.storage.gcs, "LONGEST_WAIT_S", 0.16)
+        monkeypatch.setattr(trm_data.storage.gcs, "PATIENCE_S", 4.0)
     folder = run(root).folder
     begun: list[float] = []
 

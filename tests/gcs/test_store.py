@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-import trm_data.storage.claim
+import trm_data.storage.lease
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.errors import BuildError, BusyError, CorruptDatasetError
-from trm_data.storage.claim import claimed
+from trm_data.storage.gcs import Bucket
+from trm_data.storage.lease import bucket_lease, locked
 from trm_data.storage.local import LocalStore
-from trm_data.storage.objects import Bucket
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder, Store
-from trm_data.storage.turn import locked
 
 CONTENT = b"some bytes"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -45,7 +44,7 @@ def test_small_files(store: Store) -> None:
     assert first is not None
     assert second is not None
     assert (first.size_bytes, second.size_bytes) == (3, 5)
-    assert first.version != second.version
+    assert first.generation != second.generation
     assert store.delete("a/b.json")
     assert not store.delete("a/b.json")
     assert store.read("a/b.json") is None
@@ -157,10 +156,9 @@ def test_a_folder_is_locked_once(store: Store) -> None:
 
 HOLD = """
 import sys, time
-from pathlib import Path
-from trm_data.storage.claim import claimed
-from trm_data.storage.objects import Bucket
-with claimed(Bucket(sys.argv[1]), "runs/x/.building", Path(sys.argv[2]), "run x"):
+from trm_data.storage.lease import bucket_lease
+from trm_data.storage.gcs import Bucket
+with bucket_lease(Bucket(sys.argv[1]), "runs/x/.building", "run x"):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -169,29 +167,28 @@ with claimed(Bucket(sys.argv[1]), "runs/x/.building", Path(sys.argv[2]), "run x"
 def test_the_claim_of_a_killed_process_of_this_host_is_taken_over_at_once(
     server: GcsServer, tmp_path: Path
 ) -> None:
-    """Other cache folders, so other machines by name; but this host sees that the process is gone."""
-    command = [sys.executable, "-c", HOLD, URL, str(tmp_path / "one")]
+    command = [sys.executable, "-c", HOLD, URL]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == b"held\n"
             with (
                 pytest.raises(BusyError, match=rf"machine is at work on run x \(.*process {process.pid}"),
-                claimed(Bucket(URL), "runs/x/.building", tmp_path / "two", "run x"),
+                bucket_lease(Bucket(URL), "runs/x/.building", "run x"),
             ):
                 pass
         finally:
             process.kill()
     begun = time.monotonic()
-    with claimed(Bucket(URL), "runs/x/.building", tmp_path / "two", "run x"):
-        assert time.monotonic() - begun < trm_data.storage.claim.LEASE_S / 2
+    with bucket_lease(Bucket(URL), "runs/x/.building", "run x"):
+        assert time.monotonic() - begun < trm_data.storage.lease.LEASE_S / 2
 
 
 def test_a_process_of_another_host_is_believed_to_live(
     server: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trm_data.storage.claim, "LEASE_S", 0.5)
-    monkeypatch.setattr(trm_data.storage.claim, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "LEASE_S", 0.5)
+    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
     holder = {
         "machine": "m",
         "host": "h",
@@ -202,5 +199,5 @@ def test_a_process_of_another_host_is_believed_to_live(
     }
     Bucket(URL).create("runs/x/.building", json.dumps(holder).encode())
     begun = time.monotonic()
-    with claimed(Bucket(URL), "runs/x/.building", tmp_path / "two", "run x"):
+    with bucket_lease(Bucket(URL), "runs/x/.building", "run x"):
         assert time.monotonic() - begun > 0.5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import trm_data.sync
+import trm_data.storage.copy
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.building.flow import build_dataset
@@ -16,7 +16,6 @@ from trm_data.cli import main
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, SpecError
 from trm_data.manifest import read_manifest
-from trm_data.storage.datasets import DatasetFolder
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
@@ -87,20 +86,21 @@ def test_an_interrupted_copy_goes_on(
 ) -> None:
     machine("first")
     target = resolve_root(target_url or tmp_path / "target")
-    left, publish = [5], DatasetFolder.publish
+    left, store = [5], type(target.store)
+    put = store.put
 
-    def publish_five(*arguments) -> bool:
+    def put_five(*arguments: object) -> bool:
         if not left[0]:
             raise StoppedError
         left[0] -= 1
-        return publish(*arguments)
+        return put(*arguments)
 
-    monkeypatch.setattr(trm_data.sync, "AT_A_TIME", 1)
-    monkeypatch.setattr(DatasetFolder, "publish", publish_five)
+    monkeypatch.setattr(trm_data.storage.copy, "AT_A_TIME", 1)
+    monkeypatch.setattr(store, "put", put_five)
     with pytest.raises(StoppedError):
         sync_datasets(local, target)
     assert target.dataset_names() == []
-    monkeypatch.setattr(DatasetFolder, "publish", publish)
+    monkeypatch.setattr(store, "put", put)
     (done,), _ = sync_datasets(local, target)
     assert (done.files_copied, done.files_kept) == (count(local) - 5, 5)
     assert verify_dataset(target, "small").problems == []

@@ -1,4 +1,4 @@
-"""A bucket that is away: for a minute requests wait; for longer the run continues, and saves a later checkpoint."""
+"""A bucket that is away: for a moment requests wait; for longer the run continues, and saves a later checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trm_train.runs.status import read_status
 
 ENDLESS = ["--execution.checkpoint-every", "20", "--execution.validate-every", "0", "--total-steps", "100000"]
 SOON = {"TRM_BUCKET_PATIENCE_S": "5"}
-"""Requests are given up after so long, where users wait for `connection.PATIENCE_S`."""
+"""Requests are given up after so long, where users wait for `gcs.PATIENCE_S`."""
 
 
 class Machines:
@@ -73,16 +73,16 @@ def wait_for_line(process: subprocess.Popen[str], pattern: str) -> int:
 
 
 @pytest.mark.slow
-def test_for_a_minute_the_run_waits_and_goes_on(
+def test_for_a_quarter_of_a_minute_the_run_waits_and_goes_on(
     small_layout: Layout, server: GcsServer, tmp_path: Path
 ) -> None:
-    """With the waits that users have."""
+    """With the waits that users have: gcsfs, with which Orbax writes, gives up after half a minute."""
     put_dataset(server, small_layout)
     machines = Machines(2, tmp_path)
     processes = machines.start()
     wait_for_more(machines.layout, 0, processes)
-    server.faults.unavailable_until = time.monotonic() + 60
-    time.sleep(60.0)
+    server.faults.unavailable_until = time.monotonic() + 15
+    time.sleep(15.0)
     assert all(process.poll() is None for process in processes)
     done = machines.stop_later(processes)
     assert "Traceback" not in done[0].stderr + done[1].stderr

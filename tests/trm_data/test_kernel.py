@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from numba import config
 
+from trm_data.kernel import PACKAGE, kernel_digest, kernel_folder
 from trm_data.kinds.maze import solve_kernels as maze_kernels
-from trm_data.storage.machine import PACKAGE, kernel_digest, kernel_folder
 
 SHARED = "from trm_data.kernel import kernel\n\n\n@kernel\ndef shared(x):\n    return x + {number}\n"
 CALLER = (
@@ -23,7 +23,7 @@ PROGRAM = "from trm_data.symmetry.caller import caller; print(caller(1))"
 
 def write_package(folder: Path, number: int) -> None:
     """The modules that the decorator needs, and two kernels of which one calls the other."""
-    for name in ("kernel.py", "storage/machine.py"):
+    for name in ("errors.py", "kernel.py", "storage/atomic.py", "storage/cache.py"):
         target = folder / "trm_data" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (target.parent / "__init__.py").touch()

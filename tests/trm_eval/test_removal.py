@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import error_of, run_here
 from tests.trm_eval.conftest import Evaluated
-from trm_data.storage import digested
+from trm_data.storage import digests as files_by_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
@@ -76,7 +76,7 @@ def with_votes(layout: Layout, evaluation: str) -> None:
             "votes": 3,
         }
         written = write_table(layout, "votes", experiment, run.name, part, [{**vote, "grid": [1, 2]}])
-        digests.append(digested.digest_of(written))
+        digests.append(files_by_digest.digest_of(written))
     row |= {"vote_parts": [f"{evaluation}-{number:05d}" for number in range(2)], "vote_digests": digests}
     folder.delete(name)
     write_table(layout, "evals", experiment, run.name, evaluation, [row])
@@ -112,7 +112,11 @@ def superseding(layout: Layout) -> str:
         rows = rows.set_column(rows.column_names.index(name), name, column)
     written = write_table(layout, "predictions", experiment, run.name, f"{old}-00000", rows)
     row |= {"evaluation": old, "created_at": datetime(2020, 1, 1, tzinfo=UTC), "vote_parts": None}
-    row |= {"parts": [f"{old}-00000"], "part_digests": [digested.digest_of(written)], "vote_digests": None}
+    row |= {
+        "parts": [f"{old}-00000"],
+        "part_digests": [files_by_digest.digest_of(written)],
+        "vote_digests": None,
+    }
     write_table(layout, "evals", experiment, run.name, old, [row])
     return old
 
@@ -139,7 +143,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, number: int, work: Callable[[], o
         return step
 
     with monkeypatch.context() as patch:
-        patch.setattr(digested, "sync_file", counted(digested.sync_file, after=False))
+        patch.setattr(files_by_digest, "sync_file", counted(files_by_digest.sync_file, after=False))
         patch.setattr(LocalStore, "finish", counted(LocalStore.finish, after=True))
         patch.setattr(LocalStore, "delete", counted(LocalStore.delete, after=False))
         try:

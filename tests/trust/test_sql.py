@@ -64,7 +64,7 @@ def seen(folder: Path) -> dict[str, tuple[int, int]]:
     """Every file and folder, with size and time."""
     paths = [path for path in folder.rglob("*") if path.name != "whole.json"]
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in paths if path.is_file()} | {
-        str(path): (0, 0) for path in paths if path.is_dir() and not path.name.startswith(".tmp-sql-")
+        str(path): (0, 0) for path in paths if path.is_dir()
     }
 
 

@@ -21,8 +21,8 @@ from trm_data.shards.naming import sidecar_name
 from trm_data.shards.writer import ShardInfo
 from trm_data.show.progress import Progress
 from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
-from trm_data.storage.datasets import DatasetFolder
-from trm_data.storage.store import Turn
+from trm_data.storage.root import DatasetFolder
+from trm_data.storage.store import Lease
 
 ShardsOf = dict[str, list[tuple[ShardJob, WrittenShard]]]
 """The shards of each split, in order."""
@@ -33,7 +33,7 @@ BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
 def finish_build(
     kind: Kind,
     folder: DatasetFolder,
-    turn: Turn,
+    lease: Lease,
     spec: DatasetSpec,
     selection: Selection,
     jobs: list[ShardJob],
@@ -51,18 +51,18 @@ def finish_build(
         for split in selection.splits
     }
     manifest = _manifest(kind, folder.name, spec, selection, shards_of)
-    turn.check()
+    lease.check()
     kept = (name for job in jobs for name in (job.file, sidecar_name(job.file)))
-    folder.remove_leftovers(kept, turn.check)
+    folder.remove_leftovers(kept, lease.check)
     made = {split: [shard.made for _, shard in shards] for split, shards in shards_of.items()}
     try:
         catalog = write_catalog_files(folder.here, catalog_tables(kind, manifest, selection, made))
         catalog += write_attachments(folder.here, selection.attachments)
         manifest = replace(manifest, catalog=tuple(catalog))
         for file in catalog:
-            folder.publish_built(file, turn.check)
-        folder.publish_note(CARD, card_bytes(manifest, selection.sources), turn.check)
-        turn.check()
+            folder.publish_built(file, lease.check)
+        folder.publish_note(CARD, card_bytes(manifest, selection.sources), lease.check)
+        lease.check()
         if problems := folder.overwritten(manifest.files):
             raise BuildError(f"{problems[0]}; something else writes there: stop that and build again")
         write_manifest(folder, manifest)

@@ -28,10 +28,9 @@ from trm_data.request import BuildRequest
 from trm_data.shards.naming import shard_name
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.specs import DatasetSpec, check_name
-from trm_data.storage.datasets import DatasetFolder, Unfinished
-from trm_data.storage.root import Layout
-from trm_data.storage.store import Turn
-from trm_data.storage.turn import turn_to_write, writing
+from trm_data.storage.lease import leased, writing
+from trm_data.storage.root import DatasetFolder, Layout, Unfinished
+from trm_data.storage.store import Lease
 
 DEFAULT_SHARD_EXAMPLES = 131_072
 
@@ -91,28 +90,28 @@ def build_dataset(
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         kind.check_spec(spec)
         folder = find_folder(layout, request, spec)
-        turn = None
+        lease = None
         found = already_built(folder, spec)  # which needs no lock, so that a root may be read-only
         if found is None:
             stack.enter_context(writing(folder))
-            turn = stack.enter_context(turn_to_write(folder))
-            found = already_built(folder, spec)  # perhaps by the machine whose turn it was
-        if turn is None or found is not None:
+            lease = stack.enter_context(leased(folder))
+            found = already_built(folder, spec)  # perhaps by the machine that held the lease
+        if lease is None or found is not None:
             assert found is not None
             seconds = time.perf_counter() - begun
             return BuildResult(found, folder.here, folder.place, unchanged=True, seconds=seconds)
-        folder.withdraw_manifest(turn)
-        turn = Unfinished(folder, turn)
+        folder.withdraw_manifest(lease)
+        lease = Unfinished(folder, lease)
         folder.remove_temporary()
         if not is_compiled(request.kind):
             compile_kernels(request.kind, progress)
             engine.prepare(warm_module(request.kind))
         _import_the_end()
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
-        jobs = _plan_shards(kind, folder, turn, spec, selection, shard_examples)
+        jobs = _plan_shards(kind, folder, lease, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, _num_rows(spec, selection), progress)
         engine.close()  # the catalog needs the memory
-        manifest = finish_build(kind, folder, turn, spec, selection, jobs, written, progress)
+        manifest = finish_build(kind, folder, lease, spec, selection, jobs, written, progress)
     warnings = [*selection.warnings, *_refresh_index(layout, folder.name)]
     result = BuildResult(manifest, folder.here, folder.place, rejects=len(selection.rejects))
     kept, seconds = sum(shard.kept for shard in written), time.perf_counter() - begun
@@ -156,7 +155,7 @@ def _refresh_index(layout: Layout, name: str) -> list[str]:
 def _plan_shards(
     kind: Kind,
     folder: DatasetFolder,
-    turn: Turn,
+    lease: Lease,
     spec: DatasetSpec,
     selection: Selection,
     shard_examples: int,
@@ -172,7 +171,7 @@ def _plan_shards(
             start, stop = bounds[shard], bounds[shard + 1]
             file = shard_name(split, shard, count)
             part = groups.slice(start, stop)
-            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, turn))
+            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, lease))
     return jobs
 
 

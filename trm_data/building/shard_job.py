@@ -17,8 +17,8 @@ from trm_data.shards.digest import group_digests
 from trm_data.shards.naming import sidecar_name
 from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
 from trm_data.specs import BLOCK_EXAMPLES, DatasetSpec, Split
-from trm_data.storage.datasets import DatasetFolder
-from trm_data.storage.store import Turn
+from trm_data.storage.root import DatasetFolder
+from trm_data.storage.store import Lease
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ShardJob:
         groups: The base puzzles of this shard.
         first_group: Number of the first of them in its split.
         identifier_each: Whether every augmentation has an identifier of its own.
-        turn: The right to write the folder.
+        lease: The right to write the folder.
     """
 
     spec: DatasetSpec
@@ -43,7 +43,7 @@ class ShardJob:
     groups: Groups
     first_group: int
     identifier_each: bool
-    turn: Turn
+    lease: Lease
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:
 
 def _publish(job: ShardJob, info: ShardInfo) -> None:
     """Bring a shard and then its sidecar to their places."""
-    job.folder.publish_built(info, job.turn.check)
-    job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info), job.turn.check)
+    job.folder.publish_built(info, job.lease.check)
+    job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info), job.lease.check)
 
 
 def _joined(parts: list[MadeRows]) -> MadeRows | None:

@@ -13,8 +13,7 @@ from trm_data.named import names_of
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
 from trm_data.specs import BUILDER_VERSION, SUDOKU_EXTREME, DatasetSpec, SourceSpec
-from trm_data.storage.datasets import DatasetFolder
-from trm_data.storage.root import Layout
+from trm_data.storage.root import DatasetFolder, Layout
 
 
 def find_folder(layout: Layout, request: BuildRequest, spec: DatasetSpec) -> DatasetFolder:

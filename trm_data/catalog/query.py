@@ -1,36 +1,27 @@
 """Runs a user's SQL over the catalog, and can do nothing else.
 
 A statement is run only if every operator of DuckDB's plan of it reads (`plan.py`). The connection has no access to
-files or the network but for the index, which it reads under a name that no query can know: DuckDB lets SQL write to the
-files of an attached database. It spills nothing to disk, and its settings are locked.
+files or the network but for the index. DuckDB would let SQL write to the files of an attached database, so the plan is
+what keeps them as they are. It spills nothing to disk, and its settings are locked.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-import time
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trm_data.catalog.schema import quote_literal
 from trm_data.catalog.write import catalog_index
 from trm_data.errors import Note, QueryError
-from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.root import Layout, Root, resolve_root
 
 if TYPE_CHECKING:
     import duckdb
     import polars
     import pyarrow as pa
-
-
-TEMPORARY = ".tmp-sql-"
 
 
 @dataclass(frozen=True)
@@ -106,36 +97,12 @@ def attached_catalog(
     Raises:
         QueryError: There is no dataset to index, or the index cannot be written.
     """
-    with catalog_index(layout) as (index, problems), _under_a_secret_name(layout, index) as path:
-        connection.execute(f"ATTACH {quote_literal(str(path))} AS catalog (READ_ONLY)")
+    with catalog_index(layout) as (index, problems):
+        connection.execute(f"ATTACH {quote_literal(str(index))} AS catalog (READ_ONLY)")
         try:
             yield problems
         finally:
-            connection.close()  # before its file goes, which a network's file system would keep under another name
-
-
-@contextmanager
-def _under_a_secret_name(layout: Layout, index: Path) -> Generator[Path, None, None]:
-    """The index under another name: a link beside it, or where that cannot be (a read-only root), a copy."""
-    with ExitStack() as stack:
-        try:
-            layout.cache.mkdir(parents=True, exist_ok=True)
-            _remove_left(layout.cache)
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=layout.cache))
-            path = Path(folder) / index.name
-            os.link(index, path)
-        except OSError:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=TEMPORARY))) / index.name
-            shutil.copyfile(index, path)
-        yield path
-
-
-def _remove_left(cache: Path) -> None:
-    """Remove the folders of queries that were killed long ago."""
-    for folder in cache.glob(f"{TEMPORARY}*"):
-        with suppress(FileNotFoundError):
-            if time.time() - folder.stat().st_mtime > LEFT_S:
-                shutil.rmtree(folder, ignore_errors=True)
+            connection.close()  # before a temporary index goes, which a network's file system would keep
 
 
 def run_locked(

@@ -13,7 +13,7 @@ from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import FileEntry, Manifest
 from trm_data.records import Augmentations, Groups, SourceFile
 from trm_data.specs import Split
-from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.root import DatasetFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa

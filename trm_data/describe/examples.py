@@ -21,8 +21,7 @@ from trm_data.records import Rows
 from trm_data.shards.reader import read_block
 from trm_data.show.drawing import Drawing
 from trm_data.specs import BLOCK_EXAMPLES, Split
-from trm_data.storage.datasets import DatasetFolder
-from trm_data.storage.root import Layout
+from trm_data.storage.root import DatasetFolder, Layout
 
 
 @dataclass(frozen=True)

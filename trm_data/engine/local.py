@@ -170,7 +170,7 @@ def _watched(
 
 def _looks_for_bucket() -> int:
     """Looks by which a bucket is waited for longer than usual."""
-    from trm_data.storage.connection import patience_beyond_usual_s
+    from trm_data.storage.gcs import patience_beyond_usual_s
 
     return math.ceil(patience_beyond_usual_s() / LOOK_S)
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 import trm_data.kinds
 from trm_data.closest import no_such
 from trm_data.errors import SpecError
+from trm_data.kernel import kernel_folder
 from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
-from trm_data.storage.machine import kernel_folder
 
 if TYPE_CHECKING:
     from trm_data.kinds.base import Kind

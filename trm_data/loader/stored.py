@@ -23,7 +23,7 @@ from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_dige
 from trm_data.shards.reader import read_rows
 from trm_data.specs import Split
 from trm_data.storage.atomic import file_sha256, parse_json, write_json
-from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.root import DatasetFolder
 
 
 @dataclass(frozen=True)

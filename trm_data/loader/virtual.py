@@ -19,7 +19,7 @@ from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Rows
 from trm_data.shards.reader import read_rows
 from trm_data.specs import Split
-from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.root import DatasetFolder
 from trm_data.symmetry.base import Augmenter
 
 

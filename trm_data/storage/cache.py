@@ -20,13 +20,25 @@ from pathlib import Path
 
 from trm_data.errors import CacheFullError, CorruptDatasetError, SpecError
 from trm_data.storage.atomic import Algorithm, check_file
-from trm_data.storage.machine import user_cache
 
+ATTEMPTS = 4
+"""Times a file is fetched before its bytes count as damaged."""
 DEFAULT_LIMIT_BYTES = 50_000_000_000
 SPARED_S = 10.0
 """A file used so recently is not removed: whoever asked for it may not have opened it yet."""
 FETCHING_S = 3600.0
 """A temporary file older than this is one that a killed process left."""
+
+
+def user_cache() -> Path:
+    """The folder that may be deleted when nothing runs, but for its `kept/`.
+
+    It is `TRM_CACHE`, else `trm` in the user's cache directory (XDG).
+    """
+    if chosen := os.environ.get("TRM_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "trm"
 
 
 def limit_bytes() -> int:
@@ -114,15 +126,15 @@ def _fetch(
     fetch: Callable[[Path], bool],
     what: str,
 ) -> None:
-    """Fetch into a temporary file; a second time if what arrived is not what was asked for."""
-    for attempt in (1, 2):
+    """Fetch into a temporary file; again where what arrived is not what was asked for."""
+    for attempt in range(1, ATTEMPTS + 1):
         if not fetch(temporary):
             raise CorruptDatasetError(f"{what}: is missing")
         try:
             check_file(temporary, size_bytes=size_bytes, digest=digest, algorithm=algorithm)
             return
         except CorruptDatasetError as error:
-            if attempt == 2:
+            if attempt == ATTEMPTS:
                 raise CorruptDatasetError(str(error).replace(str(temporary), what)) from None
 
 

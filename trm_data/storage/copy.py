@@ -1,8 +1,8 @@
-"""Copies a folder from one root to another, file by file: checked where it arrives, going on where it was cut off.
+"""Copies files from one folder to another, of any two roots: `sync` of datasets, runs and results.
 
-What is there already with the same bytes is skipped. Files that say that others are whole come last, in the order the
-caller gives, so that a copy that was cut off does not look whole. Neighbours: `trm_data.sync` copies datasets, whose
-manifests say what is to be copied; here a listing does.
+Every file is checked where it comes from and where it arrives. What the target has already, with the same bytes, is
+skipped, so a copy that was cut off goes on. Files that say that others are whole are copied last, so that a copy that
+was cut off does not look whole.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trm_data.errors import BuildError, not_written
 from trm_data.show.progress import Progress
 from trm_data.storage.atomic import file_sha256
-from trm_data.storage.bucket import CLAIM
+from trm_data.storage.lease import LEASE_FILE
+from trm_data.storage.root import StoredFile
 from trm_data.storage.store import Check, Folder, no_check
 
 ATTEMPTS = 3
@@ -32,87 +33,84 @@ class Copied:
         files_copied: Files that were copied.
         files_kept: Files that were there already.
         bytes_copied: Bytes of the copied files.
-        gone: Files that the source removed meanwhile.
     """
 
-    files_copied: int = 0
-    files_kept: int = 0
-    bytes_copied: int = 0
-    gone: list[str] = field(default_factory=list[str])
+    files_copied: int
+    files_kept: int
+    bytes_copied: int
 
 
-def copy_folder(
+def copy_files(
     source: Folder,
     target: Folder,
+    files: Sequence[str | StoredFile],
     progress: Progress,
-    last: Sequence[str] = (),
-    *,
-    names: Sequence[str] | None = None,
     check: Check = no_check,
+    *,
+    last: Sequence[str] = (),
 ) -> Copied:
-    """Copy files of a folder.
+    """Copy files, some at a time.
 
     Args:
-        source: What to copy.
+        source: Where from.
         target: Where to.
-        progress: Told of every file; its caller has started it.
-        last: Patterns of names that are copied after all others, pattern by pattern.
-        names: Which; all if None.
+        files: Names, or files with their size and digest, which then are what the source must have. A name that the
+            source has removed meanwhile is passed over.
+        progress: Told of every name, and of the bytes of every file with a digest; its caller has started it.
         check: Called before each file is written: whether the target still may be.
+        last: Patterns of names that are copied after all others, pattern by pattern.
 
     Raises:
+        CorruptDatasetError: A file of the source does not have its digest.
         BuildError: A file changed while it was copied, or could not be written.
         BucketError: A bucket cannot be reached, or refuses.
     """
     patterns = [re.compile(pattern) for pattern in last]
-    stages: list[list[str]] = [[] for _ in range(len(patterns) + 1)]
-    for name in source.names() if names is None else names:
-        if name.rsplit("/", 1)[-1] != CLAIM:
+    stages: list[list[str | StoredFile]] = [[] for _ in range(len(patterns) + 1)]
+    for file in files:
+        name = file if isinstance(file, str) else file.file
+        if name.rsplit("/", 1)[-1] != LEASE_FILE:
             found = [i for i, pattern in enumerate(patterns, start=1) if pattern.fullmatch(name)]
-            stages[found[0] if found else 0].append(name)
-    results: list[tuple[str, int, bool | None]] = []
+            stages[found[0] if found else 0].append(file)
+    done: list[tuple[int, bool | None]] = []
     for stage in stages:
         check()
-        results += _copy_all(source, target, stage, progress, check)
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            futures = {pool.submit(_copy_file, source, target, file, check): file for file in stage}
+            try:
+                for future in as_completed(futures):
+                    done.append(future.result())
+                    progress.advance(1 if isinstance(futures[future], str) else done[-1][0])
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     return Copied(
-        files_copied=sum(copied is True for _, _, copied in results),
-        files_kept=sum(copied is False for _, _, copied in results),
-        bytes_copied=sum(size for _, size, copied in results if copied),
-        gone=[name for name, _, copied in results if copied is None],
+        files_copied=sum(copied is True for _, copied in done),
+        files_kept=sum(copied is False for _, copied in done),
+        bytes_copied=sum(size for size, copied in done if copied),
     )
 
 
-def _copy_all(
-    source: Folder, target: Folder, names: list[str], progress: Progress, check: Check
-) -> list[tuple[str, int, bool | None]]:
-    """Name and size of each file, and whether it was copied (None: the source has removed it)."""
-
-    def copy(name: str) -> tuple[str, int, bool | None]:
-        try:
-            for _ in range(ATTEMPTS):
-                path = source.current(name)
-                if path is None:
-                    return name, 0, None
-                with suppress(
-                    FileNotFoundError
-                ):  # the source has removed it, or this machine's cache, which was full
+def _copy_file(
+    source: Folder, target: Folder, file: str | StoredFile, check: Check
+) -> tuple[int, bool | None]:
+    """Size of a file, and whether it was copied (None: the source has removed it)."""
+    name = file if isinstance(file, str) else file.file
+    there, here = f"{target.path}/{name}", f"{source.path}/{name}"
+    try:
+        for _ in range(ATTEMPTS):
+            with suppress(FileNotFoundError):  # the source has removed it, or this machine's full cache
+                if isinstance(file, str):
+                    path = source.current(name)
+                    if path is None:
+                        return 0, None
                     size, sha256 = path.stat().st_size, file_sha256(path)
-                    put = target.store.put(f"{target.path}/{name}", path, size, sha256, check)
-                    return name, size, put
-            raise BuildError(
-                f"{source.where(name)}: could not be kept on this machine; raise TRM_CACHE_BYTES"
-            )
-        except OSError as error:
-            raise BuildError(not_written(target.where(name), error, "sync again")) from error
-
-    done: list[tuple[str, int, bool | None]] = []
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        futures = [pool.submit(copy, name) for name in names]
-        try:
-            for future in as_completed(futures):
-                done.append(future.result())
-                progress.advance(1)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return done
+                else:
+                    size, sha256 = file.size_bytes, file.sha256
+                    if not target.store.damage(there, size, sha256):
+                        return size, False
+                    path = source.store.fetch(here, size, sha256)
+                return size, target.store.put(there, path, size, sha256, check)
+        raise BuildError(f"{source.where(name)}: could not be kept on this machine; raise TRM_CACHE_BYTES")
+    except OSError as error:
+        raise BuildError(not_written(target.where(name), error, "sync again")) from error

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
 import shutil
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,48 +14,11 @@ from trm_data.storage.atomic import (
     check_file,
     file_sha256,
     is_temporary,
-    remove_temporary,
     sync_file,
     temporary_path,
     write_bytes,
 )
-from trm_data.storage.store import Check, Store, Stored, Turn, check_inside, no_check
-
-NO_LINKS = (
-    errno.EPERM,
-    errno.EACCES,
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-    errno.ENOSYS,
-    errno.EINVAL,
-    errno.EMLINK,
-)
-"""What file systems without hard links answer."""
-
-
-class OwnTurn:
-    """The turn of a root that no other machine writes."""
-
-    def check(self) -> None:
-        """The lock is held for as long as the process lives."""
-
-
-def _name_once(temporary: Path, path: Path) -> None:
-    """Give a whole file its name, by a hard link; on a file system without them by a rename under the folder's lock."""
-    try:
-        os.link(temporary, path)
-        return
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        if path.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        temporary.replace(path)
-    finally:
-        os.close(folder)
+from trm_data.storage.store import Check, Lease, Store, Stored, check_inside, no_check
 
 
 @dataclass(frozen=True)
@@ -72,7 +31,7 @@ class LocalStore(Store):
 
     root: Path
     at_a_time = 1
-    lock_is_enough = True
+    local = True
 
     def _path(self, name: str) -> Path:
         """Where a file or folder lies: inside the root."""
@@ -81,23 +40,19 @@ class LocalStore(Store):
     @property
     @override
     def place(self) -> str:
-        """The folder."""
         return str(self.root)
 
     @property
     @override
     def machine(self) -> Path:
-        """The folder itself."""
         return self.root
 
     @override
     def where(self, name: str) -> str:
-        """The file's path."""
         return str(self._path(name))
 
     @override
     def uri(self, name: str) -> str:
-        """The file's path."""
         return str(self._path(name))
 
     @override
@@ -118,14 +73,9 @@ class LocalStore(Store):
     def create(self, name: str, content: bytes) -> bool:
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_path(path)
-        try:
-            write_bytes(temporary, content)
-            _name_once(temporary, path)
-        except FileExistsError:
+        if path.exists():
             return path.read_bytes() == content
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_bytes(path, content)
         return True
 
     @override
@@ -138,7 +88,7 @@ class LocalStore(Store):
         return True
 
     @override
-    def delete_folder(self, folder: str, names: Iterable[str] = (), check: Check = no_check) -> None:
+    def delete_folder(self, folder: str, check: Check = no_check) -> None:
         """All at once."""
         check()
         with suppress(FileNotFoundError):
@@ -161,7 +111,7 @@ class LocalStore(Store):
             status = self._path(name).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return Stored(status.st_size, f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}")
+        return Stored(name, status.st_size, f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}")
 
     @override
     def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
@@ -181,11 +131,6 @@ class LocalStore(Store):
             self.fetch(name, size_bytes, sha256)
         except CorruptDatasetError as error:
             return str(error)
-        return ""
-
-    @override
-    def overwritten(self, name: str, size_bytes: int, sha256: str) -> str:
-        """The lock keeps every other writer away."""
         return ""
 
     @override
@@ -216,15 +161,6 @@ class LocalStore(Store):
         return True
 
     @override
-    def remove_temporary(self, folder: str, older_s: float = 0.0) -> None:
-        remove_temporary(self._path(folder), older_s=older_s)
-
-    @override
-    def clear_working(self, folder: str) -> None:
-        """What is here is the files themselves."""
-
-    @contextmanager
-    @override
-    def turn(self, folder: str, what: str) -> Generator[Turn, None, None]:
+    def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:
         """The machine's lock, which is held, is enough."""
-        yield OwnTurn()
+        return nullcontext(Lease())

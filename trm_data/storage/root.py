@@ -1,4 +1,4 @@
-"""Where things live under the one root that all commands share.
+"""Where things live under the one root that all commands share, and the folder of a dataset.
 
     <root>/datasets/<name>/manifest.json, <split>-00003-of-00016.array_record, catalog/*.parquet
     <root>/catalog.duckdb
@@ -15,18 +15,193 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from trm_data.errors import SpecError
+from trm_data.errors import BusyError, CorruptDatasetError, SpecError
 from trm_data.specs import NAME_PATTERN, check_name
-from trm_data.storage.datasets import MANIFEST, DatasetFolder
+from trm_data.storage.gcs import bucket_store
 from trm_data.storage.local import LocalStore
-from trm_data.storage.store import Folder, Store
+from trm_data.storage.store import Check, Folder, Lease, Store, no_check
 
+MANIFEST = "manifest.json"
+
+FILE_PATTERN = re.compile(
+    r"(train|validation|test)-\d{5}-of-\d{5}\.array_record|catalog/[a-z_]{1,40}\.(parquet|json)"
+)
+SHA256_PATTERN = re.compile(r"[0-9a-f]{64}")
 DEFAULT_ROOT = "trm"
 BUCKET_URL = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9_=.+@-]+)*")
 """A root on a bucket; only characters that mean nothing to a listing or a URL."""
+
+
+class StoredFile(Protocol):
+    """What a manifest says of a file."""
+
+    @property
+    def file(self) -> str:
+        """Name within the dataset's folder."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Size."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Digest of its bytes, hexadecimal."""
+        ...
+
+
+def check_entry(file: StoredFile) -> None:
+    """A manifest's entry names a file that a dataset can have: no path that leads anywhere else.
+
+    Raises:
+        CorruptDatasetError: It does not.
+    """
+    name, sha256, size = str(file.file), str(file.sha256), str(file.size_bytes)
+    if not (FILE_PATTERN.fullmatch(name) and SHA256_PATTERN.fullmatch(sha256) and size.isdecimal()):
+        raise CorruptDatasetError(f"names {name!r} of {size} bytes, which can be no file of a dataset")
+
+
+@dataclass(frozen=True)
+class DatasetFolder(Folder):
+    """Files of one dataset, at `datasets/<name>` of a store.
+
+    Every operation raises `BucketError` where a bucket cannot be reached or refuses, `OSError` where a disk does.
+    """
+
+    @property
+    def here(self) -> Path:
+        """Where a build writes files on this machine; of a local root, the folder itself."""
+        return self.store.working(self.path)
+
+    def decoded_rows(self, digest: str) -> Path:
+        """Folder of this machine for the decoded rows of a split that has this digest."""
+        return self.store.machine / "cache" / "rows" / digest
+
+    def open(self, file: StoredFile, *, fresh: bool = False) -> Path:
+        """A file of the dataset on this machine, with the bytes that its manifest names.
+
+        Args:
+            file: The file.
+            fresh: Read what the store holds now, even if this machine has the file.
+
+        Raises:
+            CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
+        """
+        check_entry(file)
+        return self.store.fetch(self._name(file), file.size_bytes, file.sha256, fresh=fresh)
+
+    def damaged(self, files: Sequence[StoredFile]) -> list[str]:
+        """What is wrong with these files where they lie: one line each that is missing or has other bytes."""
+        for file in files:
+            check_entry(file)
+        with ThreadPoolExecutor(self.store.at_a_time) as pool:
+            found = pool.map(
+                lambda file: self.store.damage(self._name(file), file.size_bytes, file.sha256), files
+            )
+            return [problem for problem in found if problem]
+
+    def missing_shards(self, files: Sequence[StoredFile]) -> list[str]:
+        """Shards among these files that a listing of the folder lacks."""
+        there = set(self.names("*"))
+        return [file.file for file in files if "/" not in file.file and file.file not in there]
+
+    def overwritten(self, files: Sequence[StoredFile]) -> list[str]:
+        """As `damaged`, of files just written: what another machine may have done to them meanwhile."""
+        return [] if self.store.local else self.damaged(files)
+
+    def publish_built(self, file: StoredFile, check: Check = no_check) -> None:
+        """A file that a build has written into `here` is whole.
+
+        Raises:
+            BuildError: It changed on the way.
+        """
+        check_entry(file)
+        self.finish(file.file, file.sha256, check)
+
+    def publish_note(self, file: str, content: bytes, check: Check = no_check) -> None:
+        """Write a small file that no manifest names, such as a sidecar, unless it is there."""
+        if self.read(file) != content:
+            self.write(file, content, check)
+
+    def publish_manifest(self, content: bytes) -> bool:
+        """Write the manifest: from now on there is the dataset; False if there is another one, which stays."""
+        return self.store.create(f"{self.path}/{MANIFEST}", content)
+
+    def withdraw_manifest(self, lease: Lease) -> None:
+        """Remove the manifest: from now on there is no dataset, only files that a build may use again."""
+        self.delete(MANIFEST, lease.check)
+
+    def remove_temporary(self) -> None:
+        """Remove what killed builds were writing on this machine."""
+        self.store.remove_temporary(self.path)
+
+    def remove_leftovers(self, keep: Iterable[str], check: Check = no_check) -> None:
+        """Remove shards that killed or differently divided builds left: never anything that is not ours.
+
+        Args:
+            keep: Names of the shards that stay, and of their sidecars.
+            check: Called before each is removed.
+        """
+        wanted = set(keep)
+        self.remove_temporary()
+        for file in self.names("*"):
+            if FILE_PATTERN.fullmatch(file.removesuffix(".json")) and file not in wanted:
+                self.delete(file, check)
+        for path in {*self.here.glob("*.array_record"), *self.here.glob("*.array_record.json")}:
+            if path.name not in wanted:
+                path.unlink(missing_ok=True)
+
+    def clear_working(self) -> None:
+        """Remove what a build has left on this machine, where files do not lie here anyway."""
+        if not self.store.local:
+            shutil.rmtree(self.here, ignore_errors=True)
+
+    def remove(self, lease: Lease) -> None:
+        """Remove the dataset, its manifest first, so that no half of it looks like one."""
+        self.withdraw_manifest(lease)
+        self.store.delete_folder(self.path, Unfinished(self, lease).check)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all its files, whole or not."""
+        return self.store.size_bytes(self.path)
+
+    def _name(self, file: StoredFile) -> str:
+        return f"{self.path}/{file.file}"
+
+
+@dataclass(frozen=True)
+class Unfinished(Lease):
+    """The right to write the files of a dataset that has no manifest: once there is one, another machine wrote it.
+
+    Attributes:
+        folder: The dataset.
+        lease: The right to write its folder.
+    """
+
+    folder: DatasetFolder
+    lease: Lease
+
+    def check(self) -> None:
+        """Nobody took it away, and nobody finished the dataset.
+
+        Raises:
+            BusyError: Another machine took over, or has finished it.
+        """
+        self.lease.check()
+        if self.folder.store.stat(f"{self.folder.path}/{MANIFEST}") is not None:
+            raise BusyError(
+                f"{self.folder.place}: another machine has finished this dataset meanwhile; nothing of it is touched, "
+                "and the same command finds it"
+            )
 
 
 @dataclass(frozen=True)
@@ -88,10 +263,7 @@ class Layout:
         return DatasetFolder(self.store, f"datasets/{check_name(name)}")
 
     def dataset_names(self) -> list[str]:
-        """Names of the datasets that have a manifest.
-
-        A bucket's listing may be behind: what it names may be gone, and what it lacks can be opened by name.
-        """
+        """Names of the datasets that have a manifest."""
         names = [path.split("/")[1] for path in self.store.names("datasets", f"*/{MANIFEST}")]
         return [name for name in names if NAME_PATTERN.fullmatch(name) and ".." not in name]
 
@@ -171,8 +343,6 @@ def store_of(root: str) -> Store:
             raise SpecError(
                 f"--root {root}: expected a local folder or gs://bucket/prefix, of letters, digits and _=.+@-"
             )
-        from trm_data.storage.bucket import bucket_store  # with ssl and asyncio
-
         return bucket_store(url)
     folder = Path(root).expanduser().absolute()
     if folder.exists() and not folder.is_dir():

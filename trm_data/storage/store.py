@@ -1,13 +1,13 @@
 """What a root offers, wherever it is: files by name, whole or absent, and the right to write them.
 
-Names are relative to the root (`datasets/<name>/manifest.json`). `local.LocalStore` and `bucket.BucketStore` are the
+Names are relative to the root (`datasets/<name>/manifest.json`). `local.LocalStore` and `gcs.BucketStore` are the
 two stores; whoever holds one does not ask which. A `Folder` is a store and a prefix: a dataset's, a run's, a result
 table's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trm_data.errors import SpecError
+from trm_data.storage.atomic import remove_temporary
 
 Check = Callable[[], None]
 """Called before something is written or deleted; raises `BusyError` where it may not be any more."""
@@ -26,17 +27,26 @@ def no_check() -> None:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a store says of a file without reading it.
+    """What a store says of a file without reading it; a bucket says more of an object.
 
     Attributes:
+        name: Name in the store.
         size_bytes: Size.
-        version: Differs whenever the file may have other bytes.
-        sha256: Of its bytes, where the store knows it; else empty.
+        generation: Differs for every file that ever had this name; on a disk, whenever the file may have other bytes.
+        changes: Counts the changes of an object's metadata.
+        md5: Of an object's bytes, hexadecimal; the bucket computed it.
+        sha256: Of an object's bytes, as `Objects.upload` stated it; empty for other objects, and for those whose bytes
+            were replaced under what was stated.
+        proved: The object states the md5 that the bucket computed, so its bytes are those that `sha256` was stated of.
     """
 
+    name: str
     size_bytes: int
-    version: str
+    generation: str
+    changes: str = ""
+    md5: str = ""
     sha256: str = ""
+    proved: bool = False
 
 
 def check_inside(name: str) -> str:
@@ -50,15 +60,79 @@ def check_inside(name: str) -> str:
     return name
 
 
-class Turn(Protocol):
-    """The right to write a folder; `check` it before anything that another machine may have written is touched."""
+class Lease:
+    """The right to write a folder; this one of a root that no other machine writes."""
 
     def check(self) -> None:
-        """Nobody took it away.
+        """Call before anything is touched that another machine may have written.
 
         Raises:
             BusyError: Another machine took over.
         """
+
+
+class Objects(Protocol):
+    """Objects of a bucket under a URL; each is created where there is none, or in the place of a known generation.
+
+    Every request raises `BucketError` where the bucket cannot be reached or refuses, or the response is not a bucket's.
+    """
+
+    def where(self, path: str) -> str:
+        """URL of an object, for messages."""
+        ...
+
+    def read(self, path: str) -> bytes | None:
+        """A small object; None if there is none. It is compared with the digest that the bucket states of it."""
+        ...
+
+    def download(self, path: str, target: Path) -> bool:
+        """Write an object to a file; False if there is none. The caller checks its bytes."""
+        ...
+
+    def stat(self, path: str) -> Stored | None:
+        """What the bucket says of an object, asked of itself and not of a listing; None if there is none."""
+        ...
+
+    def objects(self, folder: str, pattern: str = "**") -> list[Stored]:
+        """The objects in a folder, sorted by name, as far as the bucket's listing is up to date.
+
+        Args:
+            folder: Ends with `/`.
+            pattern: Of the rest of the name; `*` stands for anything but `/`, `**` alone for everything.
+        """
+        ...
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a small object if there is none of that name; False if there is one with other bytes."""
+        ...
+
+    def write(self, path: str, content: bytes, check: Check = no_check) -> None:
+        """Write a small object, or replace the generation that was there before `check`, in one step."""
+        ...
+
+    def upload(self, path: str, source: Path, sha256: str, check: Check = no_check) -> bool:
+        """Upload a file in the place of an object with other bytes, and see that it arrived.
+
+        Args:
+            path: Name of the object.
+            source: The file.
+            sha256: What its bytes must have, hexadecimal; the object states it from then on.
+            check: Called before anything is written or deleted, and between the parts of a large file.
+
+        Returns:
+            Whether it was uploaded; False if the object was there already.
+
+        Raises:
+            BuildError: The file is not what `sha256` says.
+        """
+        ...
+
+    def touch(self, path: str, generation: str, note: str) -> bool:
+        """Change an object's metadata, so that others see a sign of life; False if that generation is gone."""
+        ...
+
+    def delete(self, path: str, generation: str | None = None) -> bool:
+        """Delete an object, only of this generation if one is given; whether it was there."""
         ...
 
 
@@ -70,8 +144,8 @@ class Store(Protocol):
 
     at_a_time: int
     """Requests worth having under way at once."""
-    lock_is_enough: bool
-    """Whether this machine's lock keeps every other writer away."""
+    local: bool
+    """Whether files are on a disk of this machine, whose lock keeps every other writer away."""
 
     @property
     def place(self) -> str:
@@ -100,31 +174,31 @@ class Store(Protocol):
         ...
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write a small file whole if there is none; False if there is one with other bytes, which stays."""
+        """Write a small file whole if there is none; False if there is one with other bytes, which stays.
+
+        The folder's lock (`lease.locked`) is held.
+        """
         ...
 
     def delete(self, name: str, check: Check = no_check) -> bool:
         """Delete a file; whether it was there. One that another writer has replaced since before `check` stays."""
         ...
 
-    def delete_folder(self, folder: str, names: Iterable[str] = (), check: Check = no_check) -> None:
-        """Delete every file below a folder, its claims aside.
+    def delete_folder(self, folder: str, check: Check = no_check) -> None:
+        """Delete every file below a folder, its leases aside.
 
         Args:
             folder: Without a trailing `/`.
-            names: Files that are known to be there, in case a listing is behind.
             check: Called before each file is deleted.
         """
         ...
 
     def size_bytes(self, folder: str) -> int:
-        """Size of all files below a folder, with those that this machine has not finished; a listing may be behind."""
+        """Size of all files below a folder, with those that this machine has not finished."""
         ...
 
     def names(self, folder: str, pattern: str = "**") -> list[str]:
         """Files below a folder, sorted; what a writer has not finished is not among them.
-
-        A bucket's listing may be behind: what it names may be gone, and what it lacks can be read by name.
 
         Args:
             folder: Without a trailing `/`.
@@ -162,10 +236,6 @@ class Store(Protocol):
         """
         ...
 
-    def overwritten(self, name: str, size_bytes: int, sha256: str) -> str:
-        """As `damage`, of a file that this process has just written: what another machine may have done to it."""
-        ...
-
     def working(self, name: str) -> Path:
         """Where this machine writes a file before `finish`."""
         ...
@@ -193,14 +263,10 @@ class Store(Protocol):
             folder: The folder.
             older_s: Only files that were not written to for so long: where other writers may be at work.
         """
-        ...
+        remove_temporary(self.working(folder), older_s=older_s)
 
-    def clear_working(self, folder: str) -> None:
-        """Remove what finished writers have left on this machine, where files do not lie here anyway."""
-        ...
-
-    def turn(self, folder: str, what: str) -> AbstractContextManager[Turn]:
-        """Keep other machines from writing a folder. This machine's lock (`turn.locked`) is held.
+    def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:
+        """Keep other machines from writing a folder. This machine's lock (`lease.locked`) is held.
 
         Args:
             folder: The folder.

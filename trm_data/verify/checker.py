@@ -25,7 +25,7 @@ from trm_data.shards.reader import RowsMemory, read_rows
 from trm_data.shards.writer import ShardInfo, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
-from trm_data.storage.datasets import DatasetFolder
+from trm_data.storage.root import DatasetFolder
 from trm_data.verify.rows import ShardRows, check_rows
 
 READ_AHEAD = 2

@@ -19,7 +19,7 @@ import duckdb
 from trm_data.commands.answer import give_answer
 from trm_data.errors import DataError, QueryError
 from trm_data.show.render import Form
-from trm_data.storage.machine import user_cache
+from trm_data.storage.cache import user_cache
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.tables.named import named_queries

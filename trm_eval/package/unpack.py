@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from trm_data.errors import SourceError
 from trm_data.sources.unpack import read_parquet
 from trm_data.storage.atomic import json_bytes, with_digest
+from trm_data.storage.lease import leased, locked
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_data.storage.turn import locked, turn_to_write
 from trm_eval.errors import PackageError
 from trm_eval.package.contents import CARD, METRICS, RAW, WEIGHTS, Package, packed_file, read_package
 from trm_eval.package.weights import Tree, largest_bytes, read_arrays, tree_of
@@ -36,7 +36,7 @@ from trm_train.checkpoint.tree import weights_tree
 from trm_train.config.run import check_config
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import FOLDER as METRICS_FOLDER
-from trm_train.metrics.table import SCHEMA, SUM_OF, MetricTable, Part, of_today
+from trm_train.metrics.table import SCHEMA, SUM_OF, Part, of_today, write_part
 from trm_train.runs.record import RunRecord, find_record, read_record, write_record
 from trm_train.runs.status import STATUS_FILE
 from trm_train.state import abstract_weights
@@ -93,7 +93,7 @@ def unpack_run(folder: Path, layout: Layout) -> Unpacked:
     target = layout.runs.within(f"{record.group}/{record.experiment}/{record.run}")
     with (
         locked(target, f"{record.run}: is being written at {layout.place}; wait for it"),
-        turn_to_write(target, f"run {record.run}"),
+        leased(target, f"run {record.run}"),
     ):
         unchanged = _is_there(target, package, record)
         if not unchanged:
@@ -101,7 +101,7 @@ def unpack_run(folder: Path, layout: Layout) -> Unpacked:
                 target.store.delete_folder(f"{target.path}/{part}")
             write_weights(target, tree, _meta(package, record))
             if metrics is not None:
-                MetricTable(target).write_part(metrics)
+                write_part(target, metrics)
             target.write(STATUS_FILE, _status(package, record))
             write_record(target, record)
     card = folder / CARD

@@ -18,7 +18,7 @@ import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
 
 from trm_data.errors import CorruptFileError
-from trm_data.storage.digested import checked_files, one_of_each
+from trm_data.storage.digests import checked_files, one_of_each
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.live import live_parts

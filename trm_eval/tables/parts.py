@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
 
 from trm_data.catalog.schema import quote_identifier, quote_literal
-from trm_data.storage.digested import digest_of
+from trm_data.storage.digests import digest_of
 
 MOST_UNUSED = 10_000
 """Rows of files that are gone, which `read_small` keeps at most."""

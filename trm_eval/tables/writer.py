@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from trm_data.errors import not_written
-from trm_data.storage.digested import of_stem, write_digested
+from trm_data.storage.digests import of_stem, write_digested
+from trm_data.storage.lease import locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_data.storage.turn import locked
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
 

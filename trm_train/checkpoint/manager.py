@@ -28,7 +28,7 @@ import orbax.checkpoint as ocp
 
 from trm_data.errors import BucketError
 from trm_data.storage.atomic import with_digest
-from trm_data.storage.connection import unreachable
+from trm_data.storage.gcs import unreachable
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree

@@ -17,10 +17,10 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide
 from trm_data.errors import not_written
+from trm_data.storage.lease import locked
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_data.storage.turn import locked
 from trm_train.commands.common import (
     DataOption,
     ScaleOption,

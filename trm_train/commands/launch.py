@@ -213,7 +213,7 @@ class Launch:
     def _layout(self) -> Layout:
         """The root, which all hosts share."""
         layout = resolve_root(self.root)
-        of_here = layout.store.lock_is_enough
+        of_here = layout.store.local
         if of_here and self.accelerator is not None and not (self.root and Path(self.root).is_absolute()):
             raise LaunchError(
                 f"--root {self.root or layout.place}: a TPU needs a root that outlives it: gs://bucket/prefix, or the "

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trm_data.errors import CorruptFileError
-from trm_data.storage.digested import checked_files, digest_of, one_of_each, stem_of, write_digested
+from trm_data.storage.digests import checked_files, digest_of, one_of_each, stem_of, write_digested
 from trm_data.storage.store import Check, Folder, no_check
 from trm_train.errors import TrainError
 
@@ -200,7 +200,7 @@ class MetricTable:
             BucketError: The bucket cannot be reached; the next call tries again.
         """
         while self._parts:
-            _write_part(self._run, self._parts[0])
+            write_part(self._run, self._parts[0])
             del self._parts[0]
 
 
@@ -209,8 +209,8 @@ def _halted(row: Mapping[str, Any]) -> int:
     return row["count"] if row["halted_slots"] is None else row["halted_slots"]
 
 
-def _write_part(run: Folder, part: Part) -> None:
-    """Write a part; see `MetricTable.write_parts`."""
+def write_part(run: Folder, part: Part) -> None:
+    """Write a part of a run; rows of no new step join the part that ends there."""
     folder, table = run.within(FOLDER), pa.Table.from_pylist(part.rows, schema=SCHEMA)
     stem, before = f"{part.first_step:09d}-{part.last_step:09d}", None
     if part.first_step > part.last_step:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import COMMITTED, weights_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
@@ -104,7 +104,7 @@ def prune_run(run: Folder, policy: Policy) -> Pruned:
     """
     with (
         locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
-        turn_to_write(run, f"run {run.name}"),
+        leased(run, f"run {run.name}"),
     ):
         pruned = plan_pruning(run, policy)  # again: it may have gone on since it was planned
         folders = [f"weights/{step}" for step in pruned.removed]
@@ -134,7 +134,7 @@ def remove_run(layout: Layout, run: Folder) -> None:
     """
     with (
         locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
-        turn_to_write(run, f"run {run.name}"),
+        leased(run, f"run {run.name}"),
     ):
         remove_parts(layout, run, layout.results.names(_results_of(run)))
         for name in sorted(run.names(), key=lambda name: name == CONFIG_FILE):

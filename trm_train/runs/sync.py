@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from trm_data.errors import Note, SpecError
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.storage.copy import copy_folder
-from trm_data.storage.digested import checked_files
+from trm_data.storage.copy import copy_files
+from trm_data.storage.digests import checked_files
+from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Check, Folder
-from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import COMMITTED, COPYING, saved_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError, ForeignRunError
@@ -91,7 +91,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
     folder = target.runs.within(f"{record.group}/{record.experiment}/{record.run}")
     with (
         locked(folder, f"{record.run}: is being written at {target.place}; wait for it"),
-        turn_to_write(folder, f"run {record.run}") as turn,
+        leased(folder, f"run {record.run}") as lease,
     ):
         there = find_record(folder)
         if there is not None and (there.identity, there.content_digest) != (
@@ -116,11 +116,11 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
         gaps = missing_steps(parts, written_steps(source))
         progress.start(f"copy {record.run}", len(names), "files")
         folder.write(COPYING, b"")
-        copied = copy_folder(source, folder, progress, LAST, names=names, check=turn.check)
+        copied = copy_files(source, folder, names, progress, lease.check, last=LAST)
         if status is not None and folder.read(STATUS_FILE) != status:
-            folder.write(STATUS_FILE, status, turn.check)
+            folder.write(STATUS_FILE, status, lease.check)
         # Where the source has lost metrics the target may have the only ones.
-        _drop(source, folder, [CHECKPOINTS] if gaps else [CHECKPOINTS, METRICS], turn.check)
+        _drop(source, folder, [CHECKPOINTS] if gaps else [CHECKPOINTS, METRICS], lease.check)
         folder.delete(COPYING)
     return SyncedRun(
         record.run,

@@ -15,7 +15,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
 
-from trm_data.storage.machine import user_cache
+from trm_data.storage.cache import user_cache
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh.collectives import Exchange, exchanges
 from trm_train.mesh.sharding import batch_sharding, batches_sharding, jit_train_step, replicated

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from trm_data.export import identifier_names
 from trm_data.manifest import read_manifest
 from trm_data.storage.atomic import file_sha256, parse_json
+from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_data.storage.turn import locked, turn_to_write
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.checkpoint.manager import restore_weights, weights_steps, write_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
@@ -228,7 +228,7 @@ def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
     """Write an imported run; False where it is there already."""
     with (
         locked(target, f"{record.run}: is being written by another process; wait for it"),
-        turn_to_write(target, f"run {record.run}"),
+        leased(target, f"run {record.run}"),
     ):
         there = find_record(target)
         if there is not None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from trm_data.storage.store import Folder, Turn
+from trm_data.storage.store import Folder, Lease
 from trm_train.checkpoint.manager import resume_steps
 from trm_train.errors import NotFiniteError
 from trm_train.hosts.together import Hosts
@@ -73,7 +73,7 @@ class Recorder(Observer):
         compiled: The training step.
         console: Shows progress.
         tracker: Mirrors metrics.
-        turn: The right to write the folder.
+        lease: The right to write the folder.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Recorder(Observer):
         compiled: CompiledStep,
         console: Console,
         tracker: Tracker,
-        turn: Turn,
+        lease: Lease,
     ) -> None:
         super().__init__(folder, record, start, pace, hosts)
         self._rates, self._compiled = rates, compiled
-        self._console, self._tracker, self._turn = console, tracker, turn
+        self._console, self._tracker, self._lease = console, tracker, lease
         self._table = MetricTable(folder, start)
         self.scores = self._table.scores
         self._merge_metrics()
@@ -258,7 +258,7 @@ class Recorder(Observer):
 
     def _merge_metrics(self) -> None:
         """Merge many parts of the metric table into one, none beyond a step that the run can resume from."""
-        merge_many(self._folder, min(resume_steps(self._folder), default=None), self._turn.check)
+        merge_many(self._folder, min(resume_steps(self._folder), default=None), self._lease.check)
 
     @override
     def _prepare(self, state: State, reason: str = "") -> Callable[[], None]:
@@ -271,7 +271,7 @@ class Recorder(Observer):
         write_log = super()._prepare(state, reason)
 
         def write() -> None:
-            self._turn.check()
+            self._lease.check()
             self._table.write_parts()
             write_log()
             self._folder.write(STATUS_FILE, status)

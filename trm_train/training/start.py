@@ -16,9 +16,9 @@ from jax.sharding import Mesh
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.loader.mixture import EncodedSplit, Mixture, open_mixture
 from trm_data.loader.pipeline import ReadsRows, make_loader
+from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
-from trm_data.storage.store import Folder, Turn
-from trm_data.storage.turn import locked, turn_to_write
+from trm_data.storage.store import Folder, Lease
 from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import Checkpoints, Restored
 from trm_train.config.data import MixtureConfig
@@ -141,7 +141,7 @@ def start_run(
     if hosts.count > 1:
         hosts.prove_equal("what is trained", training_facts(record, resume=resume, extend=extend))
     dataset = _open_training(config, layout)
-    record, turn = _take_over(
+    record, lease = _take_over(
         stack, folder, record, layout, console, hosts, resume=resume, anew_once=anew_once, extend=extend
     )
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
@@ -155,11 +155,11 @@ def start_run(
     tracker = make_tracker(tracking if hosts.first else "none", folder, record)
     stack.callback(tracker.finish)
     pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
-    if turn is None:
+    if lease is None:
         observer = Observer(folder, record, start, pace, hosts)
     else:
         rates = config.optim.lr * _rate_factors(config, record.total_steps)
-        observer = Recorder(folder, record, start, pace, hosts, rates, compiled, console, tracker, turn)
+        observer = Recorder(folder, record, start, pace, hosts, rates, compiled, console, tracker, lease)
     _watch(stack, observer, keep, hosts)
     return Started(
         config=config,
@@ -220,7 +220,7 @@ def _take_over(
     resume: bool,
     anew_once: str | None,
     extend: int | None,
-) -> tuple[RunRecord, Turn | None]:
+) -> tuple[RunRecord, Lease | None]:
     """Take the right to write a run's folder, and write the record of what goes on there, or begins anew.
 
     Of several processes the first does so, and the others read it then.
@@ -229,7 +229,7 @@ def _take_over(
         _find_root(folder, hosts)
         return continue_record(folder, record), None
     stack.enter_context(locked(folder, f"{record.run}: {BEING_TRAINED}; wait for it, or stop it"))
-    turn = stack.enter_context(turn_to_write(folder, f"run {record.run}"))
+    lease = stack.enter_context(leased(folder, f"run {record.run}"))
     folder.store.remove_temporary(folder.path)
     if (resume and not is_being_forgotten(folder)) or is_begun_anew(folder, anew_once):
         record = continue_record(folder, record)
@@ -242,7 +242,7 @@ def _take_over(
     record = extend_record(record, extend)
     write_record(folder, record)
     _show_root(folder, hosts)
-    return record, turn
+    return record, lease
 
 
 def _show_root(folder: Folder, hosts: Hosts) -> None:

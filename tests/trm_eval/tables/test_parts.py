@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trm_data.storage.digested import digest_of
+from trm_data.storage.digests import digest_of
 from trm_eval.tables.parts import Parts, allow, read_small
 
 SCHEMA = pa.schema(

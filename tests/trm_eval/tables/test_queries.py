@@ -28,7 +28,7 @@ from trm_data.building.flow import build_dataset
 from trm_data.encode.vocab import MAZE_WALL
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.digested import digest_of
+from trm_data.storage.digests import digest_of
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.statistics import Paired, wilson, with_tests
 from trm_eval.tables.live import run_row

@@ -21,10 +21,10 @@ import trm_eval
 from tests.conftest import run_here
 from trm_data.command import Exit
 from trm_data.errors import OF_SPACE, not_written
+from trm_data.storage.lease import locked
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
-from trm_data.storage.turn import locked
 from trm_train.batch import flow
 from trm_train.batch.flow import How, Job, carry_out
 from trm_train.batch.plan import plan_batch

@@ -11,9 +11,9 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import run as run_again
 from trm_data.errors import BusyError
+from trm_data.storage.lease import locked
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
-from trm_data.storage.turn import locked
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.cli import main
 from trm_train.errors import CheckpointError, ConfigError

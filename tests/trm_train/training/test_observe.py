@@ -12,9 +12,8 @@ import pytest
 
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
-from trm_data.storage.local import OwnTurn
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.storage.store import Folder
+from trm_data.storage.store import Folder, Lease
 from trm_train.console import RunConsole
 from trm_train.errors import NotFiniteError
 from trm_train.hosts.together import Hosts
@@ -104,7 +103,7 @@ def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) 
         compiled=compiled,
         console=console,
         tracker=tracker,
-        turn=OwnTurn(),
+        lease=Lease(),
     )
 
 

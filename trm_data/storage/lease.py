@@ -1,0 +1,222 @@
+"""The right to write a folder: a lock for the processes of a machine, and on a bucket a lease for machines.
+
+A bucket has no locks that end with their holder. A lease is an object (`.building`) that its holder changes every few
+seconds. A second machine watches it: if it changes, the holder lives, and the second machine stops; if it does not
+change for `LEASE_S`, the holder is dead, and the lease is taken over; at once where the holder is a process that this
+one would see if it lived. Clocks of different machines are never compared.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from typing_extensions import override
+
+from trm_data.errors import BucketError, BusyError
+from trm_data.storage.atomic import parse_json
+from trm_data.storage.store import Folder, Lease, Objects
+
+LEASE_FILE = ".building"
+"""Object in a folder that says who writes it."""
+
+BEAT_S = 5.0
+LEASE_S = 30.0
+"""Lease expiry: a holder that gave no sign for this long is dead."""
+LOOK_S = 1.0
+
+LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def locked(folder: Folder, busy: str, *, shared: bool = False) -> Generator[None, None, None]:
+    """Hold the folder's lock on this machine.
+
+    Args:
+        folder: A dataset's, a run's, or that of its results.
+        busy: What to say where another process holds it.
+        shared: Others may share it; only who wants it alone is kept away.
+
+    Raises:
+        BusyError: Another process of this machine holds it.
+    """
+    locks = folder.store.machine / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / f"{folder.path.replace('/', ',')}.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise BusyError(f"{busy} ({lock.read().strip() or 'who it is was not written yet'})") from None
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} of {socket.gethostname()}, since {began}\n")
+        lock.flush()
+        yield
+
+
+def writing(dataset: Folder) -> AbstractContextManager[None]:
+    """Hold a dataset's lock on this machine; a second build of the same name stops with a clear message."""
+    return locked(dataset, f"{dataset.name}: another build of this dataset is running; wait for it")
+
+
+def leased(folder: Folder, what: str = "this dataset") -> AbstractContextManager[Lease]:
+    """Keep other machines away as well. The lock of `locked` is held.
+
+    Args:
+        folder: What is written.
+        what: What lies there, for the message.
+
+    Raises:
+        BusyError: Another machine is writing it.
+    """
+    return folder.store.lease(folder.path, what)
+
+
+class BucketLease(Lease):
+    """A lease on a bucket that this process holds.
+
+    Args:
+        bucket: Where the lease is.
+        path: Its object.
+        generation: Of the object that this process wrote.
+    """
+
+    def __init__(self, bucket: Objects, path: str, generation: str) -> None:
+        self._bucket, self._path, self._generation = bucket, path, generation
+
+    @override
+    def check(self) -> None:
+        there = self._bucket.stat(self._path)
+        if there is None or there.generation != self._generation:
+            raise BusyError(
+                f"{self._bucket.where(self._path)}: another machine took over, because this one was not heard of for "
+                f"{LEASE_S:.0f} s; the same command goes on"
+            )
+
+    def renew_until(self, ended: threading.Event) -> None:
+        """Give signs of life until the work ends or the lease is lost."""
+        count = 0
+        while not ended.wait(BEAT_S):
+            count += 1
+            with suppress(BucketError):  # the next sign, or `check`, finds out
+                if not self._bucket.touch(self._path, self._generation, str(count)):
+                    return
+
+    def release(self) -> None:
+        """Give it back; where that fails a warning says so, and the lease expires."""
+        try:
+            self._bucket.delete(self._path, self._generation)
+        except BucketError as error:
+            LOG.warning(
+                "%s: the lease could not be given back, so other machines wait for %.0f s: %s",
+                self._bucket.where(self._path),
+                LEASE_S,
+                error,
+            )
+
+
+@contextmanager
+def bucket_lease(bucket: Objects, path: str, what: str) -> Generator[Lease, None, None]:
+    """Hold a lease on a bucket while working.
+
+    Args:
+        bucket: Where the lease is.
+        path: Its object.
+        what: What is worked on, for the message.
+
+    Raises:
+        BusyError: Another machine is at work.
+    """
+    lease = BucketLease(bucket, path, _acquire(bucket, path, what))
+    ended = threading.Event()
+    signs = threading.Thread(target=lease.renew_until, args=(ended,), name="lease", daemon=True)
+    signs.start()
+    try:
+        yield lease
+    finally:
+        ended.set()
+        signs.join()
+        lease.release()
+
+
+def _acquire(bucket: Objects, path: str, what: str) -> str:
+    """Write the lease, when nobody who lives holds it; returns its generation."""
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    process = os.getpid()
+    ours = {"host": socket.gethostname(), "process": process, "began": began}
+    ours |= {"sees": host_identity(), "process_start": process_start(process)}
+    content = json.dumps({**ours, "token": uuid.uuid4().hex}).encode()
+    seen, still_s, looked = ("", ""), 0.0, time.monotonic()
+    while True:
+        created = bucket.create(path, content)
+        there = bucket.stat(path)
+        if there is None:
+            continue
+        found = bucket.read(path)
+        if created and found == content:  # else this process stood still, and another took over
+            return there.generation
+        holder = _holder(found)
+        mark, now = (there.generation, there.changes), time.monotonic()
+        # Of a look that took long, for the bucket was out of reach, little counts: the holder could not move it either.
+        still_s, looked = still_s + min(now - looked, 2 * LOOK_S), now
+        if _is_dead(holder):
+            bucket.delete(path, there.generation)
+        elif mark != seen:
+            if seen != ("", ""):
+                raise BusyError(
+                    f"{bucket.where(path)}: another machine is at work on {what} ({holder.get('host', '?')}, "
+                    f"process {holder.get('process', '?')}, since {holder.get('began', '?')}); wait for it"
+                )
+            seen, still_s = mark, 0.0
+        elif still_s > LEASE_S:
+            bucket.delete(path, there.generation)
+        else:
+            time.sleep(LOOK_S)
+
+
+def _holder(content: bytes | None) -> dict[str, object]:
+    """Who wrote a lease; nothing where it cannot be read."""
+    try:
+        value = parse_json(content or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_dead(holder: dict[str, object]) -> bool:
+    """Whether the holder is a process that this one would see, and does not; False where that cannot be known."""
+    sees, process, began = holder.get("sees"), holder.get("process"), holder.get("process_start")
+    if not sees or sees != host_identity() or not isinstance(process, int) or not began:
+        return False
+    return process_start(process) != began
+
+
+def host_identity() -> str:
+    """A name for the processes that this one can see: the same for two processes only if each sees the other.
+
+    Host name, boot and process namespace; empty where the system does not tell the last two.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = Path("/proc/self/ns/pid").readlink().name
+    except OSError:
+        return ""
+    return f"{socket.gethostname()} {boot} {namespace}"
+
+
+def process_start(process: int) -> str:
+    """When a process of this machine began, in ticks since the boot; empty if there is none, or it is not told."""
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""
