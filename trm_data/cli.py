@@ -12,9 +12,15 @@ from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.commands.build import build_command, name_subcommand
-from trm_data.commands.care import Export, Import, Remove, Verify
-from trm_data.commands.look import Describe, List, Show, Sql, Tables
+from trm_data.commands.describe import Describe
+from trm_data.commands.export import Export
+from trm_data.commands.import_ import Import
+from trm_data.commands.list import List
+from trm_data.commands.rm import Remove
+from trm_data.commands.show import Show
+from trm_data.commands.sql import Sql, Tables
 from trm_data.commands.sync import Catalog, Sync
+from trm_data.commands.verify import Verify
 from trm_data.errors import DataError
 
 OtherCommands = (

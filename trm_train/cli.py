@@ -13,13 +13,15 @@ from tyro.conf import subcommand
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_train.commands.batch import Batch, refuse_other_dataset_options_of_batch
+from trm_train.commands.describe import Describe
 from trm_train.commands.doctor import Doctor
 from trm_train.commands.launch import Launch
-from trm_train.commands.look import Describe, List
+from trm_train.commands.list import List
+from trm_train.commands.prune import Prune
+from trm_train.commands.rm import Remove
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.sync import Sync
-from trm_train.commands.tidy import Prune, Remove
 from trm_train.commands.weights import ExportWeights, ImportWeights
 from trm_train.config.overrides import split_overrides, take_experiments
 from trm_train.errors import ConfigError, TrainError

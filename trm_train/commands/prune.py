@@ -1,4 +1,4 @@
-"""`trm-train prune` and `rm`: what takes room and is not needed, removed after asking."""
+"""`trm-train prune`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root, say_what_is_left_out
+from trm_data.command import Exit, Json, Root, confirm, say_what_is_left_out
 from trm_data.commands.common import megabytes
 from trm_data.errors import DataError
 from trm_data.storage.root import resolve_root
@@ -76,7 +76,7 @@ class Prune:
             else:
                 print(f"would free {megabytes(size_bytes)}" if work else "nothing to remove")
             return say_what_is_left_out("trm-train", problems, skip=False)
-        if not self.yes and not _agreed("prune", f"remove that ({megabytes(size_bytes)})"):
+        if not self.yes and not confirm("trm-train", "prune", f"remove that ({megabytes(size_bytes)})"):
             return Exit.FOUND if sys.stdin.isatty() else Exit.ERROR
         done: list[Pruned] = []
         for run, _ in work:
@@ -89,61 +89,3 @@ class Prune:
         else:
             print(f"{megabytes(sum(plan.size_bytes for plan in done))} freed")
         return say_what_is_left_out("trm-train", problems, skip=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remove:
-    """Remove runs with all they have, their results too, after asking.
-
-    For example:
-
-      trm-train rm quickstart-2626ad84-s0
-    """
-
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
-    """Names of runs, or experiments: the run that each defines."""
-    yes: bool = False
-    """Do not ask."""
-    dry_run: bool = False
-    """Say what would be removed; remove nothing."""
-    root: Root = None
-
-    def run(self) -> int:
-        """Ask, then remove them."""
-        from trm_train.errors import ConfigError
-        from trm_train.runs.prune import remove_run, size_of_run
-        from trm_train.runs.record import find_run
-
-        if not self.runs:
-            raise ConfigError("name runs: trm-train rm RUN ... (trm-train status lists them)")
-        layout = resolve_root(self.root)
-        found: dict[str, Folder] = {}
-        for name in self.runs:
-            run = find_run(layout, name)
-            if name not in (run.name, run.path.split("/")[-2]) and "/" not in name:
-                raise ConfigError(
-                    f"{name} has no run of its own; to remove that of others too: rm {run.name}"
-                )
-            found[run.name] = run
-        sizes = {name: size_of_run(layout, run) for name, run in found.items()}
-        shown = ", ".join(f"{name} ({megabytes(size)})" for name, size in sizes.items())
-        if self.dry_run:
-            print(f"would remove {shown} with results, under {layout.place}; nothing was removed")
-            return Exit.DONE
-        if not self.yes and not _agreed("rm", f"remove {shown} with results, under {layout.place}"):
-            return Exit.FOUND if sys.stdin.isatty() else Exit.ERROR
-        for name, run in found.items():
-            remove_run(layout, run)
-            print(f"{name}: removed, {megabytes(sizes[name])} freed")
-        return Exit.DONE
-
-
-def _agreed(command: str, what: str) -> bool:
-    """Whether a person says yes; nobody to ask is a no that says so."""
-    if not sys.stdin.isatty():
-        print(f"trm-train: {command}: nobody to ask; add --yes to {what}", file=sys.stderr)
-        return False
-    if input(f"{what}? [y/N] ").strip().lower() in ("y", "yes"):
-        return True
-    print("nothing was removed")
-    return False

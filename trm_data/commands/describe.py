@@ -1,0 +1,85 @@
+"""`trm-data describe`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+from trm_data.command import Json, Root
+from trm_data.commands.common import Name
+from trm_data.show.render import print_drawings, print_table
+from trm_data.storage.root import resolve_root
+
+if TYPE_CHECKING:
+    from trm_data.describe.examples import Example
+
+
+@dataclass(frozen=True, kw_only=True)
+class Describe:
+    """Say what a dataset is: specification, splits, counts, sizes, digest, one example.
+
+    For example:
+
+      trm-data describe sudoku-generated-500-aug-1000
+      trm-data describe sudoku-generated-500-aug-1000 --html page.html
+    """
+
+    name: Name
+    html: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write a page with counts, histograms and a sample of puzzles instead."""
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Print the description."""
+        from trm_data.describe.examples import read_example
+        from trm_data.describe.facts import describe_dataset
+
+        layout = resolve_root(self.root)
+        if self.html is not None:
+            from pathlib import Path
+
+            from trm_data.describe.page import dataset_page
+
+            Path(self.html).write_text(dataset_page(layout, self.name), "utf-8")
+            print(json.dumps({"wrote": self.html}) if self.json else f"wrote {self.html}")
+            return 0
+        described = describe_dataset(layout, self.name)
+        if self.json:
+            print(json.dumps(described, indent=1))
+            return 0
+        spec = described.pop("spec")
+        splits = described.pop("splits")
+        libraries = described.pop("libraries")
+        described["kind"] = described.pop("kind_label")
+        described["size_bytes"] = f"{described['size_bytes']:,}"
+        described["libraries"] = ", ".join(f"{name} {version}" for name, version in libraries.items())
+        print_table(["", ""], list(described.items()))
+        print_table(["specification", ""], list(_flat(spec)))
+        columns = ["groups", "puzzles", "examples", "shards", "bytes", "digest"]
+        keys = ["num_groups", "num_puzzles", "num_examples", "shards", "size_bytes"]
+        print_table(
+            ["split", *columns],
+            [(name, *(f"{s[key]:,}" for key in keys), s["digest"][:12]) for name, s in splits.items()],
+        )
+        print_example(read_example(layout, self.name, next(iter(splits)), 0))
+        return 0
+
+
+def print_example(example: Example) -> None:
+    """Print an example of a dataset."""
+    print(example.title)
+    print_drawings([("given", example.puzzle), ("solution", example.solution)])
+
+
+def _flat(value: dict[str, object], prefix: str = "") -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for key, item in value.items():
+        if isinstance(item, dict):
+            rows += _flat(item, f"{prefix}{key}.")
+        else:
+            rows.append((prefix + key, "" if item is None else item))
+    return rows

@@ -1,0 +1,57 @@
+"""`trm-data export`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import arg
+
+from trm_data.command import Json, Root
+from trm_data.commands.common import Name, megabytes
+from trm_data.storage.root import resolve_root
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write a dataset for others: npy in the published layout, Parquet, or a Hugging Face dataset folder.
+
+    A virtual dataset is written with all its augmented rows.
+
+    For example:
+
+      trm-data export sudoku-generated-500-aug-1000 --format npy --out published/
+      trm-data export maze-30x30-generated-1000-aug-7 --format hf --out hub/
+    """
+
+    name: Name
+    format: Literal["npy", "parquet", "hf"] = "npy"
+    """npy: as the published code has it; parquet: a file a million rows; hf: with a card, ready to upload."""
+    out: Annotated[str, arg(metavar="DIR")]
+    """Folder to write; it must not be there yet."""
+    root: Root = None
+    json: Json = False
+    quiet: bool = False
+    """No progress."""
+
+    def run(self) -> int:
+        """Write it and say what was written."""
+
+        from trm_data.export import export_dataset
+        from trm_data.show.progress import terminal_progress
+
+        with terminal_progress(quiet=self.quiet or self.json) as progress:
+            out = Path(self.out).expanduser()
+            files = export_dataset(resolve_root(self.root), self.name, out, self.format, progress)
+        size_bytes = sum(file.stat().st_size for file in files)
+        if self.json:
+            facts = {"folder": str(out), "files": [str(file) for file in files], "size_bytes": size_bytes}
+            print(json.dumps(facts, indent=1))
+        else:
+            print(f"{self.name}: {len(files)} files, {megabytes(size_bytes)}, in {out}")
+        return 0

@@ -1,0 +1,95 @@
+"""`trm-data show`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+from trm_data.command import Json, Root
+from trm_data.commands.common import Name, SplitName
+from trm_data.commands.describe import print_example
+from trm_data.errors import SpecError
+from trm_data.storage.root import Layout, resolve_root
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Draw examples of a dataset in the terminal, or as a picture.
+
+    For example:
+
+      trm-data show sudoku-generated-500-aug-1000 --split train --index 3
+      trm-data show sudoku-generated-500-aug-1000 --rating 5.. --count 4
+      trm-data show maze-30x30-generated-1000-aug-7 --out maze.png
+      trm-data show arc1-aug-100 --split test --task 0934a4d8 --out task.svg
+    """
+
+    name: Name
+    split: SplitName = "train"
+    index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
+    """Row of the split that is shown first, from 0."""
+    rating: Annotated[str | None, arg(metavar="LOW..HIGH", help_behavior_hint="")] = None
+    """Originals of puzzles with such ratings instead; one of the bounds may be left out, as 5.. (5 and more)."""
+    task: Annotated[str | None, arg(metavar="TASK", help_behavior_hint="")] = None
+    """All pairs of a task of ARC instead, not augmented."""
+    count: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Examples at most; without a word 1, and all of a task."""
+    out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write a picture, .png or .svg, instead."""
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Draw them."""
+        from trm_data.describe.examples import read_example
+
+        layout = resolve_root(self.root)
+        examples = [read_example(layout, self.name, self.split, row) for row in self._rows(layout)]
+        if self.out is not None:
+            from pathlib import Path
+
+            from trm_data.show.picture import write_picture
+
+            drawings = [
+                titled
+                for example in examples
+                for titled in ((f"given: {example.title}", example.puzzle), ("solution", example.solution))
+            ]
+            write_picture(drawings, Path(self.out), across=2)
+            print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
+        elif self.json:
+            values = [example.to_json() for example in examples]
+            alone = self.count is None and self.task is None
+            print(json.dumps(values[0] if alone else values, indent=1))
+        else:
+            for example in examples:
+                print_example(example)
+        return 0
+
+    def _rows(self, layout: Layout) -> list[int]:
+        """Which rows to draw."""
+        from trm_data.describe.examples import rated_rows, task_rows
+
+        chosen = [word for word in ("index", "rating", "task") if getattr(self, word) is not None]
+        if len(chosen) > 1:
+            raise SpecError(f"--{chosen[0]} and --{chosen[1]}: one of them says which examples to show")
+        if self.count is not None and self.count < 1:
+            raise SpecError(f"--count {self.count}: at least 1")
+        if self.rating is not None:
+            return rated_rows(layout, self.name, self.split, self.rating, self.count or 1)
+        if self.task is not None:
+            return task_rows(layout, self.name, self.split, self.task)[: self.count]
+        first = self.index or 0
+        if self.count is None:
+            return [first]
+        from trm_data.manifest import read_manifest
+
+        split = read_manifest(layout, self.name).splits.get(self.split)
+        last = first + self.count if split is None else min(first + self.count, split.num_examples)
+        return list(range(first, max(last, first + 1)))

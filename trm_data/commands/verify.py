@@ -1,0 +1,90 @@
+"""`trm-data verify`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trm_data.command import Json, Root
+from trm_data.commands.common import Names, chosen, is_glob
+from trm_data.errors import CorruptDatasetError, SpecError
+from trm_data.storage.root import resolve_root
+
+if TYPE_CHECKING:
+    from trm_data.verify.flow import Verification
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify:
+    """Check datasets: files, rows, counts, digests, every puzzle, and that the splits share none.
+
+    Exits with 1 and a list of what is wrong if anything is; the others are checked all the same. With --json one
+    dataset is an object, several or a glob are a list of them.
+
+    For example:
+
+      trm-data verify sudoku-generated-500-aug-1000
+      trm-data verify 'sudoku-*' 'maze-*'
+      trm-data verify exported/
+    """
+
+    names: Names
+    """Datasets, by name or glob; or folders that `trm-data export` wrote."""
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Verify and print the verdicts."""
+        from trm_data.manifest import read_manifest
+        from trm_data.show.progress import terminal_progress
+        from trm_data.verify.exported import is_exported, verify_exported
+        from trm_data.verify.flow import verify_dataset
+
+        layout = resolve_root(self.root)
+        folders = [name for name in self.names if "/" in name or is_exported(Path(name))]
+        for name in folders:
+            if not is_exported(Path(name)):
+                raise SpecError(
+                    f"{name}: no folder that `trm-data export` wrote, and no name of a dataset (trm-data list)"
+                )
+        datasets = [name for name in self.names if name not in folders]
+        names = [*folders, *(chosen(layout, datasets) if datasets or not folders else [])]
+        for name in datasets:
+            if not is_glob(name):
+                with suppress(CorruptDatasetError):  # that one is found and said by its check
+                    read_manifest(layout, name)  # one that is not there is said at once, not after minutes
+        facts: list[dict[str, Any]] = []
+        for name in names:
+            with terminal_progress(quiet=self.json) as progress:
+                exported = name in folders
+                found = verify_exported(Path(name)) if exported else verify_dataset(layout, name, progress)
+            facts.append({**asdict(found), "whole": found.whole})
+            if not self.json:
+                _print_verdict(name, found)
+        if self.json:
+            alone = len(self.names) == 1 and not is_glob(self.names[0])
+            print(json.dumps(facts[0] if alone else facts, indent=1))
+        wrong = sum(not each["whole"] for each in facts)
+        if len(names) > 1 and not self.json:
+            print(
+                f"{len(names)} datasets, {wrong} of them wrong"
+                if wrong
+                else f"{len(names)} datasets, all whole"
+            )
+        return 1 if wrong else 0
+
+
+def _print_verdict(name: str, found: Verification) -> None:
+    if found.whole:
+        checked = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
+        print(f"{name}: whole ({checked}; {found.seconds:.1f} s)", flush=True)
+        for note in found.notes:
+            print(f"  {note}")
+    else:
+        print(f"{name}: {len(found.problems)} wrong", file=sys.stderr)
+        for problem in found.problems:
+            print(f"  {problem}", file=sys.stderr)
