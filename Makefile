@@ -89,6 +89,7 @@ bench: setup .tools/peers/bin/reasoning-gym-is-there
 	$(BIN)/python benchmarks/bench_hosts.py --json benchmarks/results/hosts.json
 	$(BIN)/python benchmarks/bench_memory.py --json benchmarks/results/memory.json
 	$(BIN)/python benchmarks/bench_sql.py --json benchmarks/results/sql.json
+	$(BIN)/python benchmarks/bench_dashboard.py --json benchmarks/results/dashboard.json
 	root=$$(mktemp -d); PATH="$(CURDIR)/$(BIN):$$PATH" TRM_ROOT=$$root sh examples/demo.sh && \
 	  $(BIN)/python benchmarks/bench_eval.py quickstart --root $$root --json benchmarks/results/eval.json
 	$(BIN)/python benchmarks/render_docs.py

@@ -36,7 +36,7 @@ from trm_eval.evaluation.flow import publish_run
 from trm_eval.evaluation.row import Tally, evals_row
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.predictions import PredictionWriter
-from trm_eval.rollout.inferred import Inferred
+from trm_eval.rollout.rows import Inferred
 from trm_eval.tables.writer import replace_table
 from trm_train.experiments.registry import load_experiments
 from trm_train.runs.record import make_record, run_folder, write_record
@@ -152,10 +152,10 @@ def make_study(layout: Layout, runs: int, rows: int) -> None:
 
 def write_evaluation(layout: Layout, folder: Any, record: Any, rows: int, seed: int) -> None:
     """One evaluation of all rows of the test split."""
-    dataset = open_dataset(DATASET, layout, "test")
+    dataset = open_dataset(record.config.data.dataset, layout, "test")
     request, steps = EvalRequest(), 16
     evaluation = evaluation_id(record, request, record.total_steps, steps, dataset)
-    ratings = read_ratings(layout.dataset(DATASET), dataset.manifest, "test")
+    ratings = read_ratings(layout.dataset(dataset.name), dataset.manifest, "test")
     writer, tally = PredictionWriter(layout, record, evaluation, dataset, steps, ratings), Tally()
     labels = dataset.read(np.arange(len(dataset)))["labels"].astype(np.uint8)
     rng = np.random.default_rng(seed)

@@ -19,8 +19,7 @@ They are imported on first use, so that the command line does not pay for them.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_eval.api import evaluate, plot
-    from trm_eval.frames import read_predictions, read_traces, read_train_metrics
+    from trm_eval.api import evaluate, plot, read_predictions, read_traces, read_train_metrics
     from trm_eval.solver import load
     from trm_eval.tables.query import sql
 
@@ -30,9 +29,9 @@ _HOMES = {
     "evaluate": "trm_eval.api",
     "plot": "trm_eval.api",
     "load": "trm_eval.solver",
-    "read_predictions": "trm_eval.frames",
-    "read_traces": "trm_eval.frames",
-    "read_train_metrics": "trm_eval.frames",
+    "read_predictions": "trm_eval.api",
+    "read_traces": "trm_eval.api",
+    "read_train_metrics": "trm_eval.api",
     "sql": "trm_eval.tables.query",
 }
 

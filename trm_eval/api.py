@@ -1,4 +1,4 @@
-"""Evaluation from Python: `trm_eval.evaluate` and `trm_eval.plot`."""
+"""Evaluation from Python: `evaluate`, `plot`, and results as frames."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from trm_data.show.progress import terminal_progress
-from trm_data.storage.root import Root
-from trm_eval.frames import named, read_train_metrics
+from trm_data.storage.digests import checked_files
+from trm_data.storage.root import Layout, Root, resolve_root
+from trm_eval.errors import ResultError
 from trm_eval.identity import EvalRequest
+from trm_eval.tables.query import query_results
+from trm_eval.tables.schema import LATE, NAMED_BY_EVALS, TABLES
+from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.api import TrainedRun
-from trm_train.runs.record import find_run
+from trm_train.metrics.frame import constants, metrics_frame, scan_parts, with_late_columns
+from trm_train.metrics.table import part_files
+from trm_train.runs.record import find_run, read_record
+from trm_train.runs.status import written_steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,3 +102,106 @@ def plot(run: str | TrainedRun, *, root: Root | None = None) -> Figure:
     accuracies.legend(fontsize="small")
     figure.suptitle(name, fontsize="medium")
     return figure
+
+
+def read_predictions(run: str | TrainedRun, root: Root | None = None) -> pl.LazyFrame:
+    """Every prediction of a run: a row per example and evaluation, of the newest evaluation of each request.
+
+    The columns are those of the SQL table `predictions`: experiment, run, dataset and split say what a row is of.
+
+    Args:
+        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
+            else `./trm`.
+
+    Raises:
+        ConfigError: There is no such run.
+        ResultError: It was not evaluated yet, or a file of predictions is missing.
+        CorruptFileError: A file of predictions has other bytes than were written.
+    """
+    name, layout = named(run, root)
+    name = find_run(layout, name).name
+    if not (found := _named(layout, name, "predictions")):
+        raise ResultError(f"{name}: was not evaluated yet: trm-eval run {name}")
+    return pl.concat(found)
+
+
+def read_traces(run: str | TrainedRun, root: Root | None = None) -> pl.LazyFrame:
+    """What a run answers after every cycle, of the rows that `trm-eval run --traces N` was asked for.
+
+    A row per example, supervision step and cycle. Latent states, where they were asked for:
+    `np.frombuffer(row["latents"], "<f2").reshape(row["latent_shape"])`, [states, L, D], states as in `latent_names`.
+
+    Args:
+        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
+            else `./trm`.
+
+    Raises:
+        ConfigError: There is no such run.
+        ResultError: No evaluation of it has traces, or a file of them is missing.
+        CorruptFileError: A file of traces has other bytes than were written.
+    """
+    name, layout = named(run, root)
+    name = find_run(layout, name).name
+    if not (found := _named(layout, name, "traces")):
+        raise ResultError(f"{name}: no evaluation of it has traces: trm-eval run {name} --traces 10")
+    return pl.concat(found)
+
+
+def _named(layout: Layout, run: str, table: str) -> list[pl.LazyFrame]:
+    """The rows of a table of each evaluation of a run that has some, oldest evaluation first."""
+    parts, digests = NAMED_BY_EVALS[table]
+    found = query_results(
+        layout,
+        f"SELECT experiment, dataset, split, evaluation, {parts}, {digests} FROM evals "
+        f"WHERE run = ? AND {parts} IS NOT NULL ORDER BY created_at",
+        [run],
+    ).rows
+    return [
+        _parts(layout, table, experiment, run, part_names_of(*named))
+        .filter(pl.col("evaluation") == evaluation)
+        .select(*constants(experiment=experiment, run=run, dataset=dataset, split=split), pl.all())
+        for experiment, dataset, split, evaluation, *named in found
+    ]
+
+
+def _parts(layout: Layout, table: str, experiment: str, run: str, names: list[str]) -> pl.LazyFrame:
+    folder = table_folder(layout, table, experiment, run)
+    paths = checked_files(folder, names)
+    for name, path in zip(names, paths, strict=True):
+        if path is None:
+            raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
+    late = LATE if table == "predictions" else ()
+    return with_late_columns(scan_parts(paths), TABLES[table], late)
+
+
+def read_train_metrics(
+    run: str | TrainedRun, root: Root | None = None, *, by_dataset: bool = False
+) -> pl.LazyFrame:
+    """The metric table of a run as it is, evaluated or not: a row per step and split, sums and counts beside the rates.
+
+    The columns are those of the SQL table `train_metrics`.
+
+    Args:
+        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
+        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
+            else `./trm`.
+        by_dataset: Also a row for each dataset of a mixture, which the column `dataset` names.
+
+    Raises:
+        ConfigError: There is no such run.
+        CorruptFileError: A metric part has other bytes than were written, or is gone.
+    """
+    name, layout = named(run, root)
+    folder = find_run(layout, name)
+    record = read_record(folder)
+    paths = part_files(folder, written_steps(folder))
+    return metrics_frame(paths, experiment=record.experiment, run=record.run, by_dataset=by_dataset)
+
+
+def named(run: str | TrainedRun, root: Root | None) -> tuple[str, Layout]:
+    """A run's name, and the root it is in."""
+    if isinstance(run, TrainedRun):
+        return run.name, run.layout if root is None else resolve_root(root)
+    return run, resolve_root(root)

@@ -14,12 +14,13 @@ from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_eval.commands.bundle import Bundle
 from trm_eval.commands.compare import Compare
+from trm_eval.commands.export import Export
+from trm_eval.commands.import_ import Import
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
 from trm_eval.commands.rm import Remove
 from trm_eval.commands.run import Run
 from trm_eval.commands.serve import Serve
-from trm_eval.commands.share import Export, Import
 from trm_eval.commands.show import Show
 from trm_eval.commands.sql import Duckdb, Queries, Sql, Tables
 from trm_eval.commands.submission import Submission
@@ -55,4 +56,4 @@ def main(arguments: list[str] | None = None) -> None:
     with errors_end("trm-eval", EvalError, TrainError, DataError):
         answer_version("trm-eval", given)
         command = parse_command("trm-eval", "Evaluate runs and read their results.", Command, given)
-        sys.exit(command.command())
+        sys.exit(command.run())

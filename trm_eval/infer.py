@@ -16,11 +16,8 @@ from numpy.typing import NDArray
 from trm_data.show.progress import Progress
 from trm_data.storage.store import Folder
 from trm_eval.identity import EvalRequest
-from trm_eval.rollout.fixed import answer_fixed
-from trm_eval.rollout.halting import answer_halting
-from trm_eval.rollout.inferred import Inferred
-from trm_eval.rollout.rows import RowReader
-from trm_eval.rollout.sampled import answer_sampled
+from trm_eval.rollout.answers import answer_fixed, answer_halting, answer_sampled
+from trm_eval.rollout.rows import Inferred, RowReader
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
 from trm_train.mesh.sharding import batch_sharding, make_gather, make_mesh, replicated

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from trm_data.encode.vocab import PAD
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.storage.digests import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
-from trm_eval.rollout.inferred import Inferred
-from trm_eval.score.cells import labelled_cells, wrong_cells
+from trm_eval.rollout.rows import Inferred
 from trm_eval.tables.schema import NOTIONS
 from trm_eval.tables.writer import token_lists, write_table
 from trm_train.runs.record import RunRecord
@@ -191,3 +191,13 @@ def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:
         "sample": pa.array(np.concatenate([batch.chosen for batch in found])),
         "oracle_exact": pa.array(np.concatenate([batch.oracle for batch in found])),
     }
+
+
+def wrong_cells(predictions: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Labelled cells that differ, int32 [N], of tokens [N, S]."""
+    return ((predictions != labels) & (labels != PAD)).sum(axis=1, dtype=np.int32)
+
+
+def labelled_cells(labels: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Cells that count, int32 [N], of tokens [N, S]."""
+    return (labels != PAD).sum(axis=1, dtype=np.int32)

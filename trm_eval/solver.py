@@ -32,7 +32,7 @@ from trm_data.specs import DatasetSpec, SourceSpec
 from trm_data.storage.atomic import parse_json
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
-from trm_eval.evaluation.which import choose_step
+from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.infer import LoadedNetwork, restore
 from trm_train.config.run import InputSpec
 from trm_train.mesh.sharding import batch_sharding, put_batch

@@ -9,8 +9,8 @@ from typing import Any
 
 from trm_data.catalog.query import QueryResult
 from trm_data.storage.root import Layout
+from trm_eval.arc import ATTEMPTS, Grid, attempts
 from trm_eval.errors import ResultError
-from trm_eval.score.arc import ATTEMPTS, Grid, attempts
 from trm_eval.tables.query import query_results
 
 EVALUATIONS = """

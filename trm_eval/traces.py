@@ -18,8 +18,8 @@ from trm_data.loader.pipeline import evaluation_batches
 from trm_data.storage.digests import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.infer import LoadedNetwork
+from trm_eval.predictions import labelled_cells, wrong_cells
 from trm_eval.rollout.rows import RowReader
-from trm_eval.score.cells import labelled_cells, wrong_cells
 from trm_eval.tables.writer import token_lists, write_table
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.step.trace import Trace, make_trace_step

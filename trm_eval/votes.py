@@ -22,10 +22,9 @@ from trm_data.loader.rows import Picks
 from trm_data.storage.digests import checked_files, digest_of
 from trm_data.storage.root import Layout
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
+from trm_eval.arc import Ballot, Grid, Ranking, cells_of, undo
 from trm_eval.errors import ResultError
-from trm_eval.predictions import PART_EXAMPLES, PredictionWriter
-from trm_eval.score.arc import Ballot, Grid, Ranking, cells_of, undo
-from trm_eval.score.cells import labelled_cells
+from trm_eval.predictions import PART_EXAMPLES, PredictionWriter, labelled_cells
 from trm_eval.tables.writer import part_names_of, table_folder, write_table
 from trm_train.runs.record import RunRecord
 

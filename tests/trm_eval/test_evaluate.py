@@ -19,9 +19,9 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
-from trm_eval.evaluation import which
+from trm_eval.evaluation import checkpoints
+from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.evaluation.flow import evaluate_run
-from trm_eval.evaluation.which import choose_step
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table
@@ -80,7 +80,7 @@ def test_a_run_without_validation_has_no_best(evaluated: Evaluated, tmp_path: Pa
 
 def test_a_validation_without_labels_is_no_best(saved: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"split": "validation", "step": 10, "exact_count": 0, "count": 0, "dataset": None}
-    monkeypatch.setattr(which, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
+    monkeypatch.setattr(checkpoints, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
     with pytest.raises(EvalError, match="has no validated checkpoint to call the best"):
         choose_step(saved, "best")
 

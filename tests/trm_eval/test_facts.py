@@ -7,7 +7,7 @@ import dataclasses
 import jax
 
 from tests.trm_eval.conftest import Evaluated
-from trm_eval.facts import digest_of_weights, evaluation_facts
+from trm_eval.evaluation.prepare import digest_of_weights, evaluation_facts
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import restore
 from trm_train.hosts.together import differences

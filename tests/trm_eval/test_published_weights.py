@@ -10,8 +10,8 @@ import numpy as np
 from tests.conftest import run_here
 from tests.trm_train.training.published_files import EXPECTED, NAMES, NETWORK, PUBLISHED, add_dataset
 from trm_data.storage.root import resolve_root
+from trm_eval.api import read_predictions
 from trm_eval.cli import main as trm_eval
-from trm_eval.frames import read_predictions
 from trm_train.cli import main as trm_train
 
 

@@ -26,12 +26,12 @@ from trm_data.kinds.arc.symmetry import ArcSymmetry
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval import votes
+from trm_eval.arc import PASS_AT
 from trm_eval.cli import main
 from trm_eval.evaluation import flow, prepare
 from trm_eval.evaluation.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_headline
-from trm_eval.score.arc import PASS_AT
 from trm_eval.submission import make_submission
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results

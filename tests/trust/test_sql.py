@@ -28,7 +28,7 @@ from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main as trm_eval_main
 from trm_eval.report.ask import ask
-from trm_eval.serve.queries import answer
+from trm_eval.serve.sql import answer
 from trm_eval.tables.named import load_query, named_queries
 from trm_eval.tables.query import open_results, query_results
 from trm_eval.tables.views import list_views

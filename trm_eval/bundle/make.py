@@ -25,7 +25,7 @@ from trm_eval.bundle.notebook import NOTEBOOK, PACKAGE, WHEELS, WHEELS_FILE, Rec
 from trm_eval.bundle.own_wheel import write_own_wheel
 from trm_eval.bundle.target import Target
 from trm_eval.errors import BundleError
-from trm_eval.evaluation.which import choose_step
+from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.package.pack import pack_run
 from trm_eval.package.recipe import find_manifest
 from trm_train.runs.record import RunRecord, read_record

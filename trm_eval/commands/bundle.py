@@ -31,7 +31,7 @@ class Bundle:
       trm-eval bundle trm_arc1 --kaggle bundle --python 3.12 --accelerator cuda --adapt 240
     """
 
-    run: Annotated[Positional[str], arg(metavar="RUN")]
+    reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     kaggle: Annotated[str, arg(metavar="DIR")]
     """Folder to write; it must be empty, or not be there yet."""
@@ -54,7 +54,7 @@ class Bundle:
     root: Root = None
     json: Json = False
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Make it and say what is in it."""
         from trm_data.show.progress import terminal_progress
         from trm_eval.bundle.make import Wanted, make_bundle, plan_bundle
@@ -70,7 +70,7 @@ class Bundle:
             target=target, extras=extras, checkpoint=self.checkpoint, aug=self.aug, minutes=self.adapt
         )
         layout = resolve_root(self.root)
-        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        run = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         out = Path(self.kaggle).expanduser().absolute()
         with terminal_progress(quiet=self.json) as progress:
             if self.dry_run:

@@ -48,7 +48,7 @@ class Compare:
     json: bool = False
     """Print JSON for machines, with all flips."""
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Compare and print."""
         from trm_eval.compare import compare
 

@@ -38,7 +38,7 @@ class Predict:
       trm-eval predict quickstart --row 0 --trace --out solution.gif
     """
 
-    run: Annotated[Positional[str], arg(metavar="RUN")]
+    reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     puzzle: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")] = None
     """The puzzle itself."""
@@ -70,7 +70,7 @@ class Predict:
     json: bool = False
     """Print JSON for machines, one object a puzzle in a list."""
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Answer and draw."""
         with signals_end("trm-eval"):
             return self._answer()
@@ -89,7 +89,7 @@ class Predict:
             raise EvalError(f"--out {self.out}: allowed are {', '.join(ENDINGS)}")
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         layout = resolve_root(self.root)
-        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        run = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         solver = load(
             run.name,
             layout,

@@ -145,9 +145,9 @@ class Prompt:
         if word == ".help":
             print(HELP)
         elif word == ".queries":
-            Queries(name=values[0] if values else None).command()
+            Queries(name=values[0] if values else None).run()
         elif word == ".tables":
-            Tables(name=values[0] if values else None).command()
+            Tables(name=values[0] if values else None).run()
         elif word == ".format" and len(values) == 1 and values[0] in FORMS:
             self._form = values[0]
         elif word == ".wide" and not values:

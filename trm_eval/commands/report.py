@@ -45,10 +45,9 @@ class Report:
     root: Root = None
     json: Json = False
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Write it and say where."""
-        from trm_eval.report.page import study_page
-        from trm_eval.report.sections import further_blocks
+        from trm_eval.report.page import further_blocks, study_page
         from trm_eval.report.study import gather
         from trm_eval.report.write import write_report
         from trm_eval.tables.files import skipping_damaged
@@ -60,9 +59,7 @@ class Report:
             runs = sorted({member.run for group in groups for member in group.members})
             further = further_blocks(layout, groups, setting, problems)
             page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
-        if self.no_png:
-            page = page.without_png()
-        paths = write_report(page, Path(self.out).expanduser())
+        paths = write_report(page, Path(self.out).expanduser(), png=not self.no_png)
         if self.json:
             print(json.dumps({"runs": runs, "files": [str(path) for path in paths]}, indent=1))
         else:

@@ -34,7 +34,7 @@ class Remove:
     root: Root = None
     json: Json = False
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Remove them and print each."""
         from trm_eval.removal import remove_superseded
 

@@ -114,7 +114,7 @@ class Run:
     json: bool = False
     """Print JSON for machines."""
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Evaluate and report."""
         if not self.runs:
             raise EvalError("name a run: trm-eval run RUN (trm-train status lists them)")
@@ -192,8 +192,7 @@ class Run:
 
     def _checkpoints(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
         """Every run and checkpoint to evaluate."""
-        from trm_eval.evaluation.which import checkpoints_of
-        from trm_eval.watch import watch_checkpoints
+        from trm_eval.evaluation.checkpoints import checkpoints_of, watch_checkpoints
 
         if self.checkpoint == "watch":
             if len(runs) > 1:

@@ -31,7 +31,7 @@ class Serve:
     """Else 8765, or a free one where that is taken."""
     root: Root = None
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Serve it."""
         from trm_eval.serve.server import DEFAULT_PORT, bind, check_extra, is_loopback, serve, url_of
 

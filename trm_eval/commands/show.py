@@ -26,7 +26,7 @@ class Show:
       trm-eval show quickstart --evaluation 3cebcd76 --index 41 --out puzzle.svg
     """
 
-    run: Annotated[Positional[str], arg(metavar="RUN")]
+    reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     scale: ScaleOption = None
     data: DataOption = None
@@ -46,7 +46,7 @@ class Show:
     json: bool = False
     """Print JSON for machines."""
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Draw them."""
         from trm_eval.report.evaluation import print_predicted, write_predicted
         from trm_eval.show import evaluation_of, find_answered, other_evaluations
@@ -58,7 +58,7 @@ class Show:
         if self.index is not None and self.which != "any":
             raise EvalError(f"--index and --which {self.which}: one of them says which puzzles to show")
         layout = resolve_root(self.root)
-        folder = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        folder = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         run, evaluation = folder.name, self.evaluation
         if evaluation is None and self.dataset is None:
             read_record(folder).component(None)

@@ -48,7 +48,7 @@ class Sql:
     skip_damaged: SkipDamaged = False
     root: Root = None
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Run the query and print the result."""
         from trm_eval.tables.files import skipping_damaged
         from trm_eval.tables.query import query_results
@@ -88,7 +88,7 @@ class Queries:
     name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="")] = None
     """Print the SQL of this one."""
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Print them."""
         from trm_eval.tables.named import load_query, named_queries
 
@@ -117,7 +117,7 @@ class Tables:
     """Print the columns of this one."""
     json: Json = False
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Print them."""
         from trm_eval.tables.views import list_views
 
@@ -147,7 +147,7 @@ class Duckdb:
     root: Root = None
     json: Json = False
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Write it and say what is in it."""
         from trm_eval.tables.export import write_duckdb
         from trm_eval.tables.files import skipping_damaged

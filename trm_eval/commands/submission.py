@@ -30,7 +30,7 @@ class Submission:
       trm-eval submission trm_arc1 --dataset my-tasks
     """
 
-    run: Annotated[Positional[str], arg(metavar="RUN")]
+    reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     scale: ScaleOption = None
     data: DataOption = None
@@ -53,7 +53,7 @@ class Submission:
     root: Root = None
     json: Json = False
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Write it and say what it is made of."""
         from trm_data.storage.atomic import write_bytes
         from trm_eval.submission import make_submission
@@ -70,7 +70,7 @@ class Submission:
             )
         steps = _steps(self.ensemble) if self.checkpoint is None else [self.checkpoint]
         layout = resolve_root(self.root)
-        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        run = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         made = make_submission(
             layout,
             run.name,

@@ -33,7 +33,7 @@ class Sync:
     json: bool = False
     """Print JSON for machines."""
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Copy them."""
         from trm_data.show.progress import terminal_progress
         from trm_eval.sync import sync_results

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import trm_data
+import trm_eval
+import trm_train
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import Progress
+from trm_data.specs import canonical_json
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.adapt import Adapted, adapt
 from trm_eval.errors import EvalError
-from trm_eval.evaluation.which import choose_step
-from trm_eval.facts import digest_of_weights, evaluation_facts
+from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore
 from trm_eval.rollout.rows import RowReader, choose_rows
+from trm_train.checkpoint.manager import fingerprints
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
+from trm_train.training.prepare import code_digest, leaves, library_versions
 from trm_train.runs.record import RunRecord, input_spec, read_record
+from trm_train.state import Weights
 from trm_train.step.compile import use_compilation_cache
 
 
@@ -153,3 +161,35 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
             f"--dataset {dataset.name}: its puzzle identifiers mean other puzzles than those the run learned; "
             "take --identifiers blank, or learn them first: --adapt MINUTES"
         )
+
+
+def evaluation_facts(
+    record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
+) -> dict[str, Any]:
+    """What this process would evaluate, with what; plain JSON values by name.
+
+    Args:
+        record: The run.
+        request: How its rows are answered.
+        step: The checkpoint.
+        supervision_steps: Each row is given, at most.
+        dataset: The split.
+    """
+    return {
+        "run": record.run,
+        "configuration": record.identity,
+        **dict(leaves(asdict(request))),
+        "checkpoint": step,
+        "supervision_steps": supervision_steps,
+        "dataset": dataset.name,
+        "dataset content digest": dataset.content_digest,
+        "split": dataset.split,
+        "split digest": dataset.split_digest,
+        "code of trm_data, trm_train and trm_eval": code_digest(trm_data, trm_train, trm_eval),
+        **library_versions(),
+    }
+
+
+def digest_of_weights(weights: Weights) -> str:
+    """sha256 over the fingerprints of all arrays, as this process holds them; 16 digits of it."""
+    return hashlib.sha256(canonical_json(fingerprints(weights))).hexdigest()[:16]

@@ -14,7 +14,7 @@ from trm_eval.adapt import Adapted
 from trm_eval.errors import EvalError
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest
 from trm_eval.predictions import PredictionWriter
-from trm_eval.rollout.inferred import Inferred
+from trm_eval.rollout.rows import Inferred
 
 
 class Tally:

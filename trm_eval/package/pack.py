@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,12 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trm_data.errors import not_written
+from trm_data.show.template import render
 from trm_data.storage.atomic import json_bytes
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import PackageError
-from trm_eval.evaluation.which import choose_step
-from trm_eval.package.card import HERE, model_card
+from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.package.contents import (
     CARD,
     CONFIG,
@@ -28,16 +29,20 @@ from trm_eval.package.contents import (
     FILES,
     METRICS,
     PACKAGE_FILE,
+    RAW,
+    WEIGHTS,
     Package,
     Training,
     packed_file,
 )
 from trm_eval.package.recipe import dataset_recipes
 from trm_eval.package.weights import Tree, arrays_of, tree_of
+from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import EVALS, NAMED_BY_EVALS, PARTITION_COLUMNS, TABLES
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import weights_tree
+from trm_train.config.run import effective_identity
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import RunRecord, read_record
@@ -45,6 +50,9 @@ from trm_train.runs.resume import check_same_run
 from trm_train.runs.status import read_status, written_steps
 from trm_train.state import abstract_weights
 from trm_train.weights.files import write_npz
+
+HERE = "."
+"""What a card says to import: the package's own folder."""
 
 
 @dataclass(frozen=True)
@@ -229,3 +237,66 @@ def _write_table(path: Path, table: pa.Table) -> None:
         path.write_text(json.dumps(table.to_pylist(), indent=1, default=str) + "\n", "utf-8")
     else:
         pq.write_table(table, path, compression="zstd")
+
+
+def model_card(
+    record: RunRecord,
+    *,
+    step: int,
+    parameters: int | None,
+    evals: Sequence[Mapping[str, Any]],
+    datasets: Sequence[Mapping[str, Any]],
+    place: str = HERE,
+    license: str = "",
+) -> str:
+    """What the run is, what it was tested to be, how to load it, and how the rows it learned from are built.
+
+    Args:
+        record: The run.
+        step: Training step of the weights.
+        parameters: Trained parameters of the network, the puzzle embedding aside; None where unknown.
+        evals: Rows of the view `evals` of these weights.
+        datasets: What `dataset.json` says.
+        place: What `trm-eval import` takes: `hf:OWNER/NAME`, or the package's own folder.
+        license: Identifier of the weights' licence; empty leaves it to whoever shares them.
+    """
+    kinds = sorted({str(dataset["kind"]) for dataset in datasets if dataset["kind"]})
+    scored = [row for row in evals if row["count"]]
+    return render(
+        "trm_eval",
+        "card.md",
+        record=record,
+        step=step,
+        parameters=parameters,
+        license=license,
+        tags=["tiny-recursive-model", "jax", *kinds],
+        index=_index(record, kinds, scored) if evals else None,
+        results=[(row, wilson(row["exact_count"], row["count"])) for row in scored],
+        place=place,
+        datasets=datasets,
+        weights=WEIGHTS,
+        raw=RAW,
+        configuration=json.dumps(effective_identity(record.config), indent=1, sort_keys=True),
+    )
+
+
+def _index(record: RunRecord, kinds: list[str], scored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The results in the hub's form."""
+    task = kinds[0] if kinds else "puzzles"
+    results = [
+        {
+            "task": {"type": task, "name": task},
+            "dataset": {"type": row["dataset"], "name": row["dataset"], "split": row["split"]},
+            "metrics": [
+                {
+                    "type": name,
+                    "name": f"{name.replace('_', ' ')} ({row['weights']} weights, {row['how']})",
+                    "value": row[name],
+                }
+                for name in ("exact_accuracy", "cell_accuracy")
+                if row[name] is not None
+            ],
+        }
+        for row in scored
+    ]
+    return [{"name": record.run, "results": results}]

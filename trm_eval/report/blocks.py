@@ -1,13 +1,13 @@
 """What a report consists of: headings, words, tables, figures and drawings, each with its numbers and its SQL.
 
-`page` and its neighbours make blocks; `html`, `markdown` and `write` take them as they are.
+`page` and its neighbours make blocks; `write` takes them as they are.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from trm_data.show.drawing import Drawing
@@ -101,16 +101,6 @@ class Picture:
     queries: tuple[Query, ...] = ()
 
     @property
-    def file(self) -> str:
-        """Name of its SVG file."""
-        return f"{self.name}.svg"
-
-    @property
-    def png_file(self) -> str:
-        """Name of its PNG file; empty where it is not drawn as one."""
-        return f"{self.name}.png" if self.drawn.png else ""
-
-    @property
     def data_file(self) -> str:
         """Name of the CSV file with its numbers; empty where a table has them."""
         return f"{self.name}.csv" if self.data else ""
@@ -128,18 +118,11 @@ class Drawings:
         name: Of its files, without an ending.
         says: What they are, a sentence.
         drawings: In order.
-        png: Whether they are written as PNG too.
     """
 
     name: str
     says: str
     drawings: list[tuple[str, Drawing]]
-    png: bool = True
-
-    @property
-    def files(self) -> list[str]:
-        """Names of its files."""
-        return _files(self.name, png=self.png)
 
 
 @dataclass(frozen=True)
@@ -150,22 +133,11 @@ class Animation:
         name: Of its files, without an ending.
         says: What happens, a sentence.
         frames: In order.
-        png: Whether they are written as PNG too, side by side.
     """
 
     name: str
     says: str
     frames: list[tuple[str, Drawing]]
-    png: bool = True
-
-    @property
-    def files(self) -> list[str]:
-        """Names of its files."""
-        return _files(self.name, png=self.png)
-
-
-def _files(name: str, *, png: bool) -> list[str]:
-    return [f"{name}.svg", f"{name}.png"] if png else [f"{name}.svg"]
 
 
 Block = Heading | Text | Bullets | Table | Picture | Drawings | Animation | Query
@@ -182,17 +154,3 @@ class Page:
 
     title: str
     blocks: list[Block]
-
-    def without_png(self) -> Page:
-        """The same with figures as SVG alone."""
-        return replace(self, blocks=[_without_png(block) for block in self.blocks])
-
-
-def _without_png(block: Block) -> Block:
-    match block:
-        case Picture():
-            return replace(block, drawn=replace(block.drawn, png=b""))
-        case Drawings() | Animation():
-            return replace(block, png=False)
-        case _:
-            return block

@@ -16,7 +16,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6
 MARKERS = "osD^vPXh"
 """The eighth curve has the first colour and the second marker, which are told apart."""
 INK, GRID, PAPER = "#1f2937", "#d1d5db", "#ffffff"
-"""A page puts its own in their place (`html.py`)."""
+"""A page puts its own in their place (`write.py`)."""
 SIZE = (4.6, 3.1)
 """Inches: as wide as a telephone shows, at about the size of its text."""
 PNG_DPI = 200

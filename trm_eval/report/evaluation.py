@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trm_data.show.drawing import Drawing
 from trm_data.show.picture import write_picture
 from trm_data.show.render import print_drawings, print_result
 from trm_data.storage.root import Layout
-from trm_eval.evaluation.flow import EvalResult
 from trm_eval.show import Answered
 from trm_eval.tables.query import query_evaluation, query_results
+
+if TYPE_CHECKING:
+    from trm_eval.evaluation.flow import EvalResult
 
 SECTIONS = (
     ("accuracy_by_rating", "by rating (guesses a solver needs)"),

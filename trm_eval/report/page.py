@@ -6,10 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from trm_data.storage.root import Layout
 from trm_eval.report.ask import filled
 from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text
-from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure
+from trm_eval.report.breakdown import halting_pictures, rating_pictures, sample_pictures
+from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure, training_pictures
 from trm_eval.report.group import Comparison, Group, Member, shown_before
+from trm_eval.report.pareto import pareto_blocks
+from trm_eval.report.provenance import provenance_blocks
+from trm_eval.report.puzzles import puzzle_blocks
 from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL
 from trm_eval.report.verdict import (
     accuracy_of,
@@ -72,6 +77,35 @@ def study_page(
         Query("puzzles that only one of two evaluations solves", FLIPS_SQL),
     ]
     return Page(f"The study at {setting}" if len(groups) > 1 else f"{groups[0].name} at {setting}", blocks)
+
+
+def further_blocks(
+    layout: Layout, groups: Sequence[Group], setting: Setting, problems: list[str]
+) -> dict[str, list[Block]]:
+    """Figures of each group by its name, and under the empty name the sections of the whole report.
+
+    Args:
+        layout: The root.
+        groups: From `gather`.
+        setting: Scale and data.
+        problems: What the report is without, to which this adds.
+    """
+    shown = shown_before(groups)
+    found: dict[str, list[Block]] = {
+        group.name: [
+            picture
+            for pictures_of in (training_pictures, rating_pictures, halting_pictures, sample_pictures)
+            for picture in pictures_of(layout, group, problems)
+        ]
+        for group in groups
+        if group.name not in shown
+    }
+    found[""] = [
+        *pareto_blocks(layout, groups, setting, problems),
+        *puzzle_blocks(layout, groups),
+        *provenance_blocks(layout, groups, problems),
+    ]
+    return found
 
 
 def _about(groups: Sequence[Group], setting: Setting) -> Text:

@@ -7,8 +7,7 @@ from typing import Any
 
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
-from trm_eval.report.group import Comparison, Group, Member
-from trm_eval.report.trend import Trend, trend_of
+from trm_eval.report.group import Comparison, Group, Member, Trend, trend_of
 from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
 from trm_train.experiments.claim import Claim

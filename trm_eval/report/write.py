@@ -5,22 +5,34 @@ A page that is written alone has its figures and tables in a folder of its own n
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable
+from itertools import groupby
 from pathlib import Path
 
-from trm_data.show.picture import png_row, svg_animation, svg_row
+from markupsafe import Markup
+
+from trm_data.show.drawing import Drawing
+from trm_data.show.picture import png_row, svg, svg_animation, svg_row
+from trm_data.show.table import markdown_text
+from trm_data.show.template import render
 from trm_data.storage.atomic import write_bytes
 from trm_eval.errors import EvalError
-from trm_eval.report.blocks import Animation, Block, Drawings, Page, Picture, Table
-from trm_eval.report.html import to_html
-from trm_eval.report.markdown import to_markdown
+from trm_eval.report.blocks import Animation, Block, Drawings, Heading, Page, Picture, Table
+from trm_eval.report.canvas import GRID, INK, PAPER
+
+NUMBER = re.compile(r"[+-]?[\d,]+(\.\d+)?%?")
+SHORT = 28
+"""Characters of a cell whose words stay on one line: an interval, the name of a run."""
 
 
-def write_report(page: Page, out: Path) -> list[Path]:
+def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
     """Write a report, every file whole or not at all; returns them, the one to open first.
 
     Args:
         page: What to write.
         out: A folder, or a file that ends in .md or .html.
+        png: Write figures and drawings as PNG too.
 
     Raises:
         EvalError: `out` is a file of another kind.
@@ -33,34 +45,111 @@ def write_report(page: Page, out: Path) -> list[Path]:
         raise EvalError(f"--out {out}: is a folder; name another file")
     beside = out.with_suffix("") if alone else out
     beside.mkdir(parents=True, exist_ok=True)
+    files = {name: content for block in page.blocks for name, content in _files_of(block, png=png).items()}
     contents: dict[Path, bytes] = {}
     if alone:
         written = to_markdown if out.suffix == ".md" else to_html
-        contents[out] = written(page, beside.name).encode()
+        contents[out] = written(page, files, beside.name).encode()
     else:
-        contents[out / "index.html"] = to_html(page, "").encode()
-        contents[out / "report.md"] = to_markdown(page, "").encode()
-    for block in page.blocks:
-        contents |= {beside / name: content for name, content in _files_of(block).items()}
+        contents[out / "index.html"] = to_html(page, files).encode()
+        contents[out / "report.md"] = to_markdown(page, files).encode()
+    contents |= {beside / name: content for name, content in files.items()}
     for path, content in contents.items():
         write_bytes(path, content)
     return list(contents)
 
 
-def _files_of(block: Block) -> dict[str, bytes]:
+def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
+    """A page as one HTML file that needs no network: figures inside, tables that sort, readable in light and dark.
+
+    Without its script all of it can be read: tables are in their first order, and what moves is drawn frame by frame
+    too.
+
+    Args:
+        page: What to write.
+        written: Names of the files beside it, which it links to.
+        folder: Of those files, as links name it; empty for the page's own.
+    """
+    return render(
+        "trm_eval",
+        "report.html",
+        page=page,
+        headings=[block for block in page.blocks if isinstance(block, Heading) and block.level == 2],
+        parts=[
+            (pictures, _kinds(blocks))
+            for pictures, blocks in groupby(page.blocks, lambda block: isinstance(block, Picture))
+        ],
+        at=f"{folder}/" if folder else "",
+        written=written,
+        anchor=_anchor,
+        cell_class=_cell_class,
+        inline=_inline,
+        svg=lambda drawing: Markup(svg(drawing)),
+        moving=lambda frames: Markup(svg_animation(frames)),
+    )
+
+
+def to_markdown(page: Page, written: Collection[str], folder: str = "") -> str:
+    """A page as Markdown, with its figures and tables as files beside it; see `to_html`."""
+    return render(
+        "trm_eval",
+        "report.md",
+        page=page,
+        blocks=_kinds(page.blocks),
+        at=f"{folder}/" if folder else "",
+        written=written,
+        alternative=lambda text: markdown_text(text).replace("]", "\\]"),
+        fenced=_fenced,
+    )
+
+
+def _kinds(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
+    return [(type(block).__name__, block) for block in blocks]
+
+
+def _anchor(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _cell_class(text: str) -> str:
+    return "number" if NUMBER.fullmatch(text) else "short" if len(text) <= SHORT else "long"
+
+
+def _inline(picture: Picture) -> Markup:
+    """An SVG file as a part of a page: no XML head, ids of its own, since ids are the page's, and the page's ink."""
+    text = picture.drawn.svg.decode("utf-8")
+    text = text[text.index("<svg") :]
+    for colour, own in ((INK, "var(--ink)"), (GRID, "var(--line)"), (PAPER, "var(--paper)")):
+        text = text.replace(f": {colour}", f": {own}")
+    prefix = _anchor(f"{picture.name}.svg")
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
+    text = re.sub(r'(xlink:href|href)="#([^"]+)"', rf'\1="#{prefix}-\2"', text)
+    return Markup(re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text))
+
+
+def _fenced(sql: str) -> str:
+    """SQL as a block of code, whatever backquotes are in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", sql)), default=0))
+    return f"{fence}sql\n{sql}\n{fence}"
+
+
+def _files_of(block: Block, *, png: bool) -> dict[str, bytes]:
     """The files that a block has beside the page, by name."""
     match block:
         case Table():
             return {block.file: block.csv()}
         case Picture():
-            data = {block.data_file: block.csv()} if block.data_file else {}
-            png = {block.png_file: block.drawn.png} if block.png_file else {}
-            return {block.file: block.drawn.svg, **png, **data}
+            files = {f"{block.name}.svg": block.drawn.svg}
+            files |= {f"{block.name}.png": block.drawn.png} if png else {}
+            return files | ({block.data_file: block.csv()} if block.data_file else {})
         case Drawings():
-            png = {f"{block.name}.png": png_row(block.drawings)} if block.png else {}
-            return {f"{block.name}.svg": svg_row(block.drawings).encode(), **png}
+            return _drawn(block.name, svg_row(block.drawings), block.drawings, png=png)
         case Animation():
-            png = {f"{block.name}.png": png_row(block.frames)} if block.png else {}
-            return {f"{block.name}.svg": svg_animation(block.frames).encode(), **png}
+            return _drawn(block.name, svg_animation(block.frames), block.frames, png=png)
         case _:
             return {}
+
+
+def _drawn(name: str, svg: str, drawings: list[tuple[str, Drawing]], *, png: bool) -> dict[str, bytes]:
+    files = {f"{name}.svg": svg.encode()}
+    return files | {f"{name}.png": png_row(drawings)} if png else files

@@ -1,1 +1,1 @@
-"""How rows are answered: a fixed number of supervision steps, halting as in training, or several samples a row."""
+"""How rows are answered: which rows, the ways to answer them, and which of several samples counts."""

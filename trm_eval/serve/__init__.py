@@ -1,6 +1,7 @@
 """A local dashboard: what a browser shows of a root's runs and results, read-only, over the SQL of `tables.query`.
 
-runs evaluations puzzles recursion queries   what is asked and drawn; they know no browser
-guard server                                 who may ask, and the process that answers
-app screens/                                 the pages, with Streamlit, of the extra `serve`
+runs curves evaluations puzzles sql   a page each, what it asks and how it shows that (Streamlit, of the extra `serve`)
+recursion                             how a network comes to an answer, for the page of puzzles
+app parts                             the frame of all pages, and what they share
+server                                the process that answers, and who may ask it
 """

@@ -1,5 +1,43 @@
-"""The script that Streamlit runs for every page, anew at every click."""
+"""The script that Streamlit runs for every page, at every click: the frame of all pages."""
 
-from trm_eval.serve.screens.frame import show_page
+from __future__ import annotations
 
-show_page()
+import streamlit as st
+
+from trm_eval.serve import curves, evaluations, puzzles, runs, sql
+from trm_eval.serve.parts import CURVES, EVALUATIONS, PUZZLES, errors_shown
+
+PAGES = {
+    "runs": runs.show,
+    CURVES: curves.show,
+    EVALUATIONS: evaluations.show,
+    PUZZLES: puzzles.show,
+    "sql": sql.show,
+}
+TITLE = "trm"
+STYLE = """
+.stMainBlockContainer { padding-top: 4.5rem; padding-bottom: 2rem; }
+.stTextArea textarea { font-family: monospace; }
+"""
+"""Less room above than Streamlit leaves; SQL as it is typed elsewhere."""
+
+
+def show_page() -> None:
+    """Show the page that the address names."""
+    st.set_page_config(page_title=TITLE, layout="wide", initial_sidebar_state="collapsed")
+    st.html(f"<style>{STYLE}</style>")
+    pages = {
+        "runs": st.Page(runs.show, title="Runs", url_path="runs", default=True),
+        CURVES: st.Page(curves.show, title="Learning curves", url_path=CURVES),
+        EVALUATIONS: st.Page(evaluations.show, title="Evaluations", url_path=EVALUATIONS),
+        PUZZLES: st.Page(puzzles.show, title="Puzzles", url_path=PUZZLES),
+        "sql": st.Page(sql.show, title="SQL", url_path="sql"),
+    }
+    st.session_state["pages"] = pages
+    page = st.navigation(list(pages.values()), position="top")
+    with errors_shown():
+        page.run()
+
+
+if __name__ == "__main__":
+    show_page()

@@ -1,12 +1,47 @@
-"""Puzzles of an evaluation, to choose one from."""
+"""The page of the puzzles of an evaluation, and of how the network came to its answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import streamlit as st
+
+from trm_data.show.picture import svg_animation
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
+from trm_eval.report.evaluation import verdict_of
+from trm_eval.serve.evaluations import evaluations_of, labels_of
+from trm_eval.serve.parts import (
+    errors_shown,
+    frame_of,
+    fresh,
+    layout,
+    names_of_runs,
+    plain,
+    selected,
+    show_drawing,
+    show_figure,
+    show_sql,
+    table_key,
+)
+from trm_eval.serve.recursion import (
+    Moment,
+    answer_again,
+    draw_course,
+    solver_of,
+    traced,
+    way_to_traces,
+    why_not_again,
+)
+from trm_eval.show import Answered, answered_row
 
+if TYPE_CHECKING:
+    from trm_eval.solver import Solver
+
+COLUMNS = ("row", "exact", "wrong_cells", "rating", "halt_step", "clues", "path_length")
+FRAMES = 24
+"""Drawings of what moves, at most."""
 OUTCOMES = {"all": "true", "solved": "exact", "failed": "NOT exact"}
 """What puzzles may have come to, as SQL."""
 PAGE_ROWS = 200
@@ -70,3 +105,163 @@ def puzzles_of(layout: Layout, evaluation: str, wanted: Wanted, page: int, probl
     sql = PUZZLES_SQL.format(condition=condition)
     given = [evaluation, *values, page * PAGE_ROWS]
     return ask(layout, "puzzles", sql, given, problems, evaluations=[evaluation])
+
+
+def show() -> None:
+    """Show it."""
+    st.subheader("Puzzles")
+    evaluation = _evaluation()
+    if evaluation is None:
+        st.info("No run was evaluated yet: `trm-eval run RUN`")
+        return
+    listed, shown = st.columns([2, 3], gap="large")
+    with listed:
+        row = _choose(evaluation["evaluation"])
+    if row is None:
+        shown.info("No such puzzles.")
+        return
+    st.query_params["evaluation"], st.query_params["row"] = evaluation["evaluation"], str(row)
+    with shown, errors_shown():
+        puzzle = answered_row(layout(), evaluation["evaluation"], row)
+        _puzzle(puzzle)
+        _recursion(evaluation, puzzle)
+
+
+def _evaluation() -> dict[str, Any] | None:
+    runs = fresh(names_of_runs)
+    rows = fresh(evaluations_of, runs).rows
+    if not rows:
+        return None
+    labels = labels_of(rows)
+    by_id = {row["evaluation"]: row for row in rows}
+    key = "shown evaluation"
+    if key not in st.session_state:
+        before = st.query_params.get("evaluation") or st.session_state.get("evaluation")
+        st.session_state[key] = before if before in by_id else rows[0]["evaluation"]
+    chosen = st.selectbox("Evaluation", list(by_id), format_func=lambda each: labels[each], key=key)
+    return by_id[chosen]
+
+
+def _choose(evaluation: str) -> int | None:
+    """The row that is shown: the selected one, or that of the address, or the first."""
+    (known,) = fresh(range_of, evaluation).rows
+    outcome = st.segmented_control("Show", list(OUTCOMES), default="all", required=True)
+    lowest, highest = known["lowest"], known["highest"]
+    ratings = None
+    if lowest is not None and lowest < highest:
+        low, high = st.slider(
+            "Rating (guesses that a solver needs)",
+            float(lowest),
+            float(highest),
+            (float(lowest), float(highest)),
+        )
+        ratings = None if (low, high) == (lowest, highest) else (low, high)
+    wanted = Wanted(outcome, ratings)
+    count = fresh(count_puzzles, evaluation, wanted)
+    pages = max(-(-count // PAGE_ROWS), 1)
+    page = int(st.number_input(f"Page of {pages}", 1, pages)) if pages > 1 else 1
+    asked = fresh(puzzles_of, evaluation, wanted, page - 1)
+    rows = asked.rows
+    if not rows:
+        show_sql(asked.query)
+        return None
+    event = st.dataframe(
+        frame_of(rows, COLUMNS),
+        key=table_key("puzzles", [evaluation, *(str(row["row"]) for row in rows)]),
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        height=360,
+        column_config={
+            "wrong_cells": st.column_config.NumberColumn("wrong cells"),
+            "halt_step": st.column_config.NumberColumn("halts after", help="empty: never"),
+        },
+    )
+    st.caption(
+        f"{count:,} of {known['puzzles']:,} puzzles; {known['solved']:,} of all are solved. Select one."
+    )
+    show_sql(asked.query)
+    if places := selected(event):
+        return rows[places[0]]["row"]
+    asked_for = st.query_params.get("row", "")
+    listed = [row["row"] for row in rows]
+    return int(asked_for) if asked_for.isdecimal() and int(asked_for) in listed else listed[0]
+
+
+def _puzzle(puzzle: Answered) -> None:
+    rating = "" if puzzle.rating is None else f", rating {puzzle.rating:g}"
+    halts = "never halts" if puzzle.halt_step is None else f"would halt after step {puzzle.halt_step}"
+    st.markdown(
+        f"**{plain(puzzle.split)} {puzzle.row}**{rating}: {verdict_of(puzzle.exact, puzzle.wrong_cells)}, {halts}"
+    )
+    drawings = {"given": puzzle.puzzle, "answer": puzzle.prediction}
+    if puzzle.exact is not None:
+        drawings["solution"] = puzzle.solution
+    with st.container(horizontal=True):
+        for name, drawing in drawings.items():
+            show_drawing(name, drawing)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _solver(place: str, evaluation: str, _layout: Layout) -> Solver:
+    return solver_of(_layout, evaluation, [])
+
+
+@st.cache_resource(max_entries=50, show_spinner=False)
+def _again(place: str, evaluation: str, row: int, _layout: Layout, _puzzle: Answered) -> list[Moment]:
+    return answer_again(_solver(place, evaluation, _layout), _puzzle)
+
+
+def _recursion(evaluation: dict[str, Any], puzzle: Answered) -> None:
+    """The answer after every cycle, from traces, or answered once more when that is asked for."""
+    st.markdown("**How it came to this**")
+    asked, moments = fresh(traced, evaluation["evaluation"], puzzle.row)
+    if moments:
+        st.caption("From the traces of this evaluation.")
+        show_sql(asked.query)
+    else:
+        if (reason := why_not_again(evaluation, puzzle)) is not None:
+            st.caption(f"No traces of this puzzle are there, and it cannot be answered again here. {reason}")
+            return
+        key = "answered again"
+        st.session_state.setdefault(key, False)
+        if st.button("Answer it again, step by step", type="primary"):
+            st.session_state[key] = True
+        if not st.session_state[key]:
+            command = way_to_traces(evaluation, puzzle.row)
+            by = "." if command is None else ", or traced by:"
+            st.caption(
+                f"No traces of this puzzle are there. It is answered here, from the run's checkpoint{by}"
+            )
+            if command is not None:
+                st.code(command, language=None)
+            return
+        with st.spinner("Reading the checkpoint and compiling, up to a minute the first time ..."):
+            moments = _again(layout().place, evaluation["evaluation"], puzzle.row, layout(), puzzle)
+        how = evaluation["how"]
+        aside = "" if how == "max_steps" else f" The evaluation itself answered otherwise: {plain(how)}."
+        st.caption(f"Answered here, all steps long, once and without noise.{aside}")
+    _walk(puzzle, moments)
+
+
+def _walk(puzzle: Answered, moments: list[Moment]) -> None:
+    steps, cycles = (max(getattr(moment, name) for moment in moments) for name in ("step", "cycle"))
+    step = st.slider("Supervision step", 1, steps, steps) if steps > 1 else 1
+    cycle = st.slider("Cycle", 1, cycles, cycles) if cycles > 1 else 1
+    at = next(moment for moment in moments if (moment.step, moment.cycle) == (step, cycle))
+    drawn, course = st.columns([2, 3])
+    with drawn:
+        says = f"{at.wrong_cells} wrong, halts with {at.halt_probability:.2f}"
+        show_drawing(says if puzzle.exact is not None else "answer", puzzle.draw(at.answer))
+    with course:
+        show_figure("Cycle by cycle", draw_course(moments, at))
+    with st.expander("Watch it"):
+        last = [moment for moment in moments if moment.cycle == cycles]
+        frames = last[:: -(-len(last) // FRAMES)]
+        frames += [last[-1]] * (frames[-1] is not last[-1])
+        befores = [None, *(moment.answer for moment in frames[:-1])]
+        titled = [
+            (f"answer, step {moment.step}", puzzle.draw(moment.answer, before))
+            for moment, before in zip(frames, befores, strict=True)
+        ]
+        st.image(svg_animation([("given", puzzle.puzzle), *titled]), width="content")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import COLOURS, draw_svg
 from trm_eval.show import Answered
-from trm_eval.solver import Solution, Solver, load
+
+if TYPE_CHECKING:
+    from trm_eval.solver import Solution, Solver
 
 MOST_TRACED, LEAST_TRACED = 1000, 100
 """Rows that a command is offered for, and that it writes at least."""
@@ -102,6 +104,8 @@ def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:
         EvalError: The run has no such checkpoint.
         ConfigError: The run is not under the root.
     """
+    from trm_eval.solver import load  # which brings jax
+
     asked = ask(layout, "which network", EVALUATION_SQL, [evaluation], problems)
     (row,) = asked.rows
     return load(

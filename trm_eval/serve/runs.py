@@ -1,19 +1,34 @@
-"""Runs as they are now: which there are, how they go, and how they learn."""
+"""The page of all runs: which there are and how they go; it follows those that train."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+
+import streamlit as st
 
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
-from trm_eval.report.canvas import draw_svg
-from trm_eval.report.figures import paint_curves
-from trm_eval.report.training import CURVES_SQL
+from trm_eval.serve.parts import (
+    CURVES,
+    EVALUATIONS,
+    FOLLOW_S,
+    errors_shown,
+    frame_of,
+    fresh,
+    layout,
+    link,
+    plain,
+    selected,
+    show_sql,
+    table_key,
+)
 from trm_train.runs.overview import STALLED_S
 
+COLUMNS = (
+    "run", "state", "progress", "step", "total_steps", "examples_per_s", "seconds_left", "loss", "best_validation",
+    "heartbeat", "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
+)  # fmt: skip
 STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
 """As `trm-train status` says them, and that of a run of which only published results are there."""
 
@@ -53,51 +68,10 @@ SELECT * FROM shown
 WHERE {{condition}}
 ORDER BY state = 'running' DESC, heartbeat DESC NULLS LAST, run"""
 
-NAMES_SQL = """\
-SELECT run
-FROM runs
-LEFT JOIN (SELECT DISTINCT run, true AS tested FROM evals) USING (run)
-ORDER BY tested DESC NULLS LAST, state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
-"""It reads no metrics, which are most of the files of a root."""
-
 CHOICES_SQL = """\
 SELECT list(DISTINCT run ORDER BY run) AS run, list(DISTINCT experiment ORDER BY experiment) AS experiment,
        list(DISTINCT scale ORDER BY scale) AS scale, list(DISTINCT data ORDER BY data) AS data
 FROM runs"""
-
-Over = Literal["step", "seconds"]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What a curve shows.
-
-    Attributes:
-        title: For people.
-        column: Of `CURVES_SQL`.
-        split: train or validation.
-        unit: Of the axis.
-        times: What the column is multiplied with.
-    """
-
-    title: str
-    column: str
-    split: str
-    unit: str
-    times: float = 1.0
-
-
-MEASURES = {
-    measure.title: measure
-    for measure in (
-        Measure("Loss in training", "lm_loss", "train", "cross-entropy (nats a cell)"),
-        Measure("Exact accuracy in validation", "exact_accuracy", "validation", "exact accuracy (%)", 100),
-        Measure("Exact accuracy in training", "exact_accuracy", "train", "exact accuracy (%)", 100),
-        Measure("Cell accuracy in validation", "cell_accuracy", "validation", "cell accuracy (%)", 100),
-        Measure("Supervision steps in training", "mean_steps", "train", "steps a puzzle"),
-        Measure("Speed in training", "examples_per_s", "train", "examples/s"),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -149,49 +123,73 @@ def runs_now(layout: Layout, wanted: Filter, problems: list[str]) -> Asked:
     return ask(layout, "runs as they are now", RUNS_SQL.format(condition=condition), values, problems)
 
 
-def names_of_runs(layout: Layout, problems: list[str]) -> list[str]:
-    """The names of all runs, tested runs first, then those that run, then the newest."""
-    return [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
-
-
 def choices(layout: Layout, problems: list[str]) -> dict[str, list[str]]:
     """Names of the runs, experiments, scales and data that there are."""
     (row,) = ask(layout, "what to choose from", CHOICES_SQL, [], problems).rows
     return {column: [name for name in names or [] if name] for column, names in row.items()}
 
 
-def curves_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
-    """How runs learn: a row for each window of training steps and each validation."""
-    says = "training in windows of steps, and every validation"
-    return ask(layout, says, CURVES_SQL, [list(runs)], problems, runs=runs)
+def show() -> None:
+    """Show it."""
+    st.subheader("Runs")
+    wanted = _filter()
+    follow = st.toggle("Follow", value=True, help=f"Look again every {FOLLOW_S} seconds")
+    st.fragment(_table, run_every=FOLLOW_S if follow else None)(wanted)
 
 
-def draw_curves(
-    runs: Sequence[str], rows: Sequence[dict[str, Any]], measure: Measure, over: Over
-) -> bytes | None:
-    """The curves of runs as SVG, each with the look of its place among them; None where none has a point.
+def _filter() -> Filter:
+    known = fresh(choices)
+    names, more = st.columns([5, 1], vertical_alignment="bottom")
+    typed = names.text_input(
+        "Name", placeholder="run or experiment: beginnings or globs, such as exp01 *-s0", key="names"
+    )
+    with more.popover("More", use_container_width=True):
+        experiments = st.multiselect("Experiment", known["experiment"])
+        scales = st.multiselect("Scale", known["scale"])
+        data = st.multiselect("Data", known["data"])
+        states = st.multiselect("State", STATES)
+    return Filter(typed, tuple(experiments), tuple(scales), tuple(data), tuple(states))
 
-    Args:
-        runs: In the order of their colours.
-        rows: Of `curves_of`.
-        measure: What is shown.
-        over: Training step, or training time.
-    """
-    curves: list[tuple[str, list[float], list[float]]] = []
-    for run in runs:
-        own = [
-            (row[over], measure.times * row[measure.column])
-            for row in rows
-            if row["run"] == run and row["split"] == measure.split
-            if row[over] is not None and row[measure.column] is not None
+
+def _table(wanted: Filter) -> None:
+    with errors_shown():
+        asked = fresh(runs_now, wanted)
+        if not asked.rows:
+            st.info(f"No such runs under {plain(layout().place)}.")
+            show_sql(asked.query)
+            return
+        names = [row["run"] for row in asked.rows]
+        rows = [
+            row | {"best_validation": None if (share := row["best_validation"]) is None else 100 * share}
+            for row in asked.rows
         ]
-        curves.append((run, [x for x, _ in own], [y for _, y in own]))
-    if not any(x for _, x, _ in curves):
-        return None
-
-    def paint(axis: Any) -> None:
-        paint_curves(axis, curves)
-        axis.set_xlabel("training step" if over == "step" else "training time (s)")
-        axis.set_ylabel(measure.unit)
-
-    return draw_svg(paint)
+        number = st.column_config.NumberColumn
+        event = st.dataframe(
+            frame_of(rows, COLUMNS),
+            key=table_key("runs", names),
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="multi-row",
+            column_config={
+                "run": st.column_config.TextColumn(pinned=True, width="medium"),
+                "progress": st.column_config.ProgressColumn(format="percent", width="small"),
+                "step": number(format="localized"),
+                "total_steps": number("of", format="localized"),
+                "examples_per_s": number("examples/s", format="%.1f"),
+                "seconds_left": number("left (s)", format="%.0f"),
+                "loss": number("loss (train)", format="%.4f"),
+                "best_validation": number("best exact % (validation)", format="%.2f"),
+                "heartbeat": st.column_config.DatetimeColumn("heard of", format="distance"),
+                "parameters": number(format="compact"),
+                "train_seconds": number("trained (s)", format="%.0f"),
+            },
+        )
+        if places := selected(event):
+            st.session_state["chosen"] = [names[place] for place in places]
+            st.caption(f"{len(places)} selected. Compare:")
+        else:
+            st.caption(f"{len(names)} runs. Select some to compare them:")
+        with st.container(horizontal=True):
+            link(CURVES, "Learning curves")
+            link(EVALUATIONS, "Evaluations")
+        show_sql(asked.query)

@@ -1,4 +1,9 @@
-"""The process that serves the dashboard: Streamlit's application behind `guard`, on a socket that is bound before."""
+"""The process that serves the dashboard: Streamlit's application behind `Guard`, on a socket that is bound before.
+
+A browser lets any web page send requests to a server of the machine it runs on, and a page's name may be made to point
+there. So `Guard` refuses what names another host, or comes from another page, before anything looks at it; and a page
+may load nothing from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,27 @@ import errno
 import importlib.util
 import os
 import socket
+from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from trm_data.errors import needs_extra
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.report.canvas import COLOURS
-from trm_eval.serve.guard import LOOPBACK, Guard
+from trm_eval.tables.recent import keep_for
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 DEFAULT_PORT = 8765
 ENDING_S = 2
 """Time that open pages get to notice that the server ends (s)."""
+LISTED_S = 4.0
+"""The queries of a page share one listing of the root's runs and results, for so long after it was read (s)."""
 NEEDS = ("streamlit", "uvicorn")
 SETTINGS: dict[str, object] = {
     "browser.gatherUsageStats": False,
@@ -31,6 +46,21 @@ SETTINGS: dict[str, object] = {
     "theme.primaryColor": COLOURS[0],
 }
 """Streamlit's, above those of a user's files: nothing is sent or watched, no file is served."""
+
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
+    "frame-src 'none'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+)
+"""What a page may load. Streamlit's own scripts and styles need those inside the page."""
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+REFUSED = b"refused: this dashboard answers its own pages only\n"
 
 
 def check_extra() -> None:
@@ -93,6 +123,7 @@ def serve(layout: Layout, listening: socket.socket) -> None:
     checks = {"server.enableCORS": local, "server.enableXsrfProtection": local}
     load_config_options({**SETTINGS, **checks, **known})
     hosts = (*LOOPBACK, host) if local else None
+    keep_for(LISTED_S)
     app = App(Path(__file__).with_name("app.py"), middleware=[Middleware(Guard, hosts=hosts)])
     config = uvicorn.Config(
         app,
@@ -103,3 +134,60 @@ def serve(layout: Layout, listening: socket.socket) -> None:
         server_header=False,
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+class Guard:
+    """An ASGI application before another: answers 403 to who may not ask, and adds `HEADERS` to every answer."""
+
+    def __init__(self, app: Application, hosts: tuple[str, ...] | None) -> None:
+        """Guard an application.
+
+        Args:
+            app: What is guarded.
+            hosts: Names by which a browser may call the server; None for any.
+        """
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        if not may_ask(headers.get("host", ""), headers.get("origin"), self._hosts):
+            await _refuse(scope["type"], receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+def may_ask(host: str, origin: str | None, hosts: tuple[str, ...] | None) -> bool:
+    """Whether a request is for this server, and of no other page.
+
+    Args:
+        host: Header of that name: name and port.
+        origin: Header of that name, which browsers send with every request that another page could have made.
+        hosts: Names of this server; None for any.
+    """
+    try:
+        called = urlsplit(f"//{host}").hostname
+        asking = None if origin is None else urlsplit(origin).netloc
+    except ValueError:
+        return False
+    return called is not None and (hosts is None or called in hosts) and asking in (None, host)
+
+
+async def _refuse(kind: str, receive: Receive, send: Send) -> None:
+    if kind == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403 for the client
+        return
+    await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": REFUSED})

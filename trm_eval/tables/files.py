@@ -23,6 +23,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.live import live_parts
 from trm_eval.tables.parts import Parts, read_small
+from trm_eval.tables.recent import forget, recent
 from trm_eval.tables.schema import LEGACY, NAMED_BY_EVALS, PARTITIONING, TABLES
 from trm_eval.tables.writer import files_named, newest_rows
 
@@ -92,14 +93,8 @@ def open_tables(
             found = [file for file in found if file[2] not in live]
             tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
             missing += gone
-        found = _listed(layout, "evals") if "evals" in wanted else []
-        parts_of_evals, gone = _parts("evals", results.within("evals"), found, again=again)
+        evals, gone = _evals(layout, again, _SKIPS.get()) if "evals" in wanted else (_no_evals(), [])
         missing += gone
-        try:
-            evals = _newest(layout, parts_of_evals)
-        except FileNotFoundError as error:
-            missing.append(f"{results.where('evals')}: a file is gone ({error})")
-            evals = pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
         tables["evals_files"] = evals
         for table in NAMED_BY_EVALS:
             chosen = evals if only.evaluations is None else _of_evaluations(evals, only.evaluations)
@@ -109,13 +104,34 @@ def open_tables(
             missing += gone
         if not missing and not gaps:
             break
+        forget(layout)
     return tables, missing + gaps
+
+
+@recent
+def _evals(layout: Layout, again: bool, skips: bool) -> tuple[pa.Table, list[str]]:
+    """The rows of `evals`, one of each evaluation, and a line for each file that is gone, or damaged and left out."""
+    found, gone = _parts("evals", layout.results.within("evals"), _listed(layout, "evals"), again=again)
+    try:
+        return _newest(layout, found), gone
+    except FileNotFoundError as error:
+        return _no_evals(), [*gone, f"{layout.results.where('evals')}: a file is gone ({error})"]
+
+
+def _no_evals() -> pa.Table:
+    return pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
+
+
+@recent
+def _names(layout: Layout, table: str) -> list[str]:
+    """The Parquet files of a table, by their names in its folder."""
+    return layout.results.within(table).names("experiment=*/run=*/*.parquet")
 
 
 def _listed(layout: Layout, table: str) -> list[TableFile]:
     """Every Parquet file of a table, one of each stem; of `evals` all, for rows say themselves which is newer."""
     found: list[TableFile] = []
-    names = layout.results.within(table).names("experiment=*/run=*/*.parquet")
+    names = _names(layout, table)
     for name in names if table == "evals" else one_of_each(names):
         experiment, run, _ = name.split("/")
         found.append((name, experiment.removeprefix("experiment="), run.removeprefix("run=")))
@@ -149,7 +165,7 @@ def _named_files(
 
     Several evaluations may lie in one file, and a file of format 1, which has no digest, may be of another writer.
     """
-    there = set(layout.results.within(table).names("experiment=*/run=*/*.parquet"))
+    there = set(_names(layout, table))
     parts, digests = NAMED_BY_EVALS[table]
     named: dict[TableFile, str | None] = {}
     for row in evals.select(["experiment", "run", "evaluation", parts, digests]).to_pylist():

@@ -27,6 +27,7 @@ from trm_eval.tables.files import Only, open_tables, skipping_damaged
 from trm_eval.tables.live import live_runs, no_runs
 from trm_eval.tables.named import load_query, query_text
 from trm_eval.tables.parts import Parts, allow
+from trm_eval.tables.recent import forget
 from trm_eval.tables.schema import (
     COMMENTS_OF_ONE_VIEW,
     EXPERIMENTS,
@@ -181,6 +182,7 @@ def _read(
             if not left or refused or (everything and not gone):
                 raise
             everything = everything or not gone
+            forget(layout)
 
 
 def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
@@ -219,6 +221,7 @@ def open_results(
                 )
             except duckdb.IOException as error:  # a file was replaced since it was listed
                 if left:
+                    forget(layout)
                     continue
                 raise QueryError(
                     f"{layout.results.where('')}: a file is gone while it is opened: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from trm_eval.report.ratings import paint_ratings
+from trm_eval.report.breakdown import paint_ratings
 
 
 def rows(**puzzles: int) -> list[dict[str, object]]:

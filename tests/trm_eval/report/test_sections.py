@@ -15,14 +15,12 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.report.blocks import Animation, Drawings, Picture, Text
+from trm_eval.report.breakdown import halting_pictures, rating_pictures, sample_pictures
+from trm_eval.report.figures import training_pictures
 from trm_eval.report.group import Group, Member
-from trm_eval.report.halting import halting_pictures
 from trm_eval.report.page import DIFFERENT_TESTS, findings
 from trm_eval.report.provenance import _differences, provenance_blocks
 from trm_eval.report.puzzles import puzzle_blocks
-from trm_eval.report.ratings import rating_pictures
-from trm_eval.report.samples import sample_pictures
-from trm_eval.report.training import training_pictures
 from trm_eval.report.verdict import best_of
 from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results

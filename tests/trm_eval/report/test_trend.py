@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trm_eval.report.trend import trend_of
+from trm_eval.report.group import trend_of
 
 WIDTHS = [32.0, 48.0, 64.0, 96.0, 128.0, 192.0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trm_eval.serve.guard import LOOPBACK, may_ask
+from trm_eval.serve.server import LOOPBACK, may_ask
 
 
 @pytest.mark.parametrize(

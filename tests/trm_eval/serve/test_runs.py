@@ -9,16 +9,10 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.serve.conftest import HOSTILE, live_run, set_live
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.report.training import POINTS
-from trm_eval.serve.runs import (
-    MEASURES,
-    Filter,
-    choices,
-    curves_of,
-    draw_curves,
-    names_of_runs,
-    runs_now,
-)
+from trm_eval.report.figures import POINTS
+from trm_eval.serve.curves import MEASURES, curves_of, draw_curves
+from trm_eval.serve.parts import names_of_runs
+from trm_eval.serve.runs import Filter, choices, runs_now
 from trm_eval.tables.query import query_results
 from trm_train.runs.overview import overview
 from trm_train.runs.record import run_name
@@ -111,11 +105,11 @@ def test_curves_are_sums_over_windows_and_every_validation(root: Layout, evaluat
 def test_long_runs_have_as_many_points_as_can_be_seen(
     root: Layout, evaluated: Evaluated, monkeypatch
 ) -> None:
-    from trm_eval.serve import runs
+    from trm_eval.serve import curves
 
-    narrow = runs.CURVES_SQL.replace(str(POINTS), "5")
-    assert narrow != runs.CURVES_SQL
-    monkeypatch.setattr(runs, "CURVES_SQL", narrow)
+    narrow = curves.CURVES_SQL.replace(str(POINTS), "5")
+    assert narrow != curves.CURVES_SQL
+    monkeypatch.setattr(curves, "CURVES_SQL", narrow)
     rows = [row for row in curves_of(root, [evaluated.record.run], []).rows if row["split"] == "train"]
     assert [row["step"] for row in rows] == [3, 6, 9, 12]
     mean = "SELECT sum(lm_loss_sum) / sum(global_batch_size) FROM train_metrics"

@@ -17,8 +17,8 @@ from trm_train.runs.record import run_name
 PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
 SCRIPT = """
 import streamlit as st
-from trm_eval.serve.screens import curves, evaluations, puzzles, runs, sql
-from trm_eval.serve.screens.parts import errors_shown
+from trm_eval.serve import curves, evaluations, puzzles, runs, sql
+from trm_eval.serve.parts import errors_shown
 
 for module in (runs, evaluations):
     module.link = lambda page, label: st.caption(f"to {{page}}")  # there are no other pages here

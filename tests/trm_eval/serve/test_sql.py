@@ -6,8 +6,8 @@ import pytest
 
 from trm_data.errors import QueryError
 from trm_data.storage.root import Layout
-from trm_eval.serve import queries
-from trm_eval.serve.queries import answer
+from trm_eval.serve import sql as page
+from trm_eval.serve.sql import answer
 from trm_eval.tables.named import load_query, named_queries
 from trm_eval.tables.query import query_results
 
@@ -26,7 +26,7 @@ def test_every_query_that_ships_is_answered(root: Layout, name: str) -> None:
 
 
 def test_long_answers_are_cut_and_said_to_be(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MOST_ROWS", 5)
+    monkeypatch.setattr(page, "MOST_ROWS", 5)
     for rows, cut in ((5, False), (6, True), (10**12, True)):
         found = answer(root, f"FROM range({rows})")
         assert (found.table.num_rows, found.cut) == (5, cut)

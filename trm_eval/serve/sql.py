@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import pyarrow as pa
 import streamlit as st
 
 from trm_data.errors import DataError
+from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
-from trm_eval.serve.queries import MOST_ROWS, answer
-from trm_eval.serve.screens.parts import layout, plain
+from trm_eval.serve.parts import layout, plain
 from trm_eval.tables.named import load_query, named_queries
+from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views
 
+MOST_ROWS = 10_000
+"""Rows of an answer that a page shows."""
 OWN = "(your own)"
 FIRST = "SELECT run, state, step, total_steps FROM runs"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a query.
+
+    Attributes:
+        table: Its first rows.
+        cut: Whether there are more.
+        problems: A line for each thing that could not be read and was left out.
+    """
+
+    table: pa.Table
+    cut: bool
+    problems: tuple[str, ...]
+
+
+def answer(layout: Layout, sql: str) -> Answer:
+    """The first rows of a query.
+
+    Raises:
+        QueryError: It cannot be run, or is no query.
+        CorruptFileError: A file has other bytes than were written.
+    """
+    found = query_results(layout, sql, as_table=True, most_rows=MOST_ROWS + 1)
+    assert found.table is not None
+    return Answer(found.table.slice(0, MOST_ROWS), found.table.num_rows > MOST_ROWS, found.problems)
 
 
 def show() -> None:

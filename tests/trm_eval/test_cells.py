@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trm_eval.score.cells import labelled_cells, wrong_cells
+from trm_eval.predictions import labelled_cells, wrong_cells
 
 
 def test_padding_is_no_cell() -> None:

@@ -21,9 +21,17 @@ from trm_data.show.drawing import Drawing
 from trm_data.show.picture import svg
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import EvalError
+from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Query
 from trm_eval.report.canvas import GRID, INK, PAPER
 from trm_train.errors import TrainError
+
+NAMES_SQL = """\
+SELECT run
+FROM runs
+LEFT JOIN (SELECT DISTINCT run, true AS tested FROM evals) USING (run)
+ORDER BY tested DESC NULLS LAST, state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
+"""It reads no metrics, which are most of the files of a root."""
 
 CURVES, EVALUATIONS, PUZZLES = "curves", "evaluations", "puzzles"
 FRESH_S = 4
@@ -50,20 +58,20 @@ def layout() -> Layout:
 
 
 @st.cache_resource(ttl=FRESH_S, max_entries=100, show_spinner=False)
-def _kept(root: str, name: str, arguments: str, _ask: Callable[[list[str]], Any]) -> tuple[Any, list[str]]:
+def _kept(root: str, name: str, arguments: str, _find: Callable[[list[str]], Any]) -> tuple[Any, list[str]]:
     problems: list[str] = []
-    return _ask(problems), problems
+    return _find(problems), problems
 
 
-def fresh(ask: Callable[..., Found], *arguments: Any) -> Found:
+def fresh(find: Callable[..., Found], *arguments: Any) -> Found:
     """What a function gives for the root, these arguments and a list of problems, at most `FRESH_S` old.
 
     Problems are shown.
     """
     root = layout()
-    name = f"{ask.__module__}.{ask.__qualname__}"
+    name = f"{find.__module__}.{find.__qualname__}"
     found, problems = _kept(
-        root.place, name, repr(arguments), lambda problems: ask(root, *arguments, problems)
+        root.place, name, repr(arguments), lambda problems: find(root, *arguments, problems)
     )
     for problem in problems:
         st.warning(f"left out: {plain(problem)}")
@@ -84,8 +92,14 @@ def plain(text: str) -> str:
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
-def choose_runs(page: str, known: Sequence[str]) -> list[str]:
+def names_of_runs(layout: Layout, problems: list[str]) -> list[str]:
+    """The names of all runs, tested runs first, then those that run, then the newest."""
+    return [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
+
+
+def choose_runs(page: str) -> list[str]:
     """The runs that are compared: those of the address, or chosen before, or the newest."""
+    known = fresh(names_of_runs)
     key = f"compared on {page}"  # a key that two pages share loses its value on the way
     if key not in st.session_state:
         before = st.query_params.get_all("run") or st.session_state.get("chosen") or known[:SHOWN_RUNS]

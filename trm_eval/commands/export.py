@@ -1,4 +1,4 @@
-"""`trm-eval export` and `import`: runs packed for others, as folders and on the Hugging Face hub."""
+"""`trm-eval export`: a run packed for others, as a folder or on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Export:
       trm-eval export quickstart --push me/quickstart --private
     """
 
-    run: Annotated[Positional[str], arg(metavar="RUN")]
+    reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     out: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="")] = None
     """Folder to write; it must not be there yet. May be left out with --push."""
@@ -52,18 +52,17 @@ class Export:
     root: Root = None
     json: Json = False
 
-    def command(self) -> int:
+    def run(self) -> int:
         """Pack it, push it, and say what was packed."""
-        from trm_eval.package.card import HERE
         from trm_eval.package.hub import PREFIX, check_repository, push_package
-        from trm_eval.package.pack import pack_run
+        from trm_eval.package.pack import HERE, pack_run
         from trm_train.runs.record import find_run
 
         if self.out is None and self.push is None:
             raise EvalError("where to? --out DIR writes a folder, --push OWNER/NAME puts it on the hub")
         place = HERE if self.push is None else f"{PREFIX}{check_repository(self.push)}"
         layout = resolve_root(self.root)
-        run = find_run(layout, self.run, parse_setting(self.scale, self.data))
+        run = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         with _folder(self.out, run.name) as folder:
             packed = pack_run(
                 layout, run, folder, checkpoint=self.checkpoint, place=place, license=self.license
@@ -83,50 +82,6 @@ class Export:
             print(f"  at {place}: trm-eval import {place}@{commit} --root DIR")
         if not self.license:
             print("  its card states no licence: choose one before you share it (--license, or in README.md)")
-        return Exit.DONE
-
-
-@dataclass(frozen=True, kw_only=True)
-class Import:
-    """Read a package of `trm-eval export` as a run under this root, which can be evaluated like any other.
-
-    Every file is checked against the digests of the package; one that was edited or damaged is refused, and nothing of
-    it is run. What the package says of its accuracy stays in the package: evaluate the run to have it in the tables.
-    The digests do not say who made a package: take it from somebody you trust, at a commit (@REV).
-
-    For example:
-
-      trm-eval import quickstart-package --root ./trm
-      trm-eval import hf:me/quickstart --root ./trm
-      trm-eval import hf:me/quickstart@0123456789abcdef0123456789abcdef01234567
-    """
-
-    package: Annotated[Positional[str], arg(metavar="DIR|hf:OWNER/NAME[@REV]")]
-    """Folder of a package, or a repository of the Hugging Face hub ($HF_ENDPOINT), at a branch, tag or commit."""
-    root: Root = None
-    json: Json = False
-
-    def command(self) -> int:
-        """Bring it there and say how to evaluate it."""
-        from trm_eval.package.hub import PREFIX, fetch_package
-        from trm_eval.package.unpack import unpack_run
-
-        layout = resolve_root(self.root)
-        folder, commit = Path(self.package).expanduser(), None
-        if self.package.startswith(PREFIX):
-            folder, commit = fetch_package(self.package)
-        done = unpack_run(folder, layout)
-        if self.json:
-            print(json.dumps({**asdict(done), "commit": commit}, indent=1))
-            return Exit.DONE
-        there = "was there already" if done.unchanged else f"is now in {done.folder}"
-        print(f"{done.run}: step {done.step:,} {there}{'' if commit is None else f' (commit {commit})'}")
-        if done.card_edited:
-            print("  its card was edited after it was packed (nothing is read from it)")
-        root = "" if self.root is None else f" --root {shlex.quote(self.root)}"
-        print(
-            f"  with {' and '.join(done.datasets)} built there (see its card): trm-eval run {done.run}{root}"
-        )
         return Exit.DONE
 
 

@@ -1,0 +1,58 @@
+"""`trm-eval import`: a package of `trm-eval export` as a run under this root."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from trm_data.command import Exit, Json, Root
+from trm_data.storage.root import resolve_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """Read a package of `trm-eval export` as a run under this root, which can be evaluated like any other.
+
+    Every file is checked against the digests of the package; one that was edited or damaged is refused, and nothing of
+    it is run. What the package says of its accuracy stays in the package: evaluate the run to have it in the tables.
+    The digests do not say who made a package: take it from somebody you trust, at a commit (@REV).
+
+    For example:
+
+      trm-eval import quickstart-package --root ./trm
+      trm-eval import hf:me/quickstart --root ./trm
+      trm-eval import hf:me/quickstart@0123456789abcdef0123456789abcdef01234567
+    """
+
+    package: Annotated[Positional[str], arg(metavar="DIR|hf:OWNER/NAME[@REV]")]
+    """Folder of a package, or a repository of the Hugging Face hub ($HF_ENDPOINT), at a branch, tag or commit."""
+    root: Root = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Bring it there and say how to evaluate it."""
+        from trm_eval.package.hub import PREFIX, fetch_package
+        from trm_eval.package.unpack import unpack_run
+
+        layout = resolve_root(self.root)
+        folder, commit = Path(self.package).expanduser(), None
+        if self.package.startswith(PREFIX):
+            folder, commit = fetch_package(self.package)
+        done = unpack_run(folder, layout)
+        if self.json:
+            print(json.dumps({**asdict(done), "commit": commit}, indent=1))
+            return Exit.DONE
+        there = "was there already" if done.unchanged else f"is now in {done.folder}"
+        print(f"{done.run}: step {done.step:,} {there}{'' if commit is None else f' (commit {commit})'}")
+        if done.card_edited:
+            print("  its card was edited after it was packed (nothing is read from it)")
+        root = "" if self.root is None else f" --root {shlex.quote(self.root)}"
+        print(
+            f"  with {' and '.join(done.datasets)} built there (see its card): trm-eval run {done.run}{root}"
+        )
+        return Exit.DONE

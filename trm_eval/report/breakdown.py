@@ -1,0 +1,225 @@
+"""Figures of a group's tests by what tells puzzles and answers apart: ratings, halting steps, numbers of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trm_data.storage.root import Layout
+from trm_eval.report.ask import ask
+from trm_eval.report.blocks import Picture
+from trm_eval.report.canvas import COLOURS, draw, look, short
+from trm_eval.report.group import Group
+
+RATING_SQL = """\
+SELECT
+    evaluation,
+    any_value(run) AS run,
+    CASE
+        WHEN rating = 0 THEN '0'
+        WHEN rating <= 1 THEN '0 to 1'
+        WHEN rating <= 10 THEN '1 to 10'
+        WHEN rating <= 50 THEN '10 to 50'
+        ELSE 'above 50'
+    END AS rating_bucket,
+    min(rating) AS lowest_rating,
+    count(*) AS puzzles,
+    count_if(exact) AS exact_count,
+    exact_count / puzzles AS exact_accuracy,
+    wilson_low(exact_count, puzzles) AS exact_low,
+    wilson_high(exact_count, puzzles) AS exact_high
+FROM rated_predictions
+WHERE list_contains(?, evaluation) AND rating IS NOT NULL AND exact IS NOT NULL
+GROUP BY evaluation, rating_bucket
+ORDER BY lowest_rating, evaluation"""
+"""The buckets are those of `@accuracy_by_rating`."""
+
+HALTING_SQL = """\
+SELECT
+    p.evaluation,
+    any_value(e.run) AS run,
+    any_value(e.supervision_steps) AS supervision_steps,
+    p.halt_step,
+    count(*) AS puzzles,
+    count_if(p.exact) AS exact_count
+FROM predictions AS p JOIN evals AS e ON e.evaluation = p.evaluation
+WHERE list_contains(?, p.evaluation)
+GROUP BY p.evaluation, p.halt_step
+ORDER BY p.evaluation, p.halt_step NULLS LAST"""
+
+TICKS = 8
+
+SAMPLES_SQL = """\
+SELECT evaluation, run, step, weights, noise, selection, sample_seed, row_limit, count, samples, exact_count,
+       oracle_exact_count, exact_accuracy, oracle_exact_accuracy, exact_low, exact_high
+FROM samples
+WHERE list_contains(?, run || ' ' || step) AND split = 'test' AND weights = 'ema' AND row_limit = 0 AND count > 0
+ORDER BY run, noise, selection, evaluation, samples"""
+
+TOLD_APART = ("sample_seed",)
+"""Columns that tell evaluations of one run apart, beside noise and selection."""
+
+
+def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
+    """The figure of a group, where its puzzles have ratings of more than one bucket."""
+    asked = ask(layout, "accuracy by rating", RATING_SQL, [group.evaluations], problems)
+    if len({row["rating_bucket"] for row in asked.rows}) < 2:
+        return []
+    names = dict(reversed(group.names().items()))
+    tests = [(name, [row for row in asked.rows if row["run"] == run]) for run, name in names.items()]
+    drawn = draw(lambda axis: paint_ratings(axis, tests))
+    return [
+        Picture(
+            f"{group.name}-rating",
+            drawn,
+            "Accuracy by rating: guesses that a solver needs",
+            f"{group.name}: exact accuracy on test puzzles by their rating, with 95% intervals",
+            asked.rows,
+            (asked.query,),
+        )
+    ]
+
+
+def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
+    """Draw the accuracies of named tests by rating, from rows of `RATING_SQL`."""
+    rows = [row for _, own in tests for row in own]
+    order = list(
+        dict.fromkeys(row["rating_bucket"] for row in sorted(rows, key=lambda row: row["lowest_rating"]))
+    )
+    for number, (name, own) in enumerate(tests):
+        if not own:
+            continue
+        beside = (number - (len(tests) - 1) / 2) * min(0.12, 0.7 / len(tests))
+        places = [order.index(row["rating_bucket"]) + beside for row in own]
+        exact = [100 * row["exact_accuracy"] for row in own]
+        below = [100 * max(row["exact_accuracy"] - row["exact_low"], 0) for row in own]
+        above = [100 * max(row["exact_high"] - row["exact_accuracy"], 0) for row in own]
+        style = look(number) | {"linewidth": 0}
+        axis.errorbar(places, exact, yerr=[below, above], label=short(name), capsize=2, elinewidth=1, **style)
+    counts = [{row["rating_bucket"]: row["puzzles"] for row in own} for _, own in tests if own]
+    alike = all(one == counts[0] for one in counts)  # tests of one set of puzzles
+    shown = counts[:1] if alike else counts
+    axis.set_xticks(
+        range(len(order)),
+        [f"{bucket}\n({' / '.join(f'{one.get(bucket, 0):,}' for one in shown)})" for bucket in order],
+    )
+    axis.set_xlim(-0.5, len(order) - 0.5)
+    axis.set_xlabel(
+        "rating (puzzles)" if alike else "rating (puzzles of each test, in the order of the legend)"
+    )
+    axis.set_ylabel("exact accuracy, test (%)")
+    axis.grid(axis="y")
+
+
+def halting_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
+    """The figure of a group, where a test has more than one supervision step."""
+    asked = ask(
+        layout, "steps at which puzzles would halt (NULL: never)", HALTING_SQL, [group.evaluations], problems
+    )
+    most = max((row["supervision_steps"] for row in asked.rows), default=0)
+    if most < 2:
+        return []
+    runs = {row["run"] for row in asked.rows}
+    paint = _halting_of_one if len(runs) == 1 else _halting_of_several
+    drawn = draw(lambda axis: paint(axis, group, most, asked.rows))
+    return [
+        Picture(
+            f"{group.name}-halting",
+            drawn,
+            "Steps at which the networks would halt",
+            f"{group.name}: share of test puzzles by the supervision step at which the network would first halt",
+            asked.rows,
+            (asked.query,),
+        )
+    ]
+
+
+def _counts(rows: list[dict[str, Any]], most: int, column: str) -> list[int]:
+    """Puzzles that halt at each step, and last those that never do."""
+    found = {row["halt_step"]: row[column] for row in rows}
+    return [found.get(step, 0) for step in [*range(1, most + 1), None]]
+
+
+def _halting_of_one(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
+    """Of one run, those solved under those failed."""
+    every, exact = (_counts(rows, most, column) for column in ("puzzles", "exact_count"))
+    failed = [of - right for of, right in zip(every, exact, strict=True)]
+    total = max(sum(every), 1)
+    places = range(1, most + 2)
+    solved_share, failed_share = ([100 * n / total for n in counts] for counts in (exact, failed))
+    axis.bar(places, solved_share, color=COLOURS[0], label="solved")
+    axis.bar(
+        places, failed_share, bottom=solved_share, color=COLOURS[1], hatch="///", edgecolor="white",
+        linewidth=0, label="not solved",
+    )  # fmt: skip
+    _halting_axes(axis, most)
+
+
+def _halting_of_several(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
+    """Of several runs, a curve each."""
+    for number, (run, name) in enumerate(reversed(group.names().items())):
+        own = [row for row in rows if row["run"] == run]
+        if not own:
+            continue
+        counts = _counts(own, most, "puzzles")
+        shares = [100 * count / max(sum(counts), 1) for count in counts]
+        axis.plot(range(1, most + 1), shares[:-1], label=short(name), **look(number))
+        axis.plot([most + 1], shares[-1:], **look(number))
+    _halting_axes(axis, most)
+
+
+def _halting_axes(axis: Any, most: int) -> None:
+    every = -(-most // TICKS)
+    steps = list(range(1, most + 1, every))
+    axis.set_xticks([*steps, most + 1], [*map(str, steps), "never"])
+    if steps[-1] == most and most > TICKS:
+        axis.set_xticks([*steps[:-1], most + 1], [*map(str, steps[:-1]), "never"])
+    axis.axvline(most + 0.5, color="#6b7280", linewidth=0.8, linestyle=":")
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("supervision step")
+    axis.set_ylabel("test puzzles (%)")
+    axis.grid(axis="y")
+
+
+def sample_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
+    """The figure of a group, where runs of it were evaluated with more than one sample."""
+    tests = list(dict.fromkeys(f"{member.run} {member.total_steps}" for member in group.members))
+    asked = ask(layout, "accuracy by samples", SAMPLES_SQL, [tests], problems)
+    if max((row["samples"] for row in asked.rows), default=0) < 2:
+        return []
+    return [
+        Picture(
+            f"{group.name}-samples",
+            draw(lambda axis: _paint_samples(axis, group, asked.rows)),
+            "Accuracy by samples (dotted: any of them is right)",
+            f"{group.name}: exact accuracy over the number of samples, as chosen and by an oracle",
+            asked.rows,
+            (asked.query,),
+        )
+    ]
+
+
+def _paint_samples(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
+    names = group.names()
+    tests: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        tests.setdefault(row["evaluation"], []).append(row)
+    differ = [column for column in TOLD_APART if len({row[column] for row in rows}) > 1]
+    for number, own in enumerate(tests.values()):
+        first, style = own[0], look(number)
+        samples = [row["samples"] for row in own]
+        apart = [f"{column.replace('_', ' ')} {first[column]}" for column in differ]
+        how = ", ".join([f"noise {first['noise']:g}, {first['selection']}", *apart])
+        name = how if len(names) == 1 else f"{names[first['run']]}, {how}"
+        axis.plot(samples, [100 * row["exact_accuracy"] for row in own], label=short(name, 60), **style)
+        low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))
+        axis.fill_between(samples, low, high, color=style["color"], alpha=0.12, linewidth=0)
+        oracle = [100 * row["oracle_exact_accuracy"] for row in own]
+        axis.plot(samples, oracle, **(style | {"linestyle": ":", "markerfacecolor": "none"}))
+    plain = {**look(0), "color": "#6b7280", "linestyle": ":", "markerfacecolor": "none"}
+    axis.plot([], [], label="any of them is right", **plain)
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("samples")
+    axis.set_ylabel("exact accuracy, test (%)")
+    axis.grid()

@@ -1,1 +1,0 @@
-"""How right a prediction is."""
