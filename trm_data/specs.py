@@ -14,6 +14,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
+from typing_extensions import override
+
 from trm_data.errors import SpecError
 
 BUILDER_VERSION = 1
@@ -165,8 +167,8 @@ class OwnOptions(Options):
     values: tuple[tuple[str, str], ...] = ()
 
     @classmethod
+    @override
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Pairs of texts."""
         values = tuple((str(name), str(text)) for name, text in value["values"])
         return cls(**{**value, "values": values})
 
@@ -174,8 +176,8 @@ class OwnOptions(Options):
         """The value of an option."""
         return dict(self.values).get(name, default)
 
+    @override
     def arguments(self, spec: DatasetSpec) -> list[str]:
-        """All of them behind one `--option`."""
         return (
             ["--option", *(shlex.quote(f"{name}={value}") for name, value in self.values)]
             if self.values

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from trm_data.closest import no_such
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
@@ -237,11 +239,13 @@ class _Console(RunConsole):
         super().__init__(config, quiet=quiet)
         self._on_metrics = on_metrics
 
+    @override
     def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
         if self._on_metrics is not None:
             self._on_metrics(step, "train", dict(metrics))
         return super().window(step, rows_loaded, steps, metrics)
 
+    @override
     def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
         if self._on_metrics is not None:
             self._on_metrics(step, "validation", dict(metrics))

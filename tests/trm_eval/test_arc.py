@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trm_data.kinds.arc.symmetry import NUM_SYMMETRIES, ArcSymmetry, colour_maps
 from trm_data.kinds.arc.encode import ARC_EOS, Pair, encode_pairs
+from trm_data.kinds.arc.symmetry import NUM_SYMMETRIES, ArcSymmetry, colour_maps
 from trm_eval.arc import (
     NO_GRID,
     Ballot,

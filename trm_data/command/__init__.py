@@ -16,6 +16,7 @@ from enum import IntEnum
 from typing import Annotated, Any, Union, get_args
 
 import tyro
+from typing_extensions import override
 from tyro.conf import arg, subcommand
 
 from trm_data.command.signals import hear_signals, nothing_unheard
@@ -158,6 +159,7 @@ class _Shown(io.TextIOWrapper):
         encoding = getattr(self._screen, "encoding", None) or "utf-8"
         super().__init__(self._bytes, encoding, errors="replace", newline="")
 
+    @override
     def isatty(self) -> bool:
         return self._screen.isatty()
 

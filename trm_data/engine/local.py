@@ -25,6 +25,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TypeVar
 
+from typing_extensions import override
+
 from trm_data.engine import preload
 from trm_data.errors import BuildError, ScarceError, SpecError
 
@@ -228,6 +230,7 @@ class _Pool:
 class _Process(ForkServerProcess):
     """A process that does not run the script again that runs in this one."""
 
+    @override
     def start(self) -> None:
         with _no_script():
             super().start()

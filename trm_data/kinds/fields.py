@@ -9,6 +9,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from typing_extensions import override
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root
@@ -176,8 +177,8 @@ class BuildOwn(PuzzleFields):
     option: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
     """Options of the kind."""
 
+    @override
     def request(self) -> BuildRequest:
-        """What is asked for."""
         from trm_data.sources.base import FORMS
 
         values: list[tuple[str, str]] = []

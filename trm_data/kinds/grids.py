@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from trm_data.engine.base import Engine
 from trm_data.kinds.base import Kind
@@ -33,10 +34,10 @@ class GridKind(Kind):
         """Candidates of a source; a file is read whole."""
         raise NotImplementedError
 
+    @override
     def select(
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
-        """Choose the puzzles of every split."""
         chooser = Chooser(spec, progress)
         open_stream = partial(self.open_stream, spec, chooser=chooser, engine=engine, cache=cache)
         main = open_stream(sources.main)
@@ -56,16 +57,16 @@ class GridKind(Kind):
 
         return chooser.choose(main, test, make_groups)
 
+    @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Images under the symmetries of the grid."""
         return GridAugmenter(groups.inputs, groups.labels, groups.keys, spec.seed, *self.grid(spec))
 
+    @override
     def elements(
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Dihedral ids, keyed by the puzzle."""
         return grid_elements(spec.seed, groups.keys, rows, ks, *self.grid(spec))
 
+    @override
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, NDArray[np.int8]]:
-        """The dihedral id."""
         return {"dihedral": elements.astype(np.int8)}

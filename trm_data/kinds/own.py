@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from trm_data.engine.base import Engine
 from trm_data.errors import BuildError, SpecError
@@ -78,8 +79,8 @@ class OwnKind(Kind):
         """Optional: a character for each token."""
         return ".123456789abcdefghijklmnopqrstuvwxyz"
 
+    @override
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Refuse what cannot be."""
         options = _options(spec)
         unknown = [name for name, _ in options.values if name not in self.option_names]
         if unknown:
@@ -98,15 +99,15 @@ class OwnKind(Kind):
         if spec.source.kind != "generated":
             raise SpecError(f"--source: puzzles of {self.name} are generated")
 
+    @override
     def geometry(self, spec: DatasetSpec) -> Geometry:
-        """From `shape`."""
         rows, columns, tokens = self.shape(_options(spec))
         return Geometry(grid_rows=rows, grid_columns=columns, vocabulary_size=tokens)
 
+    @override
     def select(
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
-        """Puzzle i of a stream depends on the seed, the stream and i alone; no two are images of one another."""
         stream = GeneratedStream(partial(self._generated, spec), engine, smallest=32)
 
         def make_groups(split: Split, chosen: Candidates) -> Groups:
@@ -116,18 +117,18 @@ class OwnKind(Kind):
 
         return Chooser(spec, progress).choose(stream, stream, make_groups)
 
+    @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Apply `image`, row by row."""
         return _OwnAugmenter(self, spec, groups)
 
+    @override
     def elements(
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Keyed by the puzzle."""
         return keyed_elements(spec.seed, groups.keys, rows, ks, self.symmetries)
 
+    @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """`right` for every puzzle."""
         options, first = _options(spec), puzzles.first_group
         pairs = zip(puzzles.inputs, puzzles.labels, strict=True)
         wrong = [
@@ -140,8 +141,8 @@ class OwnKind(Kind):
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
         return CheckedPuzzles(problems, hashes, classes)
 
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """Symbols on a checkerboard."""
         options = _options(spec)
         rows, columns, _ = self.shape(options)
         symbols = self.symbols(options)

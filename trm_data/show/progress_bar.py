@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
+from typing_extensions import override
 
 
 class _RateColumn(ProgressColumn):
     """Units a second."""
 
+    @override
     def render(self, task: Task) -> Text:
-        """The rate over the last seconds, or over the whole of a finished stage."""
         rate = task.finished_speed or task.speed
         return Text(f"{rate:,.0f} {task.fields['unit']}/s" if rate else "")
 
@@ -23,8 +24,8 @@ class _RateColumn(ProgressColumn):
 class _CountColumn(ProgressColumn):
     """Units that are done, of how many where that is known."""
 
+    @override
     def render(self, task: Task) -> Text:
-        """The count."""
         return Text(f"{task.completed:,.0f}" + ("" if task.total is None else f"/{task.total:,.0f}"))
 
 

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from typing_extensions import override
+
 from trm_data.errors import BusyError, CorruptDatasetError, SpecError
 from trm_data.specs import NAME_PATTERN, check_name
 from trm_data.storage.gcs import bucket_store
@@ -190,6 +192,7 @@ class Unfinished(Lease):
     folder: DatasetFolder
     lease: Lease
 
+    @override
     def check(self) -> None:
         """Nobody took it away, and nobody finished the dataset.
 

@@ -27,10 +27,10 @@ from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_train.checkpoint.manager import fingerprints
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
-from trm_train.training.prepare import code_digest, leaves, library_versions
 from trm_train.runs.record import RunRecord, input_spec, read_record
 from trm_train.state import Weights
 from trm_train.step.compile import use_compilation_cache
+from trm_train.training.prepare import code_digest, leaves, library_versions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from trm_eval.rollout.rows import Inferred, RowReader, Sampled, metrics_of
 from trm_eval.rollout.select import Selection, choices
 from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
-from trm_train.training.validate import Evaluate, evaluate_split
 from trm_train.step.answers import Answers
+from trm_train.training.validate import Evaluate, evaluate_split
 
 
 def answer_fixed(

@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from typing_extensions import override
 from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide
@@ -102,7 +103,7 @@ class Batch:
         refuse_dataset_as_experiment("trm-train batch", self.patterns, layout)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sources = parse_source_of(self.source, [item.make() for item in items])
-        runs = plan_batch(items, parse_seeds(self.seeds), layout, override(overrides), sources)
+        runs = plan_batch(items, parse_seeds(self.seeds), layout, change_of(overrides), sources)
         for run in runs:
             if run.note is not None:
                 print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
@@ -208,7 +209,7 @@ def parse_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def override(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
+def change_of(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
     """Options of the configuration as a change of one."""
     from trm_train.commands.run import parse_config
 
@@ -352,12 +353,12 @@ class _Table(_Lines):
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
+    @override
     def note(self, text: str) -> None:
-        """A line."""
         self._console.print(text, markup=False, highlight=False)
 
+    @override
     def show(self, jobs: Sequence[Job]) -> None:
-        """How far the runs are that go."""
         from rich.table import Column, Table
 
         if time.monotonic() - self._shown < self.SHOW_S:

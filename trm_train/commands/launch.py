@@ -17,7 +17,7 @@ from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.batch import (
     Batch,
-    override,
+    change_of,
     parse_seeds,
     refuse_other_dataset_options_of_batch,
 )
@@ -321,7 +321,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
     sources = parse_source_of(batch.source, [item.make() for item in items])
     more = [*overrides, *(["--source", batch.source] if batch.source else [])]
     planned: list[Planned] = []
-    for run in plan_batch(items, parse_seeds(batch.seeds), layout, override(overrides), sources):
+    for run in plan_batch(items, parse_seeds(batch.seeds), layout, change_of(overrides), sources):
         if run.note is not None:
             print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
         setting = run.experiment.setting()

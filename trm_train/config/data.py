@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from typing_extensions import override
+
 from trm_data.errors import SpecError
 from trm_data.specs import check_name
 from trm_train.config.alternatives import Alternatives
@@ -72,10 +74,11 @@ class DataConfig(RowsConfig):
     """Name of a built dataset under the root (`trm-data list`)."""
 
     @property
+    @override
     def names(self) -> tuple[str, ...]:
-        """The dataset."""
         return (self.dataset,)
 
+    @override
     def check(self) -> None:
         """Refuse what is no name of one dataset, and a batch without slots.
 
@@ -102,8 +105,8 @@ class MixtureConfig(RowsConfig):
     """Relative share of each (default: equal shares)."""
 
     @property
+    @override
     def names(self) -> tuple[str, ...]:
-        """The datasets, in order."""
         return self.datasets
 
     @property
@@ -111,6 +114,7 @@ class MixtureConfig(RowsConfig):
         """Relative share of each dataset."""
         return dict(zip(self.datasets, self.weights or [1.0] * len(self.datasets), strict=True))
 
+    @override
     def check(self) -> None:
         """Refuse fewer than two datasets, one named twice, and weights that are no shares of theirs.
 

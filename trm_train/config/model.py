@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, get_args
 
+from typing_extensions import override
 from tyro.conf import FlagConversionOff, arg
 
 from trm_data.closest import one_of
@@ -126,6 +127,7 @@ class BlocksConfig(NetworkConfig):
         """Whether z_H has a network of its own."""
         return False
 
+    @override
     def check(self) -> None:
         """Check the values that blocks depend on.
 
@@ -172,8 +174,8 @@ class CyclesConfig(BlocksConfig):
     """Fewer cycles at first: stages HxL (h_cycles, l_cycles) over the first SHARE of training, the last as the model
     has them. Evaluation always uses those of the model."""
 
+    @override
     def stages(self, total_steps: int) -> list[tuple[int, NetworkConfig]]:
-        """A stage for each entry of the curriculum."""
         if self.curriculum is None:
             return [(total_steps, self)]
         ends = [*self.curriculum.ends(total_steps), total_steps]
@@ -182,6 +184,7 @@ class CyclesConfig(BlocksConfig):
             for end, (h_cycles, l_cycles) in zip(ends, self.curriculum.cycles, strict=True)
         ]
 
+    @override
     def check(self) -> None:
         """Check the cycles and their curriculum.
 
@@ -213,10 +216,11 @@ class ModelConfig(CyclesConfig):
     """One z_L for each of the `l_cycles`; every update reads the sum of all."""
 
     @property
+    @override
     def two_networks(self) -> bool:
-        """Whether z_H has a network of its own."""
         return self.networks == 2
 
+    @override
     def check(self) -> None:
         """Check the variants of the recursion.
 
@@ -262,8 +266,8 @@ class HRMConfig(CyclesConfig):
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
 
     @property
+    @override
     def two_networks(self) -> bool:
-        """Whether z_H has a network of its own."""
         return True
 
 
@@ -282,6 +286,7 @@ class TransformerConfig(BlocksConfig):
     puzzle_emb_len: int = 0
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
 
+    @override
     def _check_attention(self) -> None:
         if self.hidden_size < self.num_heads:
             raise ConfigError(

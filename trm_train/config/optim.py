@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from typing_extensions import override
+
 from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_decays, check_not_negative, check_positive, check_shares
 from trm_train.errors import ConfigError
@@ -81,6 +83,7 @@ class OptimConfig(OptimizerConfig):
     beta2: float = 0.95
     weight_decay: float = 1.0
 
+    @override
     def check(self) -> None:
         """Refuse what AdamATan2 cannot be.
 
@@ -104,6 +107,7 @@ class AdamWConfig(OptimizerConfig):
     """Added to the root of the second moment."""
     weight_decay: float = 1.0
 
+    @override
     def check(self) -> None:
         """Refuse what AdamW cannot be.
 
@@ -127,6 +131,7 @@ class LionConfig(OptimizerConfig):
     """Decay of the moment."""
     weight_decay: float = 1.0
 
+    @override
     def check(self) -> None:
         """Refuse what Lion cannot be.
 
@@ -157,6 +162,7 @@ class MuonConfig(OptimizerConfig):
     beta2: float = 0.95
     weight_decay: float = 1.0
 
+    @override
     def check(self) -> None:
         """Refuse what Muon cannot be.
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 from jaxtyping import Array, Float, Int
+from typing_extensions import override
 
 from trm_train.config.model import CyclesConfig, HRMConfig, ModelConfig, SingleZConfig, TransformerConfig
 from trm_train.config.run import InputSpec
@@ -40,20 +41,20 @@ class SingleZ(BlockNetwork):
         super().__init__(config, spec, levels=["level"], initial=["l_init"], rngs=rngs)
         self.h_cycles, self.l_cycles = config.h_cycles, config.l_cycles
 
+    @override
     def initial_states(self, slots: int) -> States:
-        """L_init at every position, in the compute dtype."""
         return {"z_l": self.everywhere(self.l_init, slots)}
 
+    @override
     def think(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> States:
-        """The state after one supervision step."""
         return self.think_from(states, inputs, puzzle_rows)[0]
 
+    @override
     def think_from(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> tuple[States, Float[Array, " B"]]:
-        """`h_cycles` cycles; gradient flows through the last of them."""
         z = self.level.pack(states["z_l"])
         e = self.level.pack(self.embedding(inputs, puzzle_rows))
 
@@ -74,8 +75,8 @@ class SingleZ(BlockNetwork):
         after = self.level.unpack(cycle(self.level, before, e))
         return {"z_l": after}, mean_squared_change(self.level.unpack(before), after)
 
+    @override
     def flops(self) -> Flops | None:
-        """A level for every update of the state."""
         cycle = self.l_cycles + 1
         return self.count(self.level, updates=self.h_cycles * cycle, with_gradient=cycle)
 
@@ -90,18 +91,18 @@ class Transformer(BlockNetwork):
     def __init__(self, config: TransformerConfig, spec: InputSpec, *, rngs: nnx.Rngs):
         super().__init__(config, spec, levels=["level"], initial=["h_init"], rngs=rngs)
 
+    @override
     def initial_states(self, slots: int) -> States:
-        """H_init at every position, in the compute dtype."""
         return {"z_h": self.everywhere(self.h_init, slots)}
 
+    @override
     def think(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> States:
-        """One pass through the blocks, with gradient."""
         level = recomputing(self.level) if self.recomputes else self.level
         z = level(self.level.pack(states["z_h"]), self.level.pack(self.embedding(inputs, puzzle_rows)))
         return {"z_h": self.level.unpack(z)}
 
+    @override
     def flops(self) -> Flops | None:
-        """One level."""
         return self.count(self.level, updates=1, with_gradient=1)

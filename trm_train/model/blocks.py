@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from trm_train.config.model import BlocksConfig
 from trm_train.config.run import InputSpec
@@ -75,13 +76,13 @@ class BlockNetwork(Network):
         vector = initial[...].astype(self.dtype)
         return jnp.broadcast_to(vector[None, None], (slots, self.length, vector.shape[0]))
 
+    @override
     def logits(self, states: States) -> Float[Array, "B S V"]:
-        """From the answer at the cells, in the compute dtype."""
         z = states[self.answer]
         return self.lm_head(lax.slice_in_dim(z, self.puzzle_positions, z.shape[1], axis=1))
 
+    @override
     def q_logits(self, states: States) -> Float[Array, "B 2"]:
-        """From the answer at the first position, float32."""
         return self.q_head(states[self.answer][:, 0])
 
     def count(self, level: Level, *, updates: int, with_gradient: int) -> Flops | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flax import nnx
 from jaxtyping import Array, Float, Int
+from typing_extensions import override
 
 from trm_train.config.model import ModelConfig
 from trm_train.config.run import InputSpec
@@ -36,23 +37,23 @@ class TRM(BlockNetwork):
         self.two_networks = config.two_networks
         self.continue_loss = self.halts_against_continue = not config.no_act_continue
 
+    @override
     def initial_states(self, slots: int) -> States:
-        """H_init and L_init at every position, in the compute dtype."""
         states = {"z_h": self.everywhere(self.h_init, slots)}
         for name, initial in zip(self.latents, self.initial, strict=True):
             states[name] = self.everywhere(getattr(self, initial), slots)
         return states
 
+    @override
     def think(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> States:
-        """The states after one supervision step."""
         return self.think_from(states, inputs, puzzle_rows)[0]
 
+    @override
     def think_from(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> tuple[States, Float[Array, " B"]]:
-        """`h_cycles` cycles; gradient flows through the last of them, or through the last update of each state."""
         pack, unpack = self.level.pack, self.level.unpack
         z_h, z_l, before = recurse(
             Levels(low=self.level, high=self.high_level if self.two_networks else self.level),
@@ -68,8 +69,8 @@ class TRM(BlockNetwork):
         latents = {name: unpack(z) for name, z in zip(self.latents, z_l, strict=True)}
         return {"z_h": z_h, **latents}, mean_squared_change(unpack(before), z_h)
 
+    @override
     def flops(self) -> Flops | None:
-        """A level for every update of a state."""
         cycle = self.l_cycles + 1
         return self.count(
             self.level, updates=self.h_cycles * cycle, with_gradient=2 if self.one_step else cycle

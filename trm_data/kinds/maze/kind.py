@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.engine.base import Engine
@@ -66,8 +67,8 @@ class MazeKind(GridKind):
     stored_share = 0.25
     cell_bytes_per_s = 150e6
 
+    @override
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Refuse grids, paths and wall shares that cannot be."""
         options = _options(spec)
         try:
             check_maze_size(options.rows, options.columns)
@@ -84,31 +85,31 @@ class MazeKind(GridKind):
                     f"cells with at least {low} walls"
                 )
 
+    @override
     def geometry(self, spec: DatasetSpec) -> Geometry:
-        """The grid, six tokens, one identifier for all mazes."""
         options = _options(spec)
         return Geometry(
             grid_rows=options.rows, grid_columns=options.columns, vocabulary_size=MAZE_VOCABULARY_SIZE
         )
 
+    @override
     def grid(self, spec: DatasetSpec) -> tuple[int, int]:
-        """Rows and columns."""
         return _options(spec).rows, _options(spec).columns
 
+    @override
     def open_stream(
         self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
-        """Candidates of a source; a file is read whole."""
         return _open(spec, source, chooser, engine, cache)
 
+    @override
     def facts(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
-        """Length of the marked path, and walls."""
         return _facts(inputs, labels)
 
+    @override
     def cost(self, spec: DatasetSpec) -> Cost:
-        """Larger mazes take longer, and longer paths are rarer: of those nothing was measured."""
         cost, options = super().cost(spec), _options(spec)
         if spec.source.kind != "generated":
             return cost
@@ -121,8 +122,8 @@ class MazeKind(GridKind):
         )
         return replace(cost, choosing_s=puzzles_asked(spec) / per_s, at_least=not plain)
 
+    @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """Every label marks a path, a shortest one unless it was given; generated ones follow the published rule."""
         options, first = _options(spec), puzzles.first_group
         shape = options.rows, options.columns
         inputs = puzzles.inputs
@@ -151,8 +152,8 @@ class MazeKind(GridKind):
             problems, hashes, classes, {"labels by the published rule": int((~other).sum())}
         )
 
+    @override
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """Lines of `#`, space, `S` and `G`, or all of them in one line."""
         options = _options(spec)
         lines = text.splitlines()
         while len(lines) > options.rows and not lines[-1]:
@@ -163,17 +164,18 @@ class MazeKind(GridKind):
         tokens = decode_maze(cells, options.rows, options.columns, spec.source.symbols)
         return check_inputs(tokens[None], options.rows, options.columns)[0]
 
+    @override
     def read_file(self, source: LocalSource, spec: DatasetSpec) -> tuple[NDArray[np.uint8], list[Reject]]:
-        """As a build reads it; a maze may be there twice."""
         rows, rejects = read_mazes(source, *self.grid(spec), distinct=False)
         return rows.inputs, rejects
 
+    @override
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
-        """A shortest path, by the published rule; of several equally short ones it is one."""
         found = label_mazes(tokens[None], *self.grid(spec))
         reachable = bool(found.path_steps[0] >= 0)
         return Answer(int(reachable), found.labels[0] if reachable else None)
 
+    @override
     def score(
         self,
         spec: DatasetSpec,
@@ -193,8 +195,8 @@ class MazeKind(GridKind):
             given_kept=kept, valid=valid, optimal=valid & (steps <= (labels == MAZE_PATH).sum(axis=1) + 1)
         )
 
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """Walls, S, G and the path."""
         options = _options(spec)
         grid = np.minimum(tokens, MAZE_PATH).reshape(options.rows, options.columns)
         symbols = tuple("".join(_SYMBOLS[token] for token in row) for row in grid.tolist())

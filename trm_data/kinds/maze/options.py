@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from typing_extensions import override
 from tyro.conf import arg
 
 from trm_data.errors import SpecError
@@ -34,12 +35,12 @@ class MazeOptions(Options):
 
     hub_repository: ClassVar[str] = "sapientinc/maze-30x30-hard-1k"
 
+    @override
     def shape_words(self) -> list[str]:
-        """The grid."""
         return [f"{self.rows}x{self.columns}"]
 
+    @override
     def arguments(self, spec: DatasetSpec) -> list[str]:
-        """Grid, and what generated mazes obey."""
         arguments = [f"--grid {self.rows}x{self.columns}"]
         if spec.source.kind == "generated":
             walls = f"{self.wall_low:g}-{self.wall_high:g}"
@@ -48,8 +49,8 @@ class MazeOptions(Options):
             arguments.append(f"--labels {self.labels}")
         return arguments
 
+    @override
     def choice_words(self) -> list[str]:
-        """Labels that are kept as given."""
         return [] if self.labels == "shortest" else ["labels", self.labels]
 
 
@@ -102,8 +103,8 @@ class BuildMaze(PuzzleFields):
     labels: Literal["shortest", "given"] = "shortest"
     """Paths that a file states: shortest refuses others, given keeps every path as it is."""
 
+    @override
     def request(self) -> BuildRequest:
-        """What is asked for."""
         from trm_data.kinds.maze.generate import default_min_path
         from trm_data.sources.hub import MAZE_HARD
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from trm_data.encode.vocab import SUDOKU_BLANK, sudoku_vocabulary_size
 from trm_data.engine.base import Engine
@@ -79,8 +80,8 @@ class SudokuKind(Kind):
     about = "Sudoku puzzles, each with exactly one solution."
     citation = "Sudoku-Extreme: Wang et al., Hierarchical Reasoning Model, arXiv 2506.21734"
 
+    @override
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Refuse boxes, sizes and ratings that cannot be."""
         options = _options(spec)
         box = options.box
         if box not in BOXES:
@@ -105,19 +106,19 @@ class SudokuKind(Kind):
         if options.difficulty == "extreme" and (box != (3, 3) or spec.source.kind != "generated"):
             raise SpecError("--difficulty extreme: only for generated puzzles with --box 3x3")
 
+    @override
     def geometry(self, spec: DatasetSpec) -> Geometry:
-        """A square grid of side n, n + 2 tokens, one identifier for all puzzles."""
         side = _options(spec).side
         return Geometry(grid_rows=side, grid_columns=side, vocabulary_size=sudoku_vocabulary_size(side))
 
+    @override
     def select(
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
-        """Choose the puzzles of every split."""
         return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, cache=cache)
 
+    @override
     def cost(self, spec: DatasetSpec) -> Cost:
-        """Searched puzzles take a thousand times as long as random ones, and of some ratings there are few."""
         cost, options = super().cost(spec), _options(spec)
         if spec.source.kind != "generated":
             return cost
@@ -126,21 +127,21 @@ class SudokuKind(Kind):
         per_s = EXTREME_PER_S if options.difficulty == "extreme" else random
         return replace(cost, choosing_s=puzzles_asked(spec) / per_s, at_least=rated)
 
+    @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """Images under the Sudoku symmetries."""
         puzzles, solutions = groups.inputs - SUDOKU_BLANK, groups.labels - SUDOKU_BLANK
         return SudokuAugmenter(puzzles, solutions, groups.keys, spec.seed, *_options(spec).box)
 
+    @override
     def elements(
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Keyed by the puzzle."""
         return keyed_elements(spec.seed, groups.keys, rows, ks, num_elements(*_options(spec).box))
 
+    @override
     def facts(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
-        """Ratings by the solver, and clues."""
         options = _options(spec)
         digits = ((inputs >= SUDOKU_BLANK) & (inputs <= SUDOKU_BLANK + options.side)).all(axis=1)
         ratings = np.full(len(inputs), np.nan, np.float32)
@@ -148,8 +149,8 @@ class SudokuKind(Kind):
         clues = np.count_nonzero(inputs > SUDOKU_BLANK, axis=1).astype(np.int32)
         return {"rating": ratings, "rating_source": ["solver"] * len(inputs), "clues": clues}
 
+    @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """Solve every original again: one solution, which is its label."""
         side, box = _options(spec).side, _options(spec).box
         first, largest = puzzles.first_group, SUDOKU_BLANK + side
         inputs, labels = puzzles.inputs, puzzles.labels
@@ -179,8 +180,8 @@ class SudokuKind(Kind):
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
         return CheckedPuzzles(problems, hashes, classes)
 
+    @override
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """A digit or letter a cell, `.` or `0` for a blank; spaces, line ends and drawn lines are left out."""
         side = _options(spec).side
         cells = plain(text, side)
         if is_json(cells):
@@ -189,17 +190,18 @@ class SudokuKind(Kind):
         digits = check_digits(symbols, side) if symbols else choose_digits([(cells, "")], side)
         return decode_grid(cells, side, digits) + np.uint8(SUDOKU_BLANK)
 
+    @override
     def read_file(self, source: LocalSource, spec: DatasetSpec) -> tuple[NDArray[np.uint8], list[Reject]]:
-        """As a build reads it; a puzzle may be there twice."""
         rows, rejects = read_puzzles(source, _options(spec).side, distinct=False)
         return rows.puzzles + np.uint8(SUDOKU_BLANK), rejects
 
+    @override
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
-        """Searched until two solutions are found."""
         solved = solve((tokens - SUDOKU_BLANK)[None], *_options(spec).box, limit=2)
         count = int(solved.counts[0])
         return Answer(count, solved.solutions[0] + np.uint8(SUDOKU_BLANK) if count else None)
 
+    @override
     def score(
         self,
         spec: DatasetSpec,
@@ -207,14 +209,13 @@ class SudokuKind(Kind):
         labels: NDArray[np.uint8],
         predictions: NDArray[np.uint8],
     ) -> Scores:
-        """Clues that are kept, and legal grids that keep them."""
         kept = ((predictions == inputs) | (inputs <= SUDOKU_BLANK)).all(axis=1)
         # PAD becomes 255, which is no digit either.
         legal = legal_grids(predictions - np.uint8(SUDOKU_BLANK), *_options(spec).box)
         return Scores(given_kept=kept, valid=kept & legal)
 
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """The grid with its boxes."""
         return draw_grid(tokens, *_options(spec).box)
 
 

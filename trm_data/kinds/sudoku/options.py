@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from typing_extensions import override
 from tyro.conf import arg
 
 from trm_data.errors import SpecError
@@ -42,25 +43,25 @@ class SudokuOptions(Options):
     hub_repository: ClassVar[str] = SUDOKU_EXTREME
     hub_word: ClassVar[str] = "extreme"
 
+    @override
     def shape_words(self) -> list[str]:
-        """The box, where it is not 3x3."""
         return [] if self.box == (3, 3) else [f"{self.box_rows}x{self.box_columns}"]
 
+    @override
     def name_words(self, kind: str, source: Origin) -> list[str]:
-        """Searched puzzles are generated and extreme."""
         words = super().name_words(kind, source)
         return [*words, "extreme"] if self.difficulty == "extreme" else words
 
+    @override
     def choice_words(self) -> list[str]:
-        """Ratings that are asked for."""
         words: list[str] = []
         for word, value in (("min-rating", self.min_rating), ("max-rating", self.max_rating)):
             if value is not None:
                 words += [word, f"{value:g}"]
         return [*words, "bins", *(f"{low:g}" for low in self.rating_bins)] if self.rating_bins else words
 
+    @override
     def arguments(self, spec: DatasetSpec) -> list[str]:
-        """Box, difficulty and ratings."""
         arguments = [f"--box {self.box_rows}x{self.box_columns}"]
         if self.difficulty != "random":
             arguments.append(f"--difficulty {self.difficulty}")
@@ -126,8 +127,8 @@ class BuildSudoku(PuzzleFields):
     rating_bins: Annotated[str | None, arg(metavar="R,R,...", **NO_DEFAULT_SHOWN)] = None
     """Lower ends of rating intervals; every split takes the same number of puzzles from each."""
 
+    @override
     def request(self) -> BuildRequest:
-        """What is asked for."""
         box_rows, box_columns = parse_shape("--box", self.box, "rows x columns of a box, like 3x3")
         options = SudokuOptions(
             box_rows=box_rows,

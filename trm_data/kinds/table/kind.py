@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
@@ -46,8 +47,8 @@ class TableKind(GridKind):
     name = "table"
     about = "Puzzles from a table of grids."
 
+    @override
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Refuse grids and vocabularies that cannot be."""
         options = _options(spec)
         if options.rows < 1 or options.columns < 1:
             raise SpecError(f"--grid {options.rows}x{options.columns}: at least 1x1")
@@ -56,25 +57,25 @@ class TableKind(GridKind):
         most = len(grid_dihedrals(options.rows, options.columns)) - 1 if options.dihedral else 0
         check_sizes(spec, most, "such a table" if options.dihedral else "a table without --dihedral")
 
+    @override
     def geometry(self, spec: DatasetSpec) -> Geometry:
-        """As the options say."""
         options = _options(spec)
         return Geometry(
             grid_rows=options.rows, grid_columns=options.columns, vocabulary_size=options.vocabulary_size
         )
 
+    @override
     def grid(self, spec: DatasetSpec) -> tuple[int, int]:
-        """Rows and columns."""
         return _options(spec).rows, _options(spec).columns
 
+    @override
     def open_stream(
         self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
-        """Candidates of a source; a file is read whole."""
         return _open(spec, source, chooser, engine)
 
+    @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
-        """Tokens of the vocabulary, and something to learn in every row."""
         options, first = _options(spec), puzzles.first_group
         beyond = (puzzles.inputs >= options.vocabulary_size).any(axis=1)
         beyond |= (puzzles.labels >= options.vocabulary_size).any(axis=1)
@@ -86,8 +87,8 @@ class TableKind(GridKind):
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
         return CheckedPuzzles(problems, hashes, classes)
 
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """Tokens as digits and letters, in colours."""
         options = _options(spec)
         grid = tokens.reshape(options.rows, options.columns)
         symbols = tuple(

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from typing_extensions import override
 from tyro.conf import arg
 
 from trm_data.errors import SpecError
@@ -29,15 +30,15 @@ class TableOptions(Options):
     dihedral: bool = False
     """Whether the images under the symmetries of the grid are augmentations."""
 
+    @override
     def source_arguments(self, spec: DatasetSpec) -> list[str]:
-        """The tables."""
         arguments = [f"--train {shlex.quote(spec.source.name)}"]
         if spec.test_source is not None:
             arguments.append(f"--test {shlex.quote(spec.test_source.name)}")
         return arguments
 
+    @override
     def arguments(self, spec: DatasetSpec) -> list[str]:
-        """Grid, vocabulary and symmetries."""
         arguments = [f"--grid {self.rows}x{self.columns} --vocabulary {self.vocabulary_size}"]
         return [*arguments, "--dihedral"] if self.dihedral else arguments
 
@@ -85,8 +86,8 @@ class BuildTable(BuildFields):
     on_bad_row: Literal["stop", "skip"] = "stop"
     """stop at a row that is no such puzzle, or skip it and note it in the table `rejects`."""
 
+    @override
     def request(self) -> BuildRequest:
-        """What is asked for; reads the tables to know their size."""
         from trm_data.kinds.table.source import read_table
         from trm_data.request import BuildRequest
         from trm_data.sources.base import SourceRef, open_sources
