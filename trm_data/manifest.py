@@ -119,11 +119,7 @@ class Manifest:
 
 
 def manifest_from_json(value: dict[str, Any]) -> Manifest:
-    """Inverse of `Manifest.to_json`.
-
-    Raises:
-        CorruptDatasetError: Edited, or of a format that this version cannot read.
-    """
+    """Inverse of `Manifest.to_json`."""
     content = dict(value)
     version = content.get("format_version")
     if not isinstance(version, int):
@@ -186,11 +182,7 @@ def _find_by_other_name(layout: Layout, name: str) -> Manifest | None:
 
 
 def find_manifest(folder: DatasetFolder) -> Manifest | None:
-    """The manifest in a dataset's folder; None if there is no dataset.
-
-    Raises:
-        CorruptDatasetError: It cannot be read, or was edited.
-    """
+    """The manifest in a dataset's folder; None if there is no dataset."""
     content = folder.read(MANIFEST)
     return None if content is None else _parse(content, folder.name, folder.where(MANIFEST))
 
@@ -213,11 +205,7 @@ def _parse(content: bytes, name: str, where: str) -> Manifest:
 
 
 def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
-    """The manifests of all datasets under a root, by name; of those that cannot be read the reason.
-
-    Raises:
-        BucketError: The bucket cannot be reached, or refuses.
-    """
+    """The manifests of all datasets under a root, by name; of those that cannot be read the reason."""
 
     def read(name: str) -> Manifest | CorruptDatasetError | None:
         try:
@@ -232,21 +220,13 @@ def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
 
 
 def write_manifest(folder: DatasetFolder, manifest: Manifest) -> None:
-    """Publish a manifest: the dataset is there from now on.
-
-    Raises:
-        BuildError: Another machine published a dataset of this name.
-    """
+    """Publish a manifest: the dataset is there from now on."""
     content = json.dumps(manifest.to_json(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     _publish(folder, manifest, content.encode())
 
 
 def copy_manifest(source: DatasetFolder, target: DatasetFolder, manifest: Manifest) -> None:
-    """Publish a manifest as it stands under another root, byte for byte.
-
-    Raises:
-        BuildError: It changed, or another machine published a dataset of this name at the target.
-    """
+    """Publish a manifest as it stands under another root, byte for byte."""
     content = source.read(MANIFEST)
     if content is None or manifest_from_json(json.loads(content)) != manifest:
         raise BuildError(f"{source.place}: changed while it was copied; sync again")

@@ -58,11 +58,7 @@ class NamedDataset:
         return make_fields(self.kind, {**self.options, "name": self.name}).request()
 
     def check_digest(self, content_digest: str, *, other_source: bool = False) -> None:
-        """Compare what was built with what is recorded.
-
-        Raises:
-            BuildError: The rows are not those of the research.
-        """
+        """Compare what was built with what is recorded."""
         if self.digest and content_digest != self.digest:
             source = " (it was built from another source than the recorded one)" if other_source else ""
             raise BuildError(
@@ -163,11 +159,7 @@ def studies() -> dict[str, list[str]]:
 
 
 def datasets_of_study(study: str) -> list[NamedDataset]:
-    """The named datasets of an experiment at its usual scale, or of all whose names begin so or fit a pattern.
-
-    Raises:
-        SpecError: None does, no experiments are installed, or a dataset is none of the named ones.
-    """
+    """The named datasets of an experiment at its usual scale, or of all whose names begin so or fit a pattern."""
     known = studies()
     if not known:
         raise SpecError(

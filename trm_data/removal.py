@@ -10,11 +10,7 @@ from trm_data.storage.root import DatasetFolder, Layout
 
 
 def size_to_remove(layout: Layout, name: str) -> int:
-    """Bytes that removing a dataset frees.
-
-    Raises:
-        DatasetNotFoundError: There is no such dataset.
-    """
+    """Bytes that removing a dataset frees."""
     folder = _folder(layout, name)
     try:
         manifest = find_manifest(folder)

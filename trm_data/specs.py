@@ -36,11 +36,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 def check_name(name: str) -> str:
-    """A dataset name, or an error that says which form is allowed.
-
-    Raises:
-        SpecError: The name could be a path, or holds characters other than letters, digits, `.`, `_`, `-`.
-    """
+    """A dataset name, or an error that says which form is allowed."""
     if not NAME_PATTERN.fullmatch(name) or ".." in name:
         raise SpecError(
             f"dataset name {name!r}: allowed are 1 to 100 letters, digits, '.', '_' and '-', beginning and "

@@ -69,10 +69,6 @@ def adapt(
         wanted: For how long, and what learns.
         progress: Told of the time, or of the steps where they end it.
         component: Where the dataset is in the mixture that the run learned; None where it learned one dataset.
-
-    Raises:
-        EvalError: The loss is no number any more, or no step fits into the time.
-        ConfigError: The batch of the run cannot be spread over the devices.
     """
     begun = time.perf_counter()
     config = _config(restored, train, wanted)

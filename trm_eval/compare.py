@@ -135,10 +135,6 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
         a: Name of a run, an experiment (the run that it defines), or the id of an evaluation.
         b: The same.
         setting: Scale and data of experiments.
-
-    Raises:
-        ConfigError: There is no such run.
-        EvalError: One was not evaluated, both are the same, or they have no puzzles in common.
     """
     ours, theirs = _evaluations(layout, a, setting), _evaluations(layout, b, setting)
     if ours[0].run == theirs[0].run and not (ID.fullmatch(a) and ID.fullmatch(b)):

@@ -59,11 +59,7 @@ class Adaptation:
     weights: bool = False
 
     def check(self) -> None:
-        """Refuse what has no end or no beginning.
-
-        Raises:
-            EvalError: A limit is out of range, or there is none.
-        """
+        """Refuse what has no end or no beginning."""
         if self.minutes is None and self.steps is None:
             raise EvalError(
                 "--adapt-weights: belongs to --adapt MINUTES or --adapt-steps N; give one of them too"
@@ -111,11 +107,7 @@ class EvalRequest:
     latents: bool = False
 
     def check(self) -> None:
-        """Refuse what cannot be asked for.
-
-        Raises:
-            EvalError: A number is out of range, or two wishes exclude each other.
-        """
+        """Refuse what cannot be asked for."""
         if self.limit < 0:
             raise EvalError(f"--limit: at least 0, got {self.limit}")
         if self.subset_seed is not None and (self.subset_seed < 0 or not self.limit):

@@ -48,9 +48,6 @@ def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> Loade
         record: What the run is.
         step: Checkpoint to use.
         weights: `ema` or `raw`.
-
-    Raises:
-        CheckpointError: There is no such checkpoint, it is not what was saved, or it is of another run.
     """
     mesh = make_mesh()
     model, shapes = abstract_weights(record.config, record.input_spec, mesh)

@@ -18,11 +18,7 @@ ENDINGS = (*FORMATS, ".gif")
 
 
 def solve_texts(solver: Solver, texts: Sequence[str], shown: str) -> list[Solution]:
-    """Answers to puzzles as they are typed.
-
-    Raises:
-        EvalError: One is no puzzle of the run's kind; says which.
-    """
+    """Answers to puzzles as they are typed."""
     puzzles = []
     for number, text in enumerate(texts, start=1):
         try:
@@ -96,11 +92,7 @@ def steps_of(solution: Solution) -> list[tuple[str, Drawing]]:
 
 
 def write_solution(solution: Solution, path: Path, *, trace: bool) -> None:
-    """Draw a solution into a file: a .gif shows it cycle by cycle, .png and .svg its end or, traced, every step.
-
-    Raises:
-        EvalError: The file has another ending.
-    """
+    """Draw a solution into a file: a .gif shows it cycle by cycle, .png and .svg its end or, traced, every step."""
     if path.suffix.lower() not in ENDINGS:
         raise EvalError(f"--out {path}: allowed are {', '.join(ENDINGS)}")
     puzzle, known = ("given", solution.draw_puzzle()), solution.draw_solution()

@@ -48,10 +48,6 @@ def remove_superseded(
     Returns:
         The evaluations, and a line for each that stays: it is in a file that an earlier version merged, its run is
         being evaluated, or a file cannot be read.
-
-    Raises:
-        ResultError: A pattern fits no run with results.
-        BucketError: The bucket cannot be reached.
     """
     rows = query_results(layout, SUPERSEDED).rows
     _check_patterns(layout, patterns)

@@ -140,9 +140,6 @@ def find_answered(
         which: The first that are so.
         evaluation: Id, or its beginning, of one of the run's evaluations; None is the newest.
         index: Row of the split from which on puzzles are taken, whichever they are; None is from the beginning.
-
-    Raises:
-        ResultError: The run was not evaluated yet, there is no such evaluation or row, or no puzzle is so.
     """
     chosen = evaluation_of(layout, run, evaluation)
     if index is None:
@@ -168,11 +165,7 @@ def other_evaluations(layout: Layout, run: str) -> int:
 
 
 def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | None = None) -> str:
-    """The newest evaluation of a run, or the one whose id begins as wanted; on one dataset, if that is named.
-
-    Raises:
-        ResultError: The run was not evaluated yet, or not one evaluation begins so.
-    """
+    """The newest evaluation of a run, or the one whose id begins as wanted; on one dataset, if that is named."""
     on, of = ("", [run]) if dataset is None else (" AND dataset = ?", [run, dataset])
     if wanted is None:
         newest = f"SELECT evaluation FROM evals WHERE run = ?{on} ORDER BY created_at DESC LIMIT 1"
@@ -195,22 +188,12 @@ def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | N
 
 
 def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Which) -> list[Answered]:
-    """The first puzzles of an evaluation that are as wanted, or none; of `longest` those that took most steps first.
-
-    Raises:
-        ResultError: There is no such evaluation, or its dataset has other rows now.
-        DatasetNotFoundError: Its dataset is not under the root.
-    """
+    """The first puzzles of an evaluation that are as wanted, or none; of `longest` those that took most steps first."""
     return _answered(layout, evaluation, ANSWERED_SQL[which], count)
 
 
 def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
-    """One puzzle of an evaluation.
-
-    Raises:
-        ResultError: There is no such evaluation or row, or its dataset has other rows now.
-        DatasetNotFoundError: Its dataset is not under the root.
-    """
+    """One puzzle of an evaluation."""
     found = _answered(layout, evaluation, ROWS_SQL, row, 1)
     if not found or found[0].row != row:
         raise ResultError(f"evaluation {evaluation} has no row {row}")

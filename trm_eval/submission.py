@@ -76,11 +76,6 @@ def make_submission(
         dataset: One that the run did not learn from, however its rows were answered; None is the run's own, every row
             all steps long.
         evaluations: Ids of the evaluations whose votes are counted together, in the place of all of these.
-
-    Raises:
-        ResultError: The run was not evaluated so, its puzzles are not voted on, or an evaluation does not cover all
-            rows.
-        CorruptFileError: A file of results has other bytes than were written.
     """
     if evaluations:
         chosen = _of_ids(query_results(layout, OF_IDS, [run, list(evaluations)]), run, evaluations)

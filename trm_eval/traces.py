@@ -53,9 +53,6 @@ def write_traces(
 
     Returns:
         The columns of its row in `evals` that name the parts; none without rows.
-
-    Raises:
-        ResultError: A part could not be written.
     """
     if not len(rows):
         return {}

@@ -46,11 +46,6 @@ def write_votes(
     Returns:
         The columns of its row in `evals` that name the parts; none where nothing is voted on: another kind of puzzle,
         the training split, or an evaluation of some rows, in which test inputs lack votes.
-
-    Raises:
-        ResultError: A part could not be written, or a part of the predictions is gone.
-        CorruptFileError: A part of the predictions has other bytes than were written.
-        CorruptDatasetError: The dataset's catalog is missing or changed.
     """
     kind = load_kind(dataset.manifest.kind)
     if not kind.voted or dataset.split == "train" or predictions.rows < len(dataset):

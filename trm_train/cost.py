@@ -148,11 +148,7 @@ class Counted:
 
 @lru_cache(1024)
 def count_network(model: NetworkConfig, spec: InputSpec) -> Counted:
-    """Count a network from its shapes; nothing is drawn or allocated, and no device is asked for.
-
-    Raises:
-        ConfigError: The network cannot be as configured.
-    """
+    """Count a network from its shapes; nothing is drawn or allocated, and no device is asked for."""
     import jax
     from flax import nnx
 
@@ -183,9 +179,6 @@ def cost_of(config: RunConfig, spec: InputSpec) -> Cost | None:
     Args:
         config: Of the run.
         spec: Of its dataset.
-
-    Raises:
-        ConfigError: The network cannot be as configured.
     """
     again = config.execution.rematerialise
     stages = _training_flops(config, spec, again=again)

@@ -30,11 +30,7 @@ def extensions(kind: str) -> dict[str, EntryPoint]:
 
 
 def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None:
-    """Check that a name is built in or declared by an installed package; nothing is imported.
-
-    Raises:
-        ForeignRunError: It is neither.
-    """
+    """Check that a name is built in or declared by an installed package; nothing is imported."""
     if name in built_in:
         return
     found = extensions(kind)
@@ -50,10 +46,6 @@ def load_extension(kind: str, name: str, built_in: Iterable[str], key: str) -> A
         name: Its name, as users type it.
         built_in: Names that this package has itself, for the error message.
         key: The option that gives the name, for the error message.
-
-    Raises:
-        ForeignRunError: No installed package has this name.
-        ConfigError: The package that has it cannot be imported.
     """
     check_known(kind, name, built_in, key)
     found = extensions(kind)[name]
@@ -71,11 +63,7 @@ EXPERIMENTS = "TRM_EXPERIMENTS"
 
 
 def load_experiment_modules() -> None:
-    """Import the modules of other packages that register experiments, and the user's file of experiments.
-
-    Raises:
-        ConfigError: One of them is missing or cannot be imported.
-    """
+    """Import the modules of other packages that register experiments, and the user's file of experiments."""
     for name in extensions("experiments"):
         load_extension("experiments", name, (), "entry point trm_train.experiments")
     if file := os.environ.get(EXPERIMENTS):

@@ -71,9 +71,6 @@ def init_state(
         batch_size: Slots of the global batch.
         mesh: Where given, the state is created in place on its devices (also with several processes).
         weights: To start from, the same in every process; None draws them.
-
-    Raises:
-        ConfigError: The network cannot be as configured.
     """
 
     definition, shapes = abstract_state(config, spec, batch_size, mesh)
@@ -102,9 +99,6 @@ def abstract_weights(
         config: Of the run.
         spec: Of the dataset.
         mesh: Where given, every shape says how the array lies over its devices.
-
-    Raises:
-        ConfigError: The network cannot be as configured.
     """
     key = jax.random.key(0, impl=KEY_IMPLEMENTATION)
     definition, params, fixed, table = split(nnx.eval_shape(lambda: _draw_network(config, spec, key)))

@@ -69,11 +69,6 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
     """What building a request would make, about, with so many workers (one for each core if None).
 
     Files on this machine are opened, and small ones read where kernels are compiled, no others.
-
-    Raises:
-        SpecError: It cannot be built, or its name is taken; no worker.
-        SourceError: There is no such file.
-        BadRowError: A row of a file that is read is no valid puzzle.
     """
     kind = load_kind(request.kind)
     placeholder = None if request.test_source is None else SourceSpec(kind="csv")

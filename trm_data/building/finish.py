@@ -40,11 +40,7 @@ def finish_build(
     written: list[WrittenShard],
     progress: Progress,
 ) -> Manifest:
-    """Write the catalog files and, last of all, the manifest.
-
-    Raises:
-        BuildError: They could not be written, or another machine wrote there meanwhile.
-    """
+    """Write the catalog files and, last of all, the manifest."""
     progress.start("write catalog", len(TABLES), "tables")
     shards_of: ShardsOf = {
         split: [(job, shard) for shard, job in zip(written, jobs, strict=True) if job.split == split]

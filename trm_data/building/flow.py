@@ -127,11 +127,7 @@ def compile_kernels(kind: str, progress: Progress) -> None:
 
 
 def check_shard_examples(shard_examples: int) -> None:
-    """Refuse shards of no rows.
-
-    Raises:
-        SpecError: Fewer than one.
-    """
+    """Refuse shards of no rows."""
     if shard_examples < 1:
         raise SpecError(f"--shard-examples {shard_examples}: at least 1")
 

@@ -36,11 +36,7 @@ class Recorded:
 
 
 def read_recorded(layout: Layout, name: str) -> Recorded | None:
-    """What is remembered of a named dataset; None where nobody built it yet.
-
-    Raises:
-        CorruptDatasetError: It is not what was written.
-    """
+    """What is remembered of a named dataset; None where nobody built it yet."""
     folder, file = Folder(layout.store, FOLDER), f"{name}.json"
     content = folder.read(file)
     if content is None:
@@ -77,12 +73,7 @@ def carry(source: Layout, target: Layout, name: str) -> list[str]:
 
 
 def record(layout: Layout, named: NamedDataset, manifest: Manifest) -> None:
-    """Remember what was built, or compare it with what is remembered.
-
-    Raises:
-        BuildError: Other rows were built before.
-        CorruptDatasetError: What is remembered cannot be read.
-    """
+    """Remember what was built, or compare it with what is remembered."""
     before = read_recorded(layout, named.name)
     now = Recorded(named.name, manifest.content_digest, manifest.spec.source.name)
     folder, file = Folder(layout.store, FOLDER), f"{named.name}.json"

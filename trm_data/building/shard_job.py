@@ -62,12 +62,7 @@ class WrittenShard:
 
 
 def write_job(job: ShardJob) -> WrittenShard:
-    """Write the shard of a job, or keep it if it is there with these very rows.
-
-    Raises:
-        BuildError: Writing failed; nothing is left under the final name.
-        BusyError: Another machine took over.
-    """
+    """Write the shard of a job, or keep it if it is there with these very rows."""
     kind = load_kind(job.spec.kind)
     groups = job.groups
     virtual = job.spec.augment == "virtual"

@@ -31,12 +31,7 @@ def find_folder(layout: Layout, request: BuildRequest, spec: DatasetSpec) -> Dat
 
 
 def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
-    """The manifest, if the dataset is there whole.
-
-    Raises:
-        SpecError: The name belongs to another dataset.
-        BuildError: There is a manifest that cannot be read, so whose dataset it is cannot be known.
-    """
+    """The manifest, if the dataset is there whole."""
     try:
         manifest = find_manifest(folder)
     except CorruptDatasetError as error:
@@ -49,12 +44,7 @@ def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
 
 
 def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
-    """The dataset that a build would find whole, as far as can be known without reading its sources.
-
-    Raises:
-        SpecError: The build would find its name taken.
-        BuildError: It would find a manifest that cannot be read.
-    """
+    """The dataset that a build would find whole, as far as can be known without reading its sources."""
     for name in request.names():
         for spelling in names_of(name):
             folder = layout.dataset(spelling)

@@ -49,10 +49,6 @@ def reading_statement(
 
     In one transaction now() and the like, which a plan can depend on, are the same when the statement is planned here
     and when it runs.
-
-    Raises:
-        QueryError: There are none or several statements, or it does something else than read.
-        Error: DuckDB cannot parse or plan it.
     """
     statement = _one(connection, sql)
     explain = ""

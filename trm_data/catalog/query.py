@@ -93,9 +93,6 @@ def attached_catalog(
 
     Yields:
         A line for each dataset that is not in the index.
-
-    Raises:
-        QueryError: There is no dataset to index, or the index cannot be written.
     """
     with catalog_index(layout) as (index, problems):
         connection.execute(f"ATTACH {quote_literal(str(index))} AS catalog (READ_ONLY)")
@@ -121,9 +118,6 @@ def run_locked(
         parameters: Values for `?` in it.
         as_table: Give an Arrow table instead of rows.
         most_rows: That an Arrow table has; further ones are not fetched.
-
-    Raises:
-        QueryError: The SQL cannot be run, or is no query.
     """
     import duckdb
 
@@ -155,11 +149,7 @@ def _first_rows(found: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
 
 
 def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.DataFrame:
-    """As `run_locked`; the result is a data frame over DuckDB's Arrow buffers.
-
-    Raises:
-        QueryError: The SQL cannot be run, or is no query.
-    """
+    """As `run_locked`; the result is a data frame over DuckDB's Arrow buffers."""
     import duckdb
     import polars
 

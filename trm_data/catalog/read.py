@@ -58,11 +58,7 @@ class SplitCatalog:
 
 
 def read_split_catalog(folder: DatasetFolder, manifest: Manifest, split: Split) -> SplitCatalog:
-    """All that the catalog says of a split.
-
-    Raises:
-        CorruptDatasetError: A catalog file is missing or changed, or does not fit the others.
-    """
+    """All that the catalog says of a split."""
     puzzles = _table(folder, manifest, "puzzles", split)
     listed = _table(folder, manifest, "augmentations", split, [*_LISTED, "element"])
     groups = _groups(manifest, split, puzzles, listed)
@@ -88,11 +84,7 @@ def read_split_catalog(folder: DatasetFolder, manifest: Manifest, split: Split) 
 
 
 def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Groups:
-    """The groups of a split without their cells: what a virtual dataset needs besides its base puzzles.
-
-    Raises:
-        CorruptDatasetError: A catalog file is missing or changed, or does not fit the others.
-    """
+    """The groups of a split without their cells: what a virtual dataset needs besides its base puzzles."""
     columns = ["split", "group_index", "puzzle_key", "num_augmentations", "num_examples", "first_identifier"]
     puzzles = _table(folder, manifest, "puzzles", split, columns)
     listed = _table(folder, manifest, "augmentations", split, _LISTED)
@@ -100,11 +92,7 @@ def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Grou
 
 
 def read_ratings(folder: DatasetFolder, manifest: Manifest, split: Split) -> NDArray[np.float32]:
-    """Rating of every group of a split, float32 [G]; NaN of a puzzle without one.
-
-    Raises:
-        CorruptDatasetError: The catalog file is missing or changed, or its puzzles are not in group order.
-    """
+    """Rating of every group of a split, float32 [G]; NaN of a puzzle without one."""
     puzzles = _table(folder, manifest, "puzzles", split, ["split", "group_index", "rating"])
     if not np.array_equal(_integers(puzzles, "group_index"), np.arange(puzzles.num_rows)):
         raise CorruptDatasetError(f"{split}: the catalog's puzzles are not in group order")
@@ -114,11 +102,7 @@ def read_ratings(folder: DatasetFolder, manifest: Manifest, split: Split) -> NDA
 
 
 def read_sources(folder: DatasetFolder, manifest: Manifest) -> list[SourceFile]:
-    """The files that puzzles were read from; none of generated ones.
-
-    Raises:
-        CorruptDatasetError: The catalog file is changed.
-    """
+    """The files that puzzles were read from; none of generated ones."""
     import pyarrow.parquet as pq
 
     for file in manifest.catalog:
@@ -129,11 +113,7 @@ def read_sources(folder: DatasetFolder, manifest: Manifest) -> list[SourceFile]:
 
 
 def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:
-    """Names of the identifiers of an imported dataset; empty where there are none.
-
-    Raises:
-        CorruptDatasetError: The catalog file is changed.
-    """
+    """Names of the identifiers of an imported dataset; empty where there are none."""
     import pyarrow.parquet as pq
 
     for file in manifest.catalog:
@@ -144,11 +124,7 @@ def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str
 
 
 def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[str]:
-    """What a catalog table says in its column `dataset` beside the name of its own; all of it is read.
-
-    Raises:
-        CorruptDatasetError: The file is missing or changed, or has no such column.
-    """
+    """What a catalog table says in its column `dataset` beside the name of its own; all of it is read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -75,11 +75,7 @@ def list_tables() -> dict[str, View]:
 
 
 def find_view(views: Mapping[str, View], name: str, program: str) -> View:
-    """The view of that name.
-
-    Raises:
-        QueryError: There is none; the message names the closest.
-    """
+    """The view of that name."""
     if name not in views:
         raise QueryError(no_such(f"no table {name!r}", name, views, f"{program} tables"))
     return views[name]

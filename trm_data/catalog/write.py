@@ -40,9 +40,6 @@ def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table
     Args:
         folder: The dataset's folder.
         tables: What makes the columns by name, for every table of the schema; missing columns become NULL.
-
-    Raises:
-        OSError: The files could not be written; none is left half-written.
     """
     import duckdb
 
@@ -83,11 +80,7 @@ def _write_table(
 
 
 def write_attachments(folder: Path, attachments: Mapping[str, bytes]) -> list[FileEntry]:
-    """Keep files as they came, beside the tables.
-
-    Raises:
-        OSError: The files could not be written.
-    """
+    """Keep files as they came, beside the tables."""
     entries: list[FileEntry] = []
     for name, content in attachments.items():
         path = folder / CATALOG_FOLDER / name
@@ -258,9 +251,6 @@ def catalog_index(layout: Layout) -> Generator[tuple[Path, list[str]], None, Non
 
     Yields:
         The index, and a line for each dataset that is not in it.
-
-    Raises:
-        QueryError: There is no dataset to index, or the index cannot be written.
     """
     manifests = read_manifests(layout)
     if not manifests:

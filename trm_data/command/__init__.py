@@ -113,9 +113,6 @@ def parse_command(
         commands: Union of dataclasses, each annotated as a subcommand.
         arguments: What the user typed after the program's name.
         rest: Return unknown arguments as well, in order.
-
-    Raises:
-        SystemExit: Help was asked for, or tyro refused an argument; the text has been printed.
     """
     if listed := list(arguments) in (["-h"], ["--help"]):
         description = f"{description} `{program} COMMAND --help` says more, with examples."

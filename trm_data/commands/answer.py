@@ -50,11 +50,7 @@ ENDINGS: Mapping[str, Form] = {
 
 
 def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
-    """How an answer is given.
-
-    Raises:
-        QueryError: Two forms are named, or none and the file has an ending that says none.
-    """
+    """How an answer is given."""
     if as_json and named not in (None, "json"):
         raise QueryError(f"--json and --format {named}: one of them")
     if as_json or named is not None:
@@ -69,11 +65,7 @@ def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
 
 
 def read_query(text: str) -> str:
-    """The SQL that a user means: as it was typed, in a file `*.sql`, or on standard input for `-`.
-
-    Raises:
-        QueryError: There is no such file, or nothing in it.
-    """
+    """The SQL that a user means: as it was typed, in a file `*.sql`, or on standard input for `-`."""
     if text == "-":
         read, where = sys.stdin.read(), "standard input"
     elif text.endswith(".sql") and (
@@ -94,11 +86,7 @@ def read_query(text: str) -> str:
 
 
 def give_views(program: str, views: Mapping[str, View], name: str | None, *, as_json: bool) -> None:
-    """Print what SQL can ask, or the columns of one table.
-
-    Raises:
-        QueryError: There is none of that name.
-    """
+    """Print what SQL can ask, or the columns of one table."""
     if name is None:
         if as_json:
             print(json.dumps([asdict(view) for view in views.values()], indent=1))
@@ -130,9 +118,6 @@ def give_answer(
         out: A file.
         wide: All of a table on a terminal too.
         way_on: How to see what a terminal has no room for.
-
-    Raises:
-        QueryError: Parquet would be printed on a terminal, `out` is a folder, or JSON would lose a column.
     """
     if out is None:
         print_result(found, form, wide=wide, way_on=way_on)

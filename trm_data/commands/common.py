@@ -26,12 +26,7 @@ def is_glob(name: str) -> bool:
 
 
 def chosen(layout: Layout, names: Sequence[str]) -> list[str]:
-    """The datasets that are meant, each once: globs in the order of the alphabet, names as they were typed.
-
-    Raises:
-        DatasetNotFoundError: A glob that no dataset fits.
-        SpecError: Nothing was typed.
-    """
+    """The datasets that are meant, each once: globs in the order of the alphabet, names as they were typed."""
     if not names:
         raise SpecError("name a dataset, or several, or a glob in quotes such as 'sudoku-*' (trm-data list)")
     there = sorted(layout.dataset_names()) if any(map(is_glob, names)) else []

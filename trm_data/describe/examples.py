@@ -70,10 +70,6 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
         split: Of its splits.
         ratings: `LOW..HIGH`, both of them included and each of them optional, or one number.
         count: Rows, at most.
-
-    Raises:
-        SpecError: These are no ratings, or no puzzle has such a one; the message says which there are.
-        DatasetNotFoundError: There is no such dataset.
     """
     low, dots, high = ratings.partition("..")
     try:
@@ -101,12 +97,7 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
 
 
 def task_rows(layout: Layout, name: str, split: Split, task: str) -> list[int]:
-    """All rows of a task that are not augmented.
-
-    Raises:
-        SpecError: There is no such task in the split; the message names the closest.
-        DatasetNotFoundError: There is no such dataset.
-    """
+    """All rows of a task that are not augmented."""
     rows = _original_rows(layout, name, split, f"task = {quote_literal(task)}", None)
     if not rows:
         tasks = [each for (each,) in _of_split(layout, name, split, "DISTINCT task") if each is not None]
@@ -143,13 +134,7 @@ def _of_split(layout: Layout, name: str, split: Split, what: str, further: str =
 
 
 def read_example(layout: Layout, name: str, split: Split, index: int) -> Example:
-    """One example of a dataset; of a virtual one too.
-
-    Raises:
-        DatasetNotFoundError: There is no such dataset.
-        SpecError: There is no such split or row.
-        CorruptDatasetError: Its shard is not what the manifest says.
-    """
+    """One example of a dataset; of a virtual one too."""
     manifest = read_manifest(layout, name)
     if split not in manifest.splits:
         raise SpecError(f"--split {split}: {name} has {', '.join(manifest.splits)}")

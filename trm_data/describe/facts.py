@@ -53,12 +53,7 @@ def list_datasets(root: Root | None = None) -> list[Summary]:
 
 
 def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
-    """Specification, counts, sizes and digests of a dataset, as JSON values.
-
-    Raises:
-        DatasetNotFoundError: There is no such dataset.
-        CorruptDatasetError: Its manifest cannot be read.
-    """
+    """Specification, counts, sizes and digests of a dataset, as JSON values."""
     manifest = read_manifest(layout, name)
     return {
         "name": manifest.name,

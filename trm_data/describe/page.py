@@ -35,12 +35,7 @@ SPLIT_COLOURS = {"train": "#2563eb", "validation": "#d97706", "test": "#059669"}
 
 
 def dataset_page(layout: Layout, name: str) -> str:
-    """The page of a dataset.
-
-    Raises:
-        DatasetNotFoundError: There is no such dataset.
-        CorruptDatasetError: A file of it is missing or changed.
-    """
+    """The page of a dataset."""
     manifest = read_manifest(layout, name)
     folder = layout.dataset(manifest.name)
     catalogs = {split: read_split_catalog(folder, manifest, _split(split)) for split in manifest.splits}

@@ -21,11 +21,7 @@ FEW = 10_000
 
 
 def numbers_column(values: NDArray[Any]) -> pa.Array:
-    """An array of integers or floats [N] as a column without missing values; NaN stays NaN.
-
-    Raises:
-        ValueError: The array has several dimensions, or its bytes are not in this machine's order.
-    """
+    """An array of integers or floats [N] as a column without missing values; NaN stays NaN."""
     import pyarrow as pa
 
     if values.ndim != 1 or not values.dtype.isnative:

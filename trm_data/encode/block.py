@@ -129,11 +129,7 @@ class BlockDecoder:
         self._length = sequence_length
 
     def decode(self, record: bytes) -> Rows:
-        """`decode_block` of one record.
-
-        Raises:
-            CorruptDatasetError: As there.
-        """
+        """`decode_block` of one record."""
         cells = BLOCK_EXAMPLES * self._length
         frame = _frame(self._length) if len(record) > _body(self._length) else None
         if (
@@ -166,11 +162,7 @@ def _sample_block(sequence_length: int, value: int) -> Rows:
 
 
 def decode_block(record: bytes, schema: pa.Schema) -> Rows:
-    """Rows of one record, as read-only views into its bytes.
-
-    Raises:
-        CorruptDatasetError: Not an Arrow stream, or one of another schema.
-    """
+    """Rows of one record, as read-only views into its bytes."""
     import pyarrow as pa
 
     try:

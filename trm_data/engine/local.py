@@ -63,11 +63,7 @@ def default_workers() -> int:
 
 
 def number_of_workers(asked: int | None) -> int:
-    """So many as were asked for, else one for each core.
-
-    Raises:
-        SpecError: Fewer than one.
-    """
+    """So many as were asked for, else one for each core."""
     if asked is not None and asked < 1:
         raise SpecError(f"--workers {asked}: at least 1")
     return default_workers() if asked is None else asked
@@ -112,10 +108,6 @@ class LocalEngine:
         """Run tasks on worker processes.
 
         What is brief runs in this process until there are workers; an error ends them at once.
-
-        Raises:
-            BuildError: A worker was ended from outside, for instance because memory ran out.
-            ScarceError: The workers stand still.
         """
         if self._alone or (self._pool is None and (brief or len(items) <= 1)):
             return [_told(task(item), done) for item in items]

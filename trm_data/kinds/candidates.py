@@ -55,11 +55,7 @@ class Candidates:
 
     @staticmethod
     def of_columns(columns: Mapping[str, NDArray[Any]]) -> Candidates:
-        """Inverse of `columns`.
-
-        Raises:
-            KeyError: One is missing.
-        """
+        """Inverse of `columns`."""
         return Candidates(
             inputs=columns["inputs"],
             labels=columns["labels"],

@@ -322,10 +322,6 @@ class Chooser:
             main: Where training and validation puzzles come from.
             test: Where test puzzles come from; it may be `main`.
             make_groups: Makes the groups of a split from what was chosen for it.
-
-        Raises:
-            BadRowError: A row is no valid puzzle, and the specification says to stop.
-            SpecError: A source has fewer usable puzzles than asked for, or more than fit into memory are asked for.
         """
         wanted: dict[Split, tuple[Stream, int | None]] = {
             "train": (main, self._spec.size),

@@ -97,9 +97,6 @@ class PuzzleFields(BuildFields):
             allowed: Kinds of source that it can be built from.
             aug: Augmentations, where they are not as typed.
             hub: Repository that `hf` means; the default of the hub's source if empty.
-
-        Raises:
-            SpecError: A source that is none of the allowed.
         """
         from trm_data.request import BuildRequest
 
@@ -134,11 +131,7 @@ class PuzzleFields(BuildFields):
         )
 
     def sources(self, allowed: tuple[str, ...], hub: str = "") -> tuple[SourceRef, SourceRef | None]:
-        """Where puzzles come from, and where test puzzles do if elsewhere.
-
-        Raises:
-            SpecError: A source that is none of the allowed.
-        """
+        """Where puzzles come from, and where test puzzles do if elsewhere."""
         from trm_data.errors import without_credentials
         from trm_data.sources.base import FILES, SourceRef, parse_source
 
@@ -191,11 +184,7 @@ class BuildOwn(PuzzleFields):
 
 
 def parse_shape(option: str, text: str, what: str) -> tuple[int, int]:
-    """Two numbers from `RxC`.
-
-    Raises:
-        SpecError: Another form.
-    """
+    """Two numbers from `RxC`."""
     rows, separator, columns = text.partition("x")
     numbers = text.isascii() and rows.isdecimal() and columns.isdecimal() and len(text) < 10
     if not (separator and numbers):
@@ -204,11 +193,7 @@ def parse_shape(option: str, text: str, what: str) -> tuple[int, int]:
 
 
 def parse_range(option: str, text: str) -> tuple[float, float]:
-    """Two shares from `LOW-HIGH`.
-
-    Raises:
-        SpecError: Another form.
-    """
+    """Two shares from `LOW-HIGH`."""
     low, _, high = text.partition("-")
     try:
         return float(low), float(high)

@@ -41,11 +41,7 @@ def built_in() -> dict[str, KindParts]:
 
 
 def own_kind(name: str) -> KindParts | None:
-    """The kind of another package that names it as an entry point; None if there is none.
-
-    Raises:
-        SpecError: The package cannot be imported.
-    """
+    """The kind of another package that names it as an entry point; None if there is none."""
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         try:
             given = entry.load()
@@ -106,11 +102,7 @@ def kind_names() -> list[str]:
 
 
 def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
-    """The command line of a kind from names and values, as a named dataset's file has them.
-
-    Raises:
-        SpecError: There is no such kind or option.
-    """
+    """The command line of a kind from names and values, as a named dataset's file has them."""
     from trm_data.kinds.fields import BuildOwn
 
     parts = find_kind(kind)
@@ -144,11 +136,7 @@ def import_request(folder: str, name: str | None = None, kind: str | None = None
 
 
 def options_of_shape(kind: str, rows: int, columns: int, vocabulary_size: int) -> Options:
-    """Options of a kind for rows that were made elsewhere, of a grid and a vocabulary.
-
-    Raises:
-        SpecError: There is no such kind, its options do not follow from the shape, or it has no rows of it.
-    """
+    """Options of a kind for rows that were made elsewhere, of a grid and a vocabulary."""
     parts = find_kind(kind)
     if parts is None:
         raise SpecError(_no_kind(kind))
@@ -161,11 +149,7 @@ def options_of_shape(kind: str, rows: int, columns: int, vocabulary_size: int) -
 
 
 def options_from_json(kind: str, value: dict[str, Any]) -> Options:
-    """Options of a kind as a specification has them.
-
-    Raises:
-        SpecError: They are not those of the kind.
-    """
+    """Options of a kind as a specification has them."""
     try:
         return _options_type(kind).from_json(value)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -173,11 +157,7 @@ def options_from_json(kind: str, value: dict[str, Any]) -> Options:
 
 
 def spec_from_json(value: dict[str, Any]) -> DatasetSpec:
-    """Inverse of `DatasetSpec.to_json`.
-
-    Raises:
-        SpecError: Keys that this version does not know, or keys that are missing.
-    """
+    """Inverse of `DatasetSpec.to_json`."""
     try:
         fields = dict(value)
         fields["source"] = SourceSpec(**fields["source"])

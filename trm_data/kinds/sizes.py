@@ -34,9 +34,6 @@ def check_total(count: int) -> None:
 
     Args:
         count: Of all splits.
-
-    Raises:
-        SpecError: More than `MOST_PUZZLES`.
     """
     if count > MOST_PUZZLES:
         raise SpecError(
@@ -52,9 +49,6 @@ def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
         spec: A specification.
         most_augmentations: Augmentations that a puzzle has besides the original.
         what: Which puzzles have them, for the message.
-
-    Raises:
-        SpecError: Which option, what it got, what is allowed.
     """
     if spec.size is not None and spec.size < 1:
         raise SpecError(f"--size {spec.size}: at least 1")

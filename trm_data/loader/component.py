@@ -85,11 +85,7 @@ def component_of(manifest: Manifest) -> Component:
 
 
 def place(components: Sequence[Component]) -> tuple[Component, ...]:
-    """Give every dataset of a mixture its offsets, in order; those of one kind and vocabulary share their tokens.
-
-    Raises:
-        SpecError: Together they have more tokens than a byte.
-    """
+    """Give every dataset of a mixture its offsets, in order; those of one kind and vocabulary share their tokens."""
     ranges: dict[tuple[str, int], int] = {}
     placed: list[Component] = []
     vocabulary, identifiers = 1, 0

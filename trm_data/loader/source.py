@@ -71,11 +71,7 @@ class BatchSource:
 
 
 def check_types(dataset: object, **whole_numbers: object) -> None:
-    """Say what a type checker would, to those who run none.
-
-    Raises:
-        SpecError: Something else in place of a dataset, or a number that is not whole.
-    """
+    """Say what a type checker would, to those who run none."""
     if isinstance(dataset, str | PathLike):
         raise SpecError(f"dataset {dataset!r}: is a name; open it first: trm_data.open_dataset({dataset!r})")
     if not isinstance(dataset, Dataset | Mixture):

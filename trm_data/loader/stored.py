@@ -72,11 +72,7 @@ def _gather(
 def open_stored(
     folder: DatasetFolder, manifest: Manifest, split: Split, budget_bytes: int
 ) -> tuple[GroupTable, StoredRows]:
-    """The rows of a split, checked against the manifest.
-
-    Raises:
-        CorruptDatasetError: A file is missing or changed; the message says which.
-    """
+    """The rows of a split, checked against the manifest."""
     entry = manifest.splits[split]
     row_bytes = 2 * manifest.sequence_length + 16
     if entry.num_examples * row_bytes <= budget_bytes:

@@ -54,11 +54,7 @@ class VirtualRows:
 
 
 def open_virtual(folder: DatasetFolder, manifest: Manifest, split: Split) -> tuple[GroupTable, VirtualRows]:
-    """The base puzzles of a split and what augments them.
-
-    Raises:
-        CorruptDatasetError: A file is missing or changed, or the catalog does not fit the rows.
-    """
+    """The base puzzles of a split and what augments them."""
     rows = Rows.concatenate(
         [
             read_rows(

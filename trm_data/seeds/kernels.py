@@ -282,11 +282,7 @@ def words(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.uin
 
 
 def bounded(seed: int, purpose: int, a: int, b: int, bound: int, count: int) -> NDArray[np.int64]:
-    """Return `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b).
-
-    Raises:
-        ValueError: `bound` is not in 1..2**63.
-    """
+    """Return `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b)."""
     if not 1 <= bound <= 1 << 63:
         raise ValueError(f"bound: got {bound}, allowed is 1 to 2**63")
     out = np.empty(count, np.int64)
@@ -302,11 +298,7 @@ def shuffled(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.
 
 
 def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS].
-
-    Raises:
-        ValueError: A name below 0.
-    """
+    """Return `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS]."""
     names = np.ascontiguousarray(names, np.int64)
     if len(names) and int(names.min()) < 0:
         raise ValueError(f"names: got {names.min()}, allowed is 0 and above")

@@ -28,11 +28,7 @@ class RowsMemory:
         self._rows: Rows | None = None
 
     def rows(self, num_examples: int, sequence_length: int) -> Rows:
-        """Arrays of so many rows, in the place of those before.
-
-        Raises:
-            MemoryError, ValueError: There is no memory for so many.
-        """
+        """Arrays of so many rows, in the place of those before."""
         rows = self._rows
         if rows is None or len(rows) < num_examples or rows.inputs.shape[1] != sequence_length:
             self._rows = None  # before there are two
@@ -56,10 +52,6 @@ def read_rows(
         num_records: Records that it should have.
         num_examples: Rows that it should have.
         memory: Where the rows of a large shard (`LARGE_CELLS`) are put; those that were before are gone.
-
-    Raises:
-        CorruptDatasetError: Unreadable, or other counts than the manifest's.
-        ScarceError: There is no memory for the threads of the reader.
     """
     decoder = BlockDecoder(sequence_length)
     with _opened(path) as reader:
@@ -108,12 +100,7 @@ def _records(reader: Any, num_records: int, *, large: bool) -> Iterator[bytes]:
 
 
 def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
-    """One block of a shard that was checked before.
-
-    Raises:
-        CorruptDatasetError: Unreadable, or no such record.
-        ScarceError: There is no memory for the threads of the reader.
-    """
+    """One block of a shard that was checked before."""
     with _opened(path) as reader:
         if not 0 <= record < reader.num_records():
             raise CorruptDatasetError(f"{path}: has no record {record}")

@@ -14,11 +14,7 @@ MARGIN = 8
 
 @cache
 def check_threads() -> None:
-    """Start as many threads as a reader does, once a process, before it opens its first shard, and end them.
-
-    Raises:
-        ScarceError: There is no memory for them.
-    """
+    """Start as many threads as a reader does, once a process, before it opens its first shard, and end them."""
     ended = threading.Event()
     started: list[threading.Thread] = []
     try:

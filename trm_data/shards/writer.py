@@ -70,9 +70,6 @@ def write_shard(
         sequence_length: Cells of a row.
         spec_digest: Digest of the specification that is being built.
         first_group: Group of the first row.
-
-    Raises:
-        BuildError: The file could not be written whole, for instance because the disk is full, or memory is scarce.
     """
     temporary = temporary_path(path)
     try:

@@ -108,9 +108,6 @@ def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path, *, across
         drawings: In the order of reading.
         path: The file.
         across: Drawings in a row; None puts all into one.
-
-    Raises:
-        SpecError: The file is neither .png nor .svg.
     """
     ending = path.suffix.lower()
     if ending not in FORMATS:
@@ -199,9 +196,6 @@ def write_animation(
     """Write frames of titled drawings side by side as a GIF; all frames have drawings of the same shapes.
 
     The last frame stays for `HOLD_S`.
-
-    Raises:
-        SpecError: The file is no .gif.
     """
     from matplotlib.animation import PillowWriter
 

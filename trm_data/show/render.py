@@ -67,9 +67,6 @@ def print_result(result: Result, form: Form, *, wide: bool = False, way_on: str 
         form: How it is printed.
         wide: All of a table on a terminal too.
         way_on: How to see what a terminal has no room for.
-
-    Raises:
-        QueryError: Parquet would be printed on a terminal.
     """
     if form == "table":
         print_table(result.columns, result.rows, wide=wide, long="cut", way_on=way_on)

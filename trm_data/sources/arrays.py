@@ -37,11 +37,7 @@ _BROKEN = (
 
 
 def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
-    """An array of integers, mapped from its file, which messages call `shown`.
-
-    Raises:
-        SourceError: No such file, or no array of integers.
-    """
+    """An array of integers, mapped from its file, which messages call `shown`."""
     shown = shown or str(path)
     try:
         with warnings.catch_warnings():
@@ -58,11 +54,7 @@ def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
 
 
 def names_in_npz(path: Path, shown: str) -> list[str]:
-    """Names of the arrays.
-
-    Raises:
-        SourceError: No npz file.
-    """
+    """Names of the arrays."""
     try:
         with zipfile.ZipFile(path) as file:
             names = file.namelist()
@@ -78,11 +70,7 @@ def names_in_npz(path: Path, shown: str) -> list[str]:
 def load_npz(
     path: Path, names: tuple[str, ...], shown: str, *, texts: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """Arrays of integers, and of texts where they are allowed, by name.
-
-    Raises:
-        SourceError: No npz file, or an array is missing or holds no integers.
-    """
+    """Arrays of integers, and of texts where they are allowed, by name."""
     arrays: dict[str, NDArray[Any]] = {}
     if not zipfile.is_zipfile(path):
         raise SourceError(f"{shown}: is no npz file")

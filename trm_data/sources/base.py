@@ -198,11 +198,7 @@ def guess_kind(path: str, columns: str = "") -> str:
 
 
 def check_folder(ref: SourceRef) -> None:
-    """Raise where a source is a folder that is not there.
-
-    Raises:
-        SourceError: There is no such folder.
-    """
+    """Raise where a source is a folder that is not there."""
     if ref.kind in FOLDERS and not Path(ref.path).expanduser().is_dir():
         raise SourceError(f"{ref.kind}:{ref.path}: no such folder")
 
@@ -261,11 +257,7 @@ def open_sources(source: SourceRef, test_source: SourceRef | None) -> Generator[
 def fetch_source(
     ref: SourceRef, *, split: Literal["train", "test"] = "train"
 ) -> Generator[LocalSource, None, None]:
-    """Make a source readable here, for as long as the context lasts.
-
-    Raises:
-        SourceError: It does not exist or cannot be fetched.
-    """
+    """Make a source readable here, for as long as the context lasts."""
     if ref.kind == "generated":
         yield LocalSource(SourceSpec(kind="generated"))
         return
@@ -297,11 +289,7 @@ def fetch_source(
 
 @contextmanager
 def standard_input(spec: SourceSpec) -> Generator[LocalSource, None, None]:
-    """What is piped in, copied to a temporary file for as long as the context lasts; its kind is guessed.
-
-    Raises:
-        SourceError: There is nothing.
-    """
+    """What is piped in, copied to a temporary file for as long as the context lasts; its kind is guessed."""
     data = sys.stdin.buffer.read(ALWAYS_READ + 1) if sys.stdin is not None else b""
     if not data:
         raise SourceError("standard input: is empty")
@@ -340,11 +328,7 @@ def _local_file(path: str) -> Generator[Path, None, None]:
 
 @contextmanager
 def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
-    """Bytes of a file, decompressed where its first bytes say gzip, bzip2, xz or zstd, whatever its name.
-
-    Raises:
-        SourceError: A zip archive, a broken compressed file or one that is named so and is none.
-    """
+    """Bytes of a file, decompressed where its first bytes say gzip, bzip2, xz or zstd, whatever its name."""
     kind = find_magic(path)
     if kind == "zip":
         raise SourceError(

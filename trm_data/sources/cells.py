@@ -14,11 +14,7 @@ def is_json(text: str) -> bool:
 
 
 def json_cells(text: str) -> list[Any]:
-    """The numbers, as the list or the lists that they stand in.
-
-    Raises:
-        ValueError: Another form; says what is allowed.
-    """
+    """The numbers, as the list or the lists that they stand in."""
     allowed = "a list of integers, or a list of such lists"
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"{len(text):,} characters: allowed are {MOST_CHARACTERS:,}")
@@ -33,11 +29,7 @@ def json_cells(text: str) -> list[Any]:
 
 
 def flat_cells(text: str) -> list[int]:
-    """The numbers one after the other.
-
-    Raises:
-        ValueError: Another form; says what is allowed.
-    """
+    """The numbers one after the other."""
     found = json_cells(text)
     return [cell for row in found for cell in row] if isinstance(found[0], list) else found
 

@@ -47,11 +47,7 @@ def separator_of(header: str, wanted: Sequence[str]) -> str:
 
 
 def find_columns(header: Sequence[str], named: Mapping[str, str] | None, shown: str) -> dict[str, int]:
-    """Where the columns stand that are read, by what they are.
-
-    Raises:
-        SourceError: A name stands there twice.
-    """
+    """Where the columns stand that are read, by what they are."""
     found = [name.strip().lower() for name in header]
     at: dict[str, int] = {}
     for column in COLUMN_NAMES:
@@ -82,9 +78,6 @@ def parse_columns(text: str, columns: Sequence[str] = tuple(COLUMN_NAMES)) -> di
     Args:
         text: What the user wrote.
         columns: What columns may be.
-
-    Raises:
-        SpecError: Another form.
     """
     named: dict[str, str] = {}
     for part in filter(None, text.split(",")):

@@ -63,11 +63,7 @@ class Board:
 
 
 def read_puzzle_rows(source: LocalSource, board: Board) -> Iterator[TextRow]:
-    """Rows of a file of any form that is read.
-
-    Raises:
-        SourceError: The file as a whole has no such form; says what it has and what is read.
-    """
+    """Rows of a file of any form that is read."""
     named = parse_columns(source.spec.columns)
     if source.spec.kind == "table":
         yield from _table(source, named)

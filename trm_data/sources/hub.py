@@ -35,9 +35,6 @@ def check_room(repository: str, info: Any, names: Iterable[str], repo_type: str)
         info: What the hub says of it, with the metadata of its files.
         names: Files to download; those in the cache need no room.
         repo_type: `dataset` or `model`.
-
-    Raises:
-        SourceError: The files are larger than what is free.
     """
     from huggingface_hub import constants, try_to_load_from_cache
 
@@ -64,9 +61,6 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
     Args:
         reference: `REPOSITORY@REVISION`, `REPOSITORY`, or empty for Sudoku-Extreme at its current commit.
         split: `train` or `test`.
-
-    Raises:
-        SourceError: The extra is missing, or the hub cannot be reached or does not have it.
     """
     try:
         from huggingface_hub import HfApi, hf_hub_download

@@ -74,11 +74,7 @@ class ImportedRows:
 
 
 def read_imported(folder: Path) -> ImportedRows:
-    """All rows of a folder.
-
-    Raises:
-        SourceError: No such layout, or files that do not fit each other.
-    """
+    """All rows of a folder."""
     if folder.is_file():
         raise SourceError(
             f"{folder}: is a file, not a folder; files are built: trm-data build KIND --source {folder}"

@@ -135,9 +135,6 @@ def read_rows(
 
     Returns:
         The rows whose form is right and, if distinct, no duplicate of an earlier one, and the others with the reason.
-
-    Raises:
-        SourceError: The file as a whole is no such source (no rows, a missing column, not text).
     """
     progress = progress or NoProgress()
     progress.start(f"read {source.spec.name or source.shown}", None, "rows")
@@ -249,9 +246,6 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
     """Rows of a CSV file with a header; columns may stand in any order, others are passed over.
 
     Names are those of `COLUMN_NAMES`, in any case, or as `named`; what separates columns is what makes them so.
-
-    Raises:
-        SourceError: No header, a required column is missing, or one stands there twice.
     """
     first = next(text, None)
     if (

@@ -44,11 +44,7 @@ def find_magic(path: Path) -> str:
 
 
 def check_size(size: int, packed: int, shown: str) -> None:
-    """Refuse what decompresses to far more than puzzles do.
-
-    Raises:
-        SourceError: There are more bytes than allowed.
-    """
+    """Refuse what decompresses to far more than puzzles do."""
     most = max(ALWAYS_READ, MOST_RATIO * packed)
     if size > most:
         raise SourceError(
@@ -61,10 +57,6 @@ def parquet_batches(path: Path, columns: Sequence[str], shown: str) -> Iterator[
 
     Numbers are counted from the metadata. Texts are read as dictionaries, since a few bytes can say that a long text
     occurs in many rows, and counted as they would be without.
-
-    Raises:
-        SourceError: The columns are far larger than the file.
-        ArrowException: It is no Parquet file.
     """
     import pyarrow.parquet as pq
 
@@ -89,12 +81,7 @@ def parquet_batches(path: Path, columns: Sequence[str], shown: str) -> Iterator[
 
 
 def read_parquet(path: Path, columns: Sequence[str], shown: str) -> pa.Table:
-    """Some columns of a Parquet file (`parquet_batches`).
-
-    Raises:
-        SourceError: The columns are far larger than the file.
-        ArrowException: It is no Parquet file.
-    """
+    """Some columns of a Parquet file (`parquet_batches`)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

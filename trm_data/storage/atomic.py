@@ -90,11 +90,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The value of a JSON text.
-
-    Raises:
-        ValueError: It is none, one that is nested too deeply, or has an integer beyond 64 bits or a lone surrogate.
-    """
+    """The value of a JSON text."""
     text = content if isinstance(content, str) else content.decode(json.detect_encoding(content))
     try:
         value = json.loads(text, parse_int=_bounded_int)
@@ -129,11 +125,7 @@ def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_file(path: Path, *, size_bytes: int, digest: str, algorithm: Algorithm = "sha256") -> None:
-    """Check that a file is the one that was written.
-
-    Raises:
-        CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
-    """
+    """Check that a file is the one that was written."""
     if not path.is_file():
         raise CorruptDatasetError(f"{path}: is missing")
     found = path.stat().st_size

@@ -42,11 +42,7 @@ def user_cache() -> Path:
 
 
 def limit_bytes() -> int:
-    """The bound: `TRM_CACHE_BYTES`, else 50 GB.
-
-    Raises:
-        SpecError: It is no number.
-    """
+    """The bound: `TRM_CACHE_BYTES`, else 50 GB."""
     text = os.environ.get("TRM_CACHE_BYTES") or str(DEFAULT_LIMIT_BYTES)
     try:
         limit = int(float(text))
@@ -75,11 +71,6 @@ def cached_file(
         what: Where it comes from, for messages.
         fresh: Fetch it even if it is there: what counts is what is stored elsewhere.
         algorithm: What the digest was computed with; of an object that was not uploaded by us a bucket knows md5.
-
-    Raises:
-        CorruptDatasetError: There is no such file, or it has other bytes.
-        BucketError: It cannot be fetched.
-        CacheFullError: There is no space for it.
     """
     path = _path(digest)
     with _locked(path.parent):

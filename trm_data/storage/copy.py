@@ -59,11 +59,6 @@ def copy_files(
         progress: Told of every name, and of the bytes of every file with a digest; its caller has started it.
         check: Called before each file is written: whether the target still may be.
         last: Patterns of names that are copied after all others, pattern by pattern.
-
-    Raises:
-        CorruptDatasetError: A file of the source does not have its digest.
-        BuildError: A file changed while it was copied, or could not be written.
-        BucketError: A bucket cannot be reached, or refuses.
     """
     patterns = [re.compile(pattern) for pattern in last]
     stages: list[list[str | StoredFile]] = [[] for _ in range(len(patterns) + 1)]

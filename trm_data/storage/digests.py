@@ -45,9 +45,6 @@ def write_digested(folder: Folder, stem: str, write: Callable[[Path], None]) -> 
 
     Returns:
         Its name in the folder.
-
-    Raises:
-        OSError: It could not be written.
     """
     temporary = temporary_path(folder.working(f"{stem}.parquet"))
     try:
@@ -88,9 +85,6 @@ def checked_files(
         names: Their names in it.
         again: Check those that were found whole before, too.
         damaged: Takes a line for each that has other bytes, which then is None; without it they are an error.
-
-    Raises:
-        CorruptFileError: A file has other bytes.
     """
     if not names:
         return []

@@ -86,11 +86,7 @@ LOG = logging.getLogger(__name__)
 
 
 def patience_s() -> float:
-    """Deadline of the retries of a request: `TRM_BUCKET_PATIENCE_S`, else 100 s.
-
-    Raises:
-        SpecError: It is not a number of seconds.
-    """
+    """Deadline of the retries of a request: `TRM_BUCKET_PATIENCE_S`, else 100 s."""
     text = os.environ.get(PATIENCE_VARIABLE)
     try:
         seconds = float(text) if text else PATIENCE_S
@@ -312,10 +308,6 @@ class Bucket(Objects):
             what: What is asked for, for the message.
             missing: A 404 means that there is no bucket.
             size: Bytes that are sent at once.
-
-        Raises:
-            FileNotFoundError: There is no such bucket or object.
-            FileExistsError: A condition of the request does not hold.
         """
         from google.api_core.exceptions import NotFound, PreconditionFailed
         from google.api_core.retry import Retry

@@ -46,9 +46,6 @@ def locked(folder: Folder, busy: str, *, shared: bool = False) -> Generator[None
         folder: A dataset's, a run's, or that of its results.
         busy: What to say where another process holds it.
         shared: Others may share it; only who wants it alone is kept away.
-
-    Raises:
-        BusyError: Another process of this machine holds it.
     """
     locks = folder.store.machine / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
@@ -76,9 +73,6 @@ def leased(folder: Folder, what: str = "this dataset") -> AbstractContextManager
     Args:
         folder: What is written.
         what: What lies there, for the message.
-
-    Raises:
-        BusyError: Another machine is writing it.
     """
     return folder.store.lease(folder.path, what)
 
@@ -134,9 +128,6 @@ def bucket_lease(bucket: Objects, path: str, what: str) -> Generator[Lease, None
         bucket: Where the lease is.
         path: Its object.
         what: What is worked on, for the message.
-
-    Raises:
-        BusyError: Another machine is at work.
     """
     lease = BucketLease(bucket, path, _acquire(bucket, path, what))
     ended = threading.Event()

@@ -61,11 +61,7 @@ class StoredFile(Protocol):
 
 
 def check_entry(file: StoredFile) -> None:
-    """A manifest's entry names a file that a dataset can have: no path that leads anywhere else.
-
-    Raises:
-        CorruptDatasetError: It does not.
-    """
+    """A manifest's entry names a file that a dataset can have: no path that leads anywhere else."""
     name, sha256, size = str(file.file), str(file.sha256), str(file.size_bytes)
     if not (FILE_PATTERN.fullmatch(name) and SHA256_PATTERN.fullmatch(sha256) and size.isdecimal()):
         raise CorruptDatasetError(f"names {name!r} of {size} bytes, which can be no file of a dataset")
@@ -93,9 +89,6 @@ class DatasetFolder(Folder):
         Args:
             file: The file.
             fresh: Read what the store holds now, even if this machine has the file.
-
-        Raises:
-            CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
         """
         check_entry(file)
         return self.store.fetch(self._name(file), file.size_bytes, file.sha256, fresh=fresh)
@@ -120,11 +113,7 @@ class DatasetFolder(Folder):
         return [] if self.store.local else self.damaged(files)
 
     def publish_built(self, file: StoredFile, check: Check = no_check) -> None:
-        """A file that a build has written into `here` is whole.
-
-        Raises:
-            BuildError: It changed on the way.
-        """
+        """A file that a build has written into `here` is whole."""
         check_entry(file)
         self.finish(file.file, file.sha256, check)
 
@@ -194,11 +183,7 @@ class Unfinished(Lease):
 
     @override
     def check(self) -> None:
-        """Nobody took it away, and nobody finished the dataset.
-
-        Raises:
-            BusyError: Another machine took over, or has finished it.
-        """
+        """Nobody took it away, and nobody finished the dataset."""
         self.lease.check()
         if self.folder.store.stat(f"{self.folder.path}/{MANIFEST}") is not None:
             raise BusyError(
@@ -258,11 +243,7 @@ class Layout:
         return Folder(self.store, "results")
 
     def dataset(self, name: str) -> DatasetFolder:
-        """Folder of one dataset. Names cannot leave the root.
-
-        Raises:
-            SpecError: The name has a form that no dataset can have.
-        """
+        """Folder of one dataset. Names cannot leave the root."""
         return DatasetFolder(self.store, f"datasets/{check_name(name)}")
 
     def dataset_names(self) -> list[str]:
@@ -309,11 +290,7 @@ def _is_utf8(path: str) -> bool:
 
 
 def root_to_read(root: Root | None = None) -> Layout:
-    """As `resolve_root`, of a root that is only read: a local one is there.
-
-    Raises:
-        SpecError: There is no such folder, or the root is neither a local folder nor `gs://bucket/prefix`.
-    """
+    """As `resolve_root`, of a root that is only read: a local one is there."""
     layout = resolve_root(root)
     if isinstance(layout.store, LocalStore) and not Path(layout.place).is_dir():
         raise SpecError(
@@ -323,11 +300,7 @@ def root_to_read(root: Root | None = None) -> Layout:
 
 
 def folder_on_bucket(text: str) -> Folder | None:
-    """The folder that a URL names; None where a text is none.
-
-    Raises:
-        SpecError: A URL that is not `gs://bucket/prefix`.
-    """
+    """The folder that a URL names; None where a text is none."""
     if not text.startswith("gs://"):
         return None
     parent, _, name = text.rstrip("/").rpartition("/")
@@ -335,11 +308,7 @@ def folder_on_bucket(text: str) -> Folder | None:
 
 
 def store_of(root: str) -> Store:
-    """The store of a root as a person writes it.
-
-    Raises:
-        SpecError: The root is neither a local folder nor `gs://bucket/prefix`.
-    """
+    """The store of a root as a person writes it."""
     if "://" in root or root.startswith("gs:"):
         url = root.rstrip("/")
         if not BUCKET_URL.fullmatch(url) or {".", ".."} & set(url.split("/")):

@@ -22,11 +22,7 @@ def is_exported(folder: Path) -> bool:
 
 
 def check_exported_rows(folder: Path) -> None:
-    """The files of rows in a folder are those that were exported, where it says which; others are not looked at.
-
-    Raises:
-        SourceError: One is missing, or has other bytes.
-    """
+    """The files of rows in a folder are those that were exported, where it says which; others are not looked at."""
     if not is_exported(folder):
         return
     try:

@@ -33,9 +33,6 @@ def pip_command() -> list[str]:
     """How to start pip: that of this Python, one on the path, or uv's.
 
     Which one does not matter: it is told the target, and to follow no requirements.
-
-    Raises:
-        BundleError: There is none.
     """
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
@@ -49,11 +46,7 @@ def pip_command() -> list[str]:
 
 
 def find_wheels(target: Target, extras: Sequence[str]) -> list[Wheel]:
-    """The wheel of every distribution that is needed, in the order of their names; nothing is kept of them.
-
-    Raises:
-        BundleError: The index cannot be reached, or has no wheel of one for the target.
-    """
+    """The wheel of every distribution that is needed, in the order of their names; nothing is kept of them."""
     known: dict[str, Wheel] = {}
     while True:
         wanted = requirements(target, extras, known)
@@ -92,11 +85,7 @@ def _wheel(item: Mapping[str, Any]) -> Wheel:
 
 
 def fetch_wheels(target: Target, wheels: Sequence[Wheel], folder: Path) -> None:
-    """Download wheels into a folder, each with the digest that it was found with.
-
-    Raises:
-        BundleError: The index cannot be reached, or has other bytes by now.
-    """
+    """Download wheels into a folder, each with the digest that it was found with."""
     with tempfile.TemporaryDirectory(prefix="trm-bundle-") as temporary:
         lines = Path(temporary) / "wheels.txt"
         lines.write_text(hashed_lines({f"{one.name}=={one.version}": one.sha256 for one in wheels}), "utf-8")

@@ -68,12 +68,7 @@ class Bundle:
 
 
 def plan_bundle(layout: Layout, run: Folder, wanted: Wanted, progress: Progress) -> Bundle:
-    """Which wheels a bundle would have, and how big they are; nothing is downloaded or written.
-
-    Raises:
-        BundleError: The run cannot be bundled, or a wheel is not to be had.
-        EvalError: The run has no such checkpoint.
-    """
+    """Which wheels a bundle would have, and how big they are; nothing is downloaded or written."""
     record = read_record(run)
     recipe = _recipe(layout, run, record, wanted)
     wheels = _find(wanted, progress)

@@ -50,9 +50,6 @@ def requirements(target: Target, extras: Sequence[str], known: Mapping[str, Whee
         target: The machine.
         extras: Extras of this package.
         known: Wheels that were found so far, by name.
-
-    Raises:
-        BundleError: A wheel that was found is not what another one requires.
     """
     bounds: dict[str, list[tuple[str, SpecifierSet]]] = {}
     waiting = [(PROJECT, extra) for extra in ("", *extras)]

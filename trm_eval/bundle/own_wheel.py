@@ -25,11 +25,7 @@ FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 
 def write_own_wheel(folder: Path) -> Path:
-    """Write the wheel into a folder.
-
-    Raises:
-        BundleError: This package is not installed, so that its name, version and commands are not known.
-    """
+    """Write the wheel into a folder."""
     try:
         own = distribution(PROJECT)
     except PackageNotFoundError as error:

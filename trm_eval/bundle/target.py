@@ -83,11 +83,7 @@ class Target:
 
 
 def parse_target(python: str, platform: str) -> Target:
-    """The machine that a user names.
-
-    Raises:
-        BundleError: A Python that this package does not run on, or no tag of a platform.
-    """
+    """The machine that a user names."""
     found = re.fullmatch(r"3\.([1-9][0-9]?)", python)
     if found is None or int(found[1]) < OLDEST_PYTHON:
         raise BundleError(f"--python {python}: a version as 3.{OLDEST_PYTHON}, which is the oldest")

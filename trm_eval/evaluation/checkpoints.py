@@ -24,11 +24,7 @@ def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
 
 
 def choose_step(run: Folder, checkpoint: str) -> int:
-    """The step that `last`, `best` or a number names.
-
-    Raises:
-        EvalError: The run has no checkpoint yet, none at that step, or no validation to find the best by.
-    """
+    """The step that `last`, `best` or a number names."""
     steps = _steps_of(run)
     if checkpoint == "last":
         return steps[-1]
@@ -74,9 +70,6 @@ def watch_checkpoints(
         run: The run's folder.
         said: Told at the end what became of the run.
         pause: Waits so many seconds.
-
-    Raises:
-        ConfigError: The folder holds no run.
     """
     given: set[int] = set()
     while True:

@@ -80,11 +80,7 @@ def evaluate_run(
 
 
 def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> None:
-    """Answer this process's part of the rows of `evaluate_run`, which the first process calls; it alone writes.
-
-    Raises:
-        LabError: As `evaluate_run`.
-    """
+    """Answer this process's part of the rows of `evaluate_run`, which the first process calls; it alone writes."""
     with naming_the_lost(hosts, run.name, WAY_ON):
         ours = prepare(layout, run, request, NoProgress(), hosts)
         for _ in ours.rollout.answer(ours.rows):

@@ -67,11 +67,7 @@ def evals_row(
     tally: Tally,
     expected: int,
 ) -> dict[str, Any]:
-    """The row in `evals`.
-
-    Raises:
-        EvalError: The device saw other rows, or found others right, than the predictions say.
-    """
+    """The row in `evals`."""
     sums, sampling = tally.sums, request.sampling
     seen, right = int(sums["count"]), int(sums["exact_accuracy"])
     unlabelled = predictions.rows - predictions.labelled

@@ -116,9 +116,6 @@ def parse_package(content: bytes, where: str) -> Package:
     Args:
         content: Of the file.
         where: The file, for messages.
-
-    Raises:
-        PackageError: It is none, was edited, is of a newer version, or names a file that no package has.
     """
     try:
         if len(content) > LARGEST_BYTES:
@@ -169,11 +166,7 @@ def _check(package: Package, where: str) -> None:
 
 
 def read_package(folder: Path) -> Package:
-    """The package in a folder, every file of it checked.
-
-    Raises:
-        PackageError: There is none, or a file of it is missing or not what was packed.
-    """
+    """The package in a folder, every file of it checked."""
     path = folder / PACKAGE_FILE
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for

@@ -19,11 +19,7 @@ REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}")
 
 
 def check_repository(name: str) -> str:
-    """A name `OWNER/NAME` as the hub takes it.
-
-    Raises:
-        PackageError: It is none.
-    """
+    """A name `OWNER/NAME` as the hub takes it."""
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
         raise PackageError(
             f"{name!r}: expected OWNER/NAME, a repository of the Hugging Face hub, of letters, digits and ._-"
@@ -32,11 +28,7 @@ def check_repository(name: str) -> str:
 
 
 def push_package(folder: Path, repository: str, *, private: bool) -> str:
-    """Commit a package to a model repository, which is made if it is not there; returns the commit.
-
-    Raises:
-        PackageError: The extra is missing, the hub cannot be reached, or refuses.
-    """
+    """Commit a package to a model repository, which is made if it is not there; returns the commit."""
     check_repository(repository)
     with _of_the_hub(repository, "log in with `hf auth login` or $HF_TOKEN, and push again"):
         from huggingface_hub import HfApi
@@ -66,9 +58,6 @@ def fetch_package(reference: str) -> tuple[Path, str]:
 
     Returns:
         Its folder, unchecked, and the commit that it is of.
-
-    Raises:
-        PackageError: The extra is missing, the hub cannot be reached, or has no such package.
     """
     name, _, revision = reference.removeprefix(PREFIX).partition("@")
     repository = check_repository(name)

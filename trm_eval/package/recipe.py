@@ -12,11 +12,7 @@ from trm_train.runs.record import RunRecord
 
 
 def find_manifest(layout: Layout, name: str) -> Manifest | None:
-    """What a dataset is; None where the root does not have it.
-
-    Raises:
-        DataError: It is there and damaged.
-    """
+    """What a dataset is; None where the root does not have it."""
     try:
         return read_manifest(layout, name)
     except DatasetNotFoundError:

@@ -56,9 +56,6 @@ def tree_of(record: RunRecord, files: Mapping[str, Arrays], like: Tree) -> Tree:
         record: The run.
         files: Arrays by file and name.
         like: Tree of shapes that the weights must have.
-
-    Raises:
-        PackageError: An array is missing, unknown, or of another shape.
     """
     model, spec = record.config.model, record.input_spec
     weights, raw = files[WEIGHTS], files[RAW]
@@ -99,9 +96,6 @@ def read_arrays(path: Path, largest_bytes: int) -> Arrays:
     Args:
         path: The file.
         largest_bytes: An array has at most.
-
-    Raises:
-        PackageError: It holds something else.
     """
     try:
         return read_npz(path, largest_bytes, (np.dtype(np.float32),))

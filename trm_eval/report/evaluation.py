@@ -132,11 +132,7 @@ def said_of(puzzle: Answered) -> str:
 
 
 def write_predicted(puzzles: Sequence[Answered], path: Path) -> None:
-    """Write a picture: a row for each puzzle, with its prediction and its solution.
-
-    Raises:
-        SpecError: The file is neither .png nor .svg.
-    """
+    """Write a picture: a row for each puzzle, with its prediction and its solution."""
     drawings: list[tuple[str, Drawing]] = []
     for puzzle in puzzles:
         verdict = verdict_of(puzzle.exact, puzzle.wrong_cells)

@@ -68,9 +68,6 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
         layout: The root.
         items: Experiments.
         setting: Scale and data.
-
-    Raises:
-        EvalError: None of them was tested.
     """
     problems: list[str] = []
     names = [item.name for item in items]

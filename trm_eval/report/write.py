@@ -33,10 +33,6 @@ def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
         page: What to write.
         out: A folder, or a file that ends in .md or .html.
         png: Write figures and drawings as PNG too.
-
-    Raises:
-        EvalError: `out` is a file of another kind.
-        OSError: It cannot be written.
     """
     alone = out.suffix in (".md", ".html")
     if out.is_file() and not alone:

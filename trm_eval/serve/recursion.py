@@ -98,12 +98,7 @@ def why_not_again(evaluation: Mapping[str, Any], puzzle: Answered) -> str | None
 
 
 def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:
-    """The network of an evaluation, with the weights and the steps that it had.
-
-    Raises:
-        EvalError: The run has no such checkpoint.
-        ConfigError: The run is not under the root.
-    """
+    """The network of an evaluation, with the weights and the steps that it had."""
     from trm_eval.solver import load  # which brings jax
 
     asked = ask(layout, "which network", EVALUATION_SQL, [evaluation], problems)

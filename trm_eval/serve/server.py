@@ -64,21 +64,13 @@ REFUSED = b"refused: this dashboard answers its own pages only\n"
 
 
 def check_extra() -> None:
-    """Refuse to go on without the extra.
-
-    Raises:
-        EvalError: Says what to install.
-    """
+    """Refuse to go on without the extra."""
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
         raise EvalError(needs_extra(f"serve ({' and '.join(missing)})", "serve"))
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """A socket that listens: at the port, or without one at the usual one, or where that is taken at any free one.
-
-    Raises:
-        EvalError: It cannot be had; says why.
-    """
+    """A socket that listens: at the port, or without one at the usual one, or where that is taken at any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     wanted = DEFAULT_PORT if port is None else port
     if not 0 <= wanted <= 65535:

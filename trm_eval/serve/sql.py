@@ -37,12 +37,7 @@ class Answer:
 
 
 def answer(layout: Layout, sql: str) -> Answer:
-    """The first rows of a query.
-
-    Raises:
-        QueryError: It cannot be run, or is no query.
-        CorruptFileError: A file has other bytes than were written.
-    """
+    """The first rows of a query."""
     found = query_results(layout, sql, as_table=True, most_rows=MOST_ROWS + 1)
     assert found.table is not None
     return Answer(found.table.slice(0, MOST_ROWS), found.table.num_rows > MOST_ROWS, found.problems)

@@ -62,10 +62,6 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
         layout: The root.
         path: File to write.
         force: Replace one that is there.
-
-    Raises:
-        ResultError: There is a file of that name, or it could not be written.
-        CorruptFileError: A file of results has other bytes than were written.
     """
     _check_free(path, force=force)
     views = list_views()

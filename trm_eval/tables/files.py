@@ -75,9 +75,6 @@ def open_tables(
     Published copies of `runs` and `train_metrics` are opened only of runs whose folder is gone; views read no others.
 
     Results are replaced while they are read: where a file that was listed is gone, everything is listed again.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written.
     """
     results = layout.results
     live = {record.run for _, record in runs}

@@ -24,11 +24,7 @@ def named_queries() -> dict[str, str]:
 
 
 def load_query(name: str) -> str:
-    """The SQL of a named query.
-
-    Raises:
-        QueryError: There is none of that name; the message names the closest.
-    """
+    """The SQL of a named query."""
     queries = named_queries()
     if name not in queries:
         known = [f"@{each}" for each in queries]

@@ -97,12 +97,7 @@ _LOCK = threading.Lock()
 
 
 def read_small(parts: Parts) -> pa.Table:
-    """All rows of files of a few rows each, in their order; this process reads a file with a digest in its name once.
-
-    Raises:
-        InvalidInputException: A file is damaged (from DuckDB), or `pa.ArrowInvalid`.
-        FileNotFoundError: A file is gone.
-    """
+    """All rows of small files, in their order; a file with a digest in its name is read once in this process."""
     with _LOCK:
         key = parts.schema.to_string()
         kept = _KEPT.setdefault(key, _Kept(parts.schema.empty_table()))

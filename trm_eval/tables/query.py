@@ -206,10 +206,6 @@ def open_results(
 
     Views that the query cannot mean are not made, unless it is `everything`: to make all takes longer than most
     queries. Tables that it cannot mean are empty: of a root on a bucket their files need not be fetched.
-
-    Raises:
-        CorruptFileError: A file has other bytes than were written; `again` checks those that were found whole before.
-        QueryError: Files are replaced faster than they can be opened.
     """
     left = ATTEMPTS
     while True:

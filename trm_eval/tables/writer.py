@@ -46,9 +46,6 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
 
     Returns:
         Its name in the table's folder of the run.
-
-    Raises:
-        ResultError: The rows do not fit the schema, or the file could not be written.
     """
     folder, schema = table_folder(layout, table, experiment, run), TABLES[table]
     where = f"{folder.where(file)}.parquet"
@@ -92,11 +89,7 @@ def files_named(row: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def adding(layout: Layout, experiment: str, run: str) -> AbstractContextManager[None]:
-    """Held while results of a run are written: what no row names yet is not taken for something left behind.
-
-    Raises:
-        BusyError: Some of them are being removed.
-    """
+    """Held while results of a run are written: what no row names yet is not taken for something left behind."""
     folder = table_folder(layout, "evals", experiment, run)
     return locked(folder, f"{run}: results are being removed; wait for it", shared=True)
 

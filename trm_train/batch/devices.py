@@ -16,9 +16,6 @@ def shares(jobs: int) -> list[dict[str, str]]:
     """The environment of each of so many runs at a time.
 
     With accelerators they see disjoint sets of them; without, disjoint sets of cores, in `TRM_CORES`.
-
-    Raises:
-        ConfigError: There are fewer accelerators, or cores, than jobs.
     """
     if jobs == 1:
         return [{}]

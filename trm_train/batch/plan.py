@@ -70,9 +70,6 @@ def plan_batch(
         layout: The root.
         change: Overrides, the same for all.
         sources: Where the puzzles of a kind come from, if not from where their dataset says.
-
-    Raises:
-        ConfigError: A configuration cannot be; the message names the experiment.
     """
     names: dict[tuple[str, int], list[str]] = {}
     for seed in seeds:
@@ -130,11 +127,7 @@ def _planned(
 
 
 def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
-    """The datasets of a batch that are not built, as each run would look for its own.
-
-    Raises:
-        ConfigError: One of them is no named dataset, so that nobody knows how to build it.
-    """
+    """The datasets of a batch that are not built, as each run would look for its own."""
     missing: list[str] = []
     pairs = [pair for run in runs for pair in zip(run.config.data.names, run.datasets, strict=True)]
     for asked, name in dict.fromkeys(pairs):

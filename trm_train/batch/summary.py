@@ -98,11 +98,7 @@ def summary_row(job: Job) -> dict[str, Any]:
 
 
 def write_summary(rows: Sequence[dict[str, Any]], folder: Path) -> None:
-    """Write the rows of a batch, each file whole or not at all.
-
-    Raises:
-        OSError: They cannot be written.
-    """
+    """Write the rows of a batch, each file whole or not at all."""
     table = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), table, compression="zstd")
     write_bytes(folder / PARQUET_FILE, table.getvalue())

@@ -109,10 +109,6 @@ class Checkpoints:
         """Start writing both kinds; returns when the arrays are copied, not when they are written.
 
         After a `BucketError` it may be called again, for this step or a later one.
-
-        Raises:
-            CheckpointError: This one, or the one before, could not be written.
-            BucketError: The bucket cannot be reached.
         """
         with self._failing_in_one_line():
             if self._reopen:
@@ -146,10 +142,6 @@ class Checkpoints:
 
         Args:
             like: Arrays, or shapes with shardings.
-
-        Raises:
-            CheckpointError: None is what was saved, or the newest is of a newer version.
-            BucketError: The bucket cannot be reached.
         """
         damaged: dict[int, str] = {}
         there = json.dumps(sorted(self._resume.all_steps(), reverse=True))
@@ -206,12 +198,7 @@ class Checkpoints:
         self._goes_on = False
 
     def wait(self) -> None:
-        """Return when everything that was saved is stored, or has failed and has been reported.
-
-        Raises:
-            CheckpointError: Something could not be written.
-            BucketError: The bucket cannot be reached.
-        """
+        """Return when everything that was saved is stored, or has failed and has been reported."""
         if self._reopen:
             return
         with self._failing_in_one_line():
@@ -219,12 +206,7 @@ class Checkpoints:
             self._resume.wait_until_finished()
 
     def close(self) -> None:
-        """Finish writing and end the threads.
-
-        Raises:
-            CheckpointError: Something could not be written, and nothing else has been said to have failed.
-            BucketError: The bucket cannot be reached, and nothing else has been said to have failed.
-        """
+        """Finish writing and end the threads."""
         said = self._failed or sys.exc_info()[0] is not None
         error = self._close_managers()
         if error is not None and not said:
@@ -296,12 +278,7 @@ def saved_steps(run: Folder) -> list[int]:
 
 
 def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[str, Any], CheckpointMeta]:
-    """A weights checkpoint of a run, as a tree like `weights_tree` makes.
-
-    Raises:
-        CheckpointError: There is none at that step, or it is not what was saved.
-        BucketError: The bucket cannot be reached.
-    """
+    """A weights checkpoint of a run, as a tree like `weights_tree` makes."""
     steps = weights_steps(run)
     if step not in steps:
         have = f"there are: {', '.join(map(str, steps))}" if steps else "the run has none yet"
@@ -318,12 +295,7 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
 
 
 def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> None:
-    """Write one weights checkpoint of a run that nobody trains, from a tree as `weights_tree` makes.
-
-    Raises:
-        CheckpointError: It could not be written.
-        BucketError: The bucket cannot be reached.
-    """
+    """Write one weights checkpoint of a run that nobody trains, from a tree as `weights_tree` makes."""
     manager = _manager(run.within(f"{FOLDER}/weights"), None)
     content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
     items = ocp.args.Composite(

@@ -24,11 +24,7 @@ CARRY_NAMES = ("steps", "halted", "current")
 
 
 def state_tree(state: TrainState) -> dict[str, Any]:
-    """A training state as nested dictionaries of arrays.
-
-    Raises:
-        CheckpointError: A state of the network is called like something else in the carry.
-    """
+    """A training state as nested dictionaries of arrays."""
     carry = state.carry
     taken = sorted(set(CARRY_NAMES) & set(carry.states))
     if taken:

@@ -186,22 +186,14 @@ class Batch:
 
 
 def refuse_other_dataset_options_of_batch(command: str, arguments: Sequence[str]) -> None:
-    """As `refuse_other_dataset_options`, of what is typed behind the command of a batch.
-
-    Raises:
-        ConfigError: One of them is there.
-    """
+    """As `refuse_other_dataset_options`, of what is typed behind the command of a batch."""
     _, named = take_option("--dataset", list(arguments))
     names = takewhile(lambda word: not word.startswith("-"), named)
     refuse_other_dataset_options(" ".join([command, *names]), arguments)
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds between commas, each once.
-
-    Raises:
-        ConfigError: One of them is no number.
-    """
+    """Seeds between commas, each once."""
     try:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:

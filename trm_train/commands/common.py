@@ -68,9 +68,6 @@ def refuse_dataset_as_experiment(command: str, names: Sequence[str], layout: Lay
         command: The program and its command.
         names: What the user typed as experiments.
         layout: The root.
-
-    Raises:
-        ConfigError: One is a dataset of the root, and no experiment.
     """
     experiments = load_experiments()
     known = {*experiments, *(item.group for item in experiments.values())}
@@ -90,9 +87,6 @@ def refuse_other_dataset_options(command: str, arguments: Sequence[str]) -> None
     Args:
         command: The program, its command and the experiments.
         arguments: What the user typed behind them.
-
-    Raises:
-        ConfigError: One of them is there.
     """
     dataset, _ = take_option("--dataset", list(arguments))
     if dataset is not None:
@@ -110,9 +104,6 @@ def refuse_dataset_as_data(command: str, data: str | None, option: str) -> None:
         command: What the user typed, without it.
         data: The value; None where it was not typed.
         option: What names a dataset there.
-
-    Raises:
-        ConfigError: It is no setting, and no typo of one.
     """
     if data is not None and data not in PUZZLES and closest(data, PUZZLES) is None:
         raise ConfigError(

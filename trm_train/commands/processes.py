@@ -36,10 +36,6 @@ class ProcessOptions:
         Args:
             program: Stands before what is said of them.
             refused: Why this command takes one process, and what else can be done; None where it takes several.
-
-        Raises:
-            ConfigError: It takes one process, and there are others; or an option cannot be.
-            HostError: They cannot come together.
         """
         from trm_train.hosts.join import join, place_of
         from trm_train.hosts.together import Hosts

@@ -227,12 +227,7 @@ def _say(text: str) -> None:
 
 
 def parse_config(config: RunConfig, overrides: list[str], program: str = "trm-train batch") -> RunConfig:
-    """A configuration with overrides as a user types them after a program's command.
-
-    Raises:
-        ConfigError: A form does not exist, or an option is another form's.
-        SystemExit: Something else cannot be parsed; that has been said.
-    """
+    """A configuration with overrides as a user types them after a program's command."""
     config, others = choose_forms(config, overrides)
     return parse_options(_OnlyConfig(config=config), program, None, others).config
 

@@ -43,11 +43,7 @@ class PlannedDataset:
 
 
 def plan_dataset(name: str) -> PlannedDataset | None:
-    """A named dataset from its specification; None if it is no named one.
-
-    Raises:
-        SpecError: It cannot be built.
-    """
+    """A named dataset from its specification; None if it is no named one."""
     from trm_data.kinds.registry import load_kind
     from trm_data.specs import SourceSpec
 
@@ -83,11 +79,7 @@ def plan_dataset(name: str) -> PlannedDataset | None:
 
 
 def plan_datasets(names: Sequence[str]) -> PlannedDataset | None:
-    """A named dataset, or a mixture of them, from specifications; None if one is no named one.
-
-    Raises:
-        SpecError: One cannot be built, or together they have too many tokens.
-    """
+    """A named dataset, or a mixture of them, from specifications; None if one is no named one."""
     found = [planned for name in names if (planned := plan_dataset(name)) is not None]
     if len(found) < len(names):
         return None
@@ -164,10 +156,6 @@ def build_missing(
         root: The root as the user gave it.
         sources: Where the puzzles of a kind come from, if not from where the dataset says.
         quiet: Show no progress.
-
-    Raises:
-        SpecError: It is no named dataset.
-        SystemExit: The build failed and has said why.
     """
     from trm_data.cli import main
     from trm_data.manifest import read_manifest

@@ -60,11 +60,7 @@ class Experiment:
             return config.data.label
 
     def setting(self, wanted: Setting | None = None) -> Setting:
-        """The setting it runs at: the one that is wanted, or its usual one.
-
-        Raises:
-            ConfigError: It cannot run there; the message says where it can.
-        """
+        """The setting it runs at: the one that is wanted, or its usual one."""
         if wanted is None:
             return self.settings[0]
         if wanted not in self.settings:
@@ -73,11 +69,7 @@ class Experiment:
         return wanted
 
     def make(self, setting: Setting | None = None) -> RunConfig:
-        """Its configuration at a setting; at its usual one without.
-
-        Raises:
-            ConfigError: It cannot run there.
-        """
+        """Its configuration at a setting; at its usual one without."""
         return self.configure(self.setting(setting))
 
     def alias_of(self, setting: Setting | None = None) -> str | None:
@@ -86,11 +78,7 @@ class Experiment:
         return self.aliases.get(found) or self.aliases.get(found.scale)
 
     def at(self, setting: Setting | None) -> Experiment:
-        """The same experiment at one setting only; at its usual one without.
-
-        Raises:
-            ConfigError: It cannot run there.
-        """
+        """The same experiment at one setting only; at its usual one without."""
         return replace(self, settings=(self.setting(setting),))
 
     def datasets(self, setting: Setting | None = None) -> tuple[str, ...]:
@@ -132,11 +120,7 @@ def experiment(
 
 
 def add_experiment(item: Experiment) -> None:
-    """Register an experiment.
-
-    Raises:
-        ConfigError: Another file has an experiment of that name.
-    """
+    """Register an experiment."""
     known = _EXPERIMENTS.get(item.name)
     if known is not None and known.group != item.group:
         raise ConfigError(f"experiment {item.name} is written twice, in {known.group} and {item.group}")
@@ -157,22 +141,14 @@ def load_experiments() -> dict[str, Experiment]:
 
 
 def experiments_at(setting: Setting) -> dict[str, Experiment]:
-    """The experiments that run at a setting, by name.
-
-    Raises:
-        ConfigError: Two of them are the same run there and neither is declared an alias, or an alias is none.
-    """
+    """The experiments that run at a setting, by name."""
     found = {name: item for name, item in load_experiments().items() if setting in item.settings}
     check_distinct([(item, setting) for item in found.values()])
     return found
 
 
 def find_experiment(name: str) -> Experiment:
-    """The experiment of that name.
-
-    Raises:
-        ConfigError: There is none; the message names the closest.
-    """
+    """The experiment of that name."""
     experiments = load_experiments()
     if name in experiments:
         return experiments[name]
@@ -189,9 +165,6 @@ def find_run_of(name: str, setting: Setting | None = None) -> Experiment:
     """The experiment whose run that is: the one of that name, or what it is an alias of; at that setting.
 
     How it is carried out (`execution`) is as the one of that name says.
-
-    Raises:
-        ConfigError: There is none, or not at that setting.
     """
     found = find_experiment(name).at(setting)
     target = found.alias_of()
@@ -211,9 +184,6 @@ def select_experiments(patterns: Sequence[str], setting: Setting | None = None) 
     Args:
         patterns: Names, groups, beginnings of names, or globs (`exp0[1-3]*`); none for all.
         setting: Only what runs there; None for the usual setting of each.
-
-    Raises:
-        ConfigError: A pattern names nothing, or nothing that runs there; the message names the closest.
     """
     there = load_experiments() if setting is None else experiments_at(setting)
     chosen: set[str] = set()
@@ -255,11 +225,7 @@ def datasets_by_experiment() -> dict[str, list[str]]:
 
 
 def check_distinct(experiments: Sequence[tuple[Experiment, Setting]]) -> None:
-    """Refuse two experiments that would be the same run, and aliases that would not.
-
-    Raises:
-        ConfigError: Names both.
-    """
+    """Refuse two experiments that would be the same run, and aliases that would not."""
     runs: dict[str, str] = {}
     by_name = {item.name: (item, setting) for item, setting in experiments}
     for item, setting in experiments:

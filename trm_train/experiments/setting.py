@@ -61,11 +61,7 @@ def at(value: Any, scale: Scale) -> Any:
 
 
 def parse_setting(scale: str | None, data: str | None) -> Setting | None:
-    """The setting that a user named, in part or whole; None for neither part.
-
-    Raises:
-        ConfigError: There is no such scale, no such puzzles, or not both together.
-    """
+    """The setting that a user named, in part or whole; None for neither part."""
     if scale is None and data is None:
         return None
     named = scale if scale is not None else "full"

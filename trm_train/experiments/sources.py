@@ -30,9 +30,6 @@ def parse_source_of(value: str | None, configs: Iterable[RunConfig] = ()) -> dic
     Args:
         value: What the user wrote; without `KIND=` it is of the only kind that the configurations learn.
         configs: Of the experiments.
-
-    Raises:
-        ConfigError: It is no such word, or of no kind there is.
     """
     if value is None:
         return {}

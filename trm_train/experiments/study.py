@@ -98,20 +98,12 @@ def puzzles(name: Callable[[Setting], str]) -> Change:
 
 
 def puzzles_of(config: RunConfig) -> int:
-    """Training puzzles, by the name of the dataset.
-
-    Raises:
-        ConfigError: The name does not say it.
-    """
+    """Training puzzles, by the name of the dataset."""
     return _sizes_of(config)[0]
 
 
 def augmentations_of(config: RunConfig) -> int:
-    """Augmentations of each puzzle, by the name of the dataset.
-
-    Raises:
-        ConfigError: The name does not say it.
-    """
+    """Augmentations of each puzzle, by the name of the dataset."""
     return _sizes_of(config)[1]
 
 

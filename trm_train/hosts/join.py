@@ -40,11 +40,7 @@ class Place:
 
 
 def place_of(coordinator: str | None, num_processes: int | None, process_id: int | None) -> Place | None:
-    """Where a process stands, from its options and else the environment; None if neither names a coordinator.
-
-    Raises:
-        HostError: Something is missing, or cannot be.
-    """
+    """Where a process stands, from its options and else the environment; None if neither names a coordinator."""
     coordinator = coordinator or os.environ.get(ENVIRONMENT["coordinator"]) or None
     if coordinator is None:
         if num_processes is not None or process_id is not None:
@@ -68,9 +64,6 @@ def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
         place: From `place_of`; None lets jax find it out, on a TPU pod or under Slurm.
         limit_s: Seconds to wait for the others.
         say: Tells a person who has joined.
-
-    Raises:
-        HostError: Not all came in time, one was started twice, or this one cannot work with the others.
     """
     if place is not None and place.index == 0:
         gather(place.coordinator, place.count, limit_s, say)
@@ -87,11 +80,7 @@ def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
 
 
 def check_devices(platform: str, devices: int, count: int) -> None:
-    """Refuse what this jax cannot do: steps queued on several CPU devices of each of several processes wait for ever.
-
-    Raises:
-        HostError: Says what to do instead.
-    """
+    """Refuse several CPU devices in each of several processes, whose queued steps hang in this jax."""
     if platform == "cpu" and count > 1 and devices > 1:
         raise HostError(
             f"{devices} CPU devices in each of {count} processes: jax {jax.__version__} waits for ever there; start a "

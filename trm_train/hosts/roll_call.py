@@ -54,11 +54,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`, the host of IPv6 in brackets.
-
-    Raises:
-        HostError: It is none.
-    """
+    """`HOST:PORT`, the host of IPv6 in brackets."""
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -70,20 +66,12 @@ def parse_address(text: str) -> Address:
 
 
 def gather(address: Address, count: int, limit_s: float, say: Say) -> None:
-    """Process 0: wait until all others have come.
-
-    Raises:
-        HostError: The address cannot be listened at, or some have not come in time; they are named.
-    """
+    """Process 0: wait until all others have come."""
     asyncio.run(_RollCall(address, count, say).take(limit_s))
 
 
 def report(address: Address, index: int, count: int, limit_s: float, say: Say) -> None:
-    """Any other process: say that it has come, and wait until all have.
-
-    Raises:
-        HostError: The coordinator does not answer, refuses, or says who has not come.
-    """
+    """Any other process: say that it has come, and wait until all have."""
     deadline = time.monotonic() + limit_s
     hello = {"trm": PROTOCOL, "process": index, "of": count, "host": socket.gethostname(), "pid": os.getpid()}
     with _connected(address, deadline, limit_s, say) as link, link.makefile("rb") as lines:
@@ -118,11 +106,7 @@ class _Present:
 
 
 def wait_for_service(address: Address, limit_s: float, say: Say) -> None:
-    """Wait until somebody listens there again: who asks jax's service too early asks again only after 20 s.
-
-    Raises:
-        HostError: Nobody does.
-    """
+    """Wait until somebody listens there again: who asks jax's service too early asks again only after 20 s."""
     _connected(address, time.monotonic() + limit_s, limit_s, say).close()
 
 

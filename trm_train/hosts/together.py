@@ -110,9 +110,6 @@ class Hosts:
             place: Each process comes by the same places in the same order, by some more than once.
             said: What this one says.
             limit_s: Seconds, beside what a bucket is waited for longer than usual; None is `MEET_S`.
-
-        Raises:
-            HostError: Some have not come in time; they are named.
         """
         if self.store is None:
             return [said]
@@ -139,9 +136,6 @@ class Hosts:
         Args:
             place: As in `meet`.
             facts: Plain JSON values by name.
-
-        Raises:
-            HostError: Names the processes that differ from most others, and in what.
         """
         everyone = self.meet(place, json.dumps(facts, sort_keys=True))
         problems = differences([json.loads(said) for said in everyone], self.name)

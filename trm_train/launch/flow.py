@@ -70,11 +70,7 @@ class Outcome:
 
 
 def carry_out(works: Sequence[Work], target: Target, how: How, say: Say, show: Show) -> list[Outcome]:
-    """Train runs one after the other.
-
-    Raises:
-        LaunchError: The machines cannot be had, or do something else.
-    """
+    """Train runs one after the other."""
     outcomes: list[Outcome] = []
     try:
         for work in works:
@@ -112,11 +108,7 @@ def see_through(work: Work, target: Target, how: How, say: Say, show: Show) -> O
 
 
 def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outcome]:
-    """Ask runs that go on to save a checkpoint and end, and wait until they have.
-
-    Raises:
-        LaunchError: One does not end.
-    """
+    """Ask runs that go on to save a checkpoint and end, and wait until they have."""
     outcomes: list[Outcome] = []
     for work in works:
         seen = target.look(work)

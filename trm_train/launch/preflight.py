@@ -44,11 +44,7 @@ def root_problems(layout: Layout, datasets: Sequence[str]) -> list[str]:
 
 
 def check_all(checks: Sequence[Callable[[], list[str]]]) -> None:
-    """Look at everything, and say all that is missing at once.
-
-    Raises:
-        LaunchError: Something is.
-    """
+    """Look at everything, and say all that is missing at once."""
     problems: list[str] = []
     for check in checks:
         try:

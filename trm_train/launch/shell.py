@@ -75,19 +75,12 @@ class Shell:
             assume: What it prints in a dry run.
             limit_s: It is ended after so many seconds, with `NO_ANSWER`.
             once: Of commands that are repeated with this name only the first is printed.
-
-        Raises:
-            LaunchError: There is no such program.
         """
         self._print(shlex.join(words), once)
         return self._carry_out(words, Done(shlex.join(words), 0, assume, ""), limit_s)
 
     def run(self, words: Sequence[str], *, assume: str = "", limit_s: float = LIMIT_S, once: str = "") -> str:
-        """What a command prints that has to succeed; as `ask`.
-
-        Raises:
-            LaunchError: It did not.
-        """
+        """What a command prints that has to succeed; as `ask`."""
         done = self.ask(words, assume=assume, limit_s=limit_s, once=once)
         if done.code:
             raise done.failure()

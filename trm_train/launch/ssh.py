@@ -20,11 +20,7 @@ OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
-    """Hosts between commas.
-
-    Raises:
-        LaunchError: One of them is none, or is named twice.
-    """
+    """Hosts between commas."""
     hosts = tuple(part.strip() for part in text.split(","))
     for host in hosts:
         if not HOST.fullmatch(host):

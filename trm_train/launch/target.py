@@ -119,12 +119,7 @@ class Target(ABC):
 
     @abstractmethod
     def ensure(self) -> None:
-        """Find or create the machines, and wait until they answer.
-
-        Raises:
-            CapacityError: None are available now.
-            LaunchError: They cannot be had.
-        """
+        """Find or create the machines, and wait until they answer."""
 
     @abstractmethod
     def release(self) -> None:
@@ -199,11 +194,7 @@ class Target(ABC):
         self._everywhere("asked", lambda _: script)
 
     def wait_until_reachable(self) -> None:
-        """Wait until all hosts answer.
-
-        Raises:
-            LaunchError: They do not, for ten minutes.
-        """
+        """Wait until all hosts answer."""
         began = time.monotonic()
         script = scripts.answered("here")
         while True:

@@ -173,12 +173,7 @@ class Tpu(Target):
 
     @override
     def ensure(self) -> None:
-        """Find it, or delete what was pre-empted and create it, and wait until all its hosts answer.
-
-        Raises:
-            CapacityError: There is none to be had now.
-            LaunchError: gcloud refuses, or somebody has stopped it.
-        """
+        """Find it, or delete what was pre-empted and create it, and wait until all its hosts answer."""
         waited, created = "", False
         while (state := self._state()) != "READY":
             if state in HELD:

@@ -46,11 +46,7 @@ SPECS: dict[str, Callable[[Mesh, tuple[int, ...]], P]] = {
 
 
 def make_mesh(model_parallel: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
-    """A mesh over devices, all of them by default: `model_parallel` along `model`, the others along `data`.
-
-    Raises:
-        ConfigError: The number of devices is not a multiple of `model_parallel`.
-    """
+    """A mesh over devices, all of them by default: `model_parallel` along `model`, the others along `data`."""
     # Those of a process stand together, so that it loads one stretch of a batch.
     chosen = np.array(sorted(devices or jax.devices(), key=lambda device: device.process_index))
     if model_parallel < 1 or chosen.size % model_parallel:
@@ -156,9 +152,6 @@ def data_part(mesh: Mesh) -> tuple[int, int]:
     """Which part of every batch this process loads, and how many parts there are.
 
     Processes that share a part, because `model` spans them, load the same rows.
-
-    Raises:
-        ConfigError: Its devices hold no such part.
     """
     mine = [any(device.process_index == jax.process_index() for device in line) for line in mesh.devices]
     held, total = sum(mine), len(mine)

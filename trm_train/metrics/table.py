@@ -173,11 +173,7 @@ class MetricTable:
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row; its keys are columns, or metrics by the names of their rates.
-
-        Raises:
-            TrainError: A metric has no column.
-        """
+        """Add a row; its keys are columns, or metrics by the names of their rates."""
         named = {SUM_OF.get(name, name): value for name, value in row.items()}
         if unknown := sorted(named.keys() - set(SCHEMA.names)):
             raise TrainError(
@@ -193,12 +189,7 @@ class MetricTable:
             self._from, self._rows = step, []
 
     def write_parts(self) -> None:
-        """Write the parts that are not written yet; rows of no new step join the part that ends there.
-
-        Raises:
-            CorruptFileError: That part has other bytes than were written.
-            BucketError: The bucket cannot be reached; the next call tries again.
-        """
+        """Write the parts that are not written yet; rows of no new step join the part that ends there."""
         while self._parts:
             write_part(self._run, self._parts[0])
             del self._parts[0]
@@ -267,9 +258,6 @@ def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Pat
         run: The run's folder.
         last: Step up to which the run says that its metrics are written.
         partial: Also where a part is gone.
-
-    Raises:
-        CorruptFileError: A part has other bytes than were written, or is gone.
     """
     files: dict[str, Path | None] = {}
     steps = ""
@@ -330,9 +318,6 @@ def merge_many(run: Folder, last: int | None, check: Check = no_check) -> None:
         run: The run's folder.
         last: As of `plan_merges`.
         check: Called before anything is removed.
-
-    Raises:
-        CorruptFileError: As of `merge_parts`.
     """
     for name in covered_parts(run):
         check()
@@ -349,9 +334,6 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
         run: The run's folder.
         merge: Which parts.
         check: Called before anything is removed.
-
-    Raises:
-        CorruptFileError: A part has other bytes than were written, or a column that this version does not know.
     """
     folder = run.within(FOLDER)
     tables: list[pa.Table] = []
@@ -390,9 +372,6 @@ def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Tab
         run: The run's folder.
         last: Step up to which the run says that its metrics are written.
         partial: Also where a part is gone.
-
-    Raises:
-        CorruptFileError: A part has other bytes than were written, or is gone.
     """
     tables: list[pa.Table] = []
     for path in part_files(run, last, partial=partial):

@@ -33,9 +33,6 @@ def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> N
         config: Of the model.
         spec: Of the dataset.
         rngs: With the streams `params` and `latents`.
-
-    Raises:
-        ConfigError: The network cannot be as configured.
     """
     config.check()
     name = config.architecture

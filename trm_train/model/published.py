@@ -124,11 +124,7 @@ def published_problems(
 
 
 def params_from_published(config: BlocksConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The tree of trained parameters, float32.
-
-    Raises:
-        CheckpointError: One is missing.
-    """
+    """The tree of trained parameters, float32."""
     tree: dict[str, Any] = {}
     for name, path, transposed in parameter_names(config):
         if name not in tensors:
@@ -156,11 +152,7 @@ def params_to_published(config: BlocksConfig, params: Mapping[str, Any]) -> dict
 def weights_from_published(
     config: BlocksConfig, spec: InputSpec, tensors: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], np.ndarray | None]:
-    """Parameters, fixed latents and the (padded) puzzle table from a published state.
-
-    Raises:
-        CheckpointError: A parameter is missing or unknown, or the table has another shape than configured.
-    """
+    """Parameters, fixed latents and the (padded) puzzle table from a published state."""
     tensors = without_prefix(tensors)
     expected = {name for name, _, _ in parameter_names(config)} | set(fixed_names(config))
     if config.puzzle_width > 0:

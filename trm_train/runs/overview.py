@@ -137,9 +137,6 @@ def choose_runs(
         found: All.
         patterns: Names or globs.
         aliases: Experiments whose run it is at its setting name it too.
-
-    Raises:
-        ConfigError: A pattern names none.
     """
     if not patterns:
         return found
@@ -171,9 +168,6 @@ def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None
         layout: The root.
         references: Names or folders of runs, experiments (the run that each defines), or globs of either (`exp01*`).
         setting: Only runs at this setting, but for those that are named themselves.
-
-    Raises:
-        ConfigError: A reference names none, or an experiment has several.
     """
     found: dict[str, Folder] = {}
     for reference in references:

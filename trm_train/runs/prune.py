@@ -37,11 +37,7 @@ class Policy:
     resume: bool = True
 
     def check(self) -> None:
-        """Refuse what would leave a run without weights.
-
-        Raises:
-            ConfigError: Says what is allowed.
-        """
+        """Refuse what would leave a run without weights."""
         if self.last < 1 or self.every < 0:
             raise ConfigError(
                 f"--keep-last at least 1, got {self.last}; --keep-every at least 0, got {self.every}"
@@ -68,11 +64,7 @@ class Pruned:
 
 
 def plan_pruning(run: Folder, policy: Policy) -> Pruned:
-    """What a policy removes of a run.
-
-    Raises:
-        CorruptFileError: The metrics that tell the best checkpoint are damaged, or a part of them is gone.
-    """
+    """What a policy removes of a run."""
     steps = weights_steps(run)
     kept = set(steps[-policy.last :])
     if policy.every:
@@ -96,12 +88,7 @@ def plan_pruning(run: Folder, policy: Policy) -> Pruned:
 
 
 def prune_run(run: Folder, policy: Policy) -> Pruned:
-    """Remove what a policy does not keep of a run that nobody trains.
-
-    Raises:
-        BusyError: It is being trained.
-        CorruptFileError: The metrics that tell the best checkpoint are damaged.
-    """
+    """Remove what a policy does not keep of a run that nobody trains."""
     with (
         locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
         leased(run, f"run {run.name}"),
@@ -127,11 +114,7 @@ def size_of_run(layout: Layout, run: Folder) -> int:
 
 
 def remove_run(layout: Layout, run: Folder) -> None:
-    """Remove a run that nobody trains, and its results; its record goes last.
-
-    Raises:
-        BusyError: It is being trained.
-    """
+    """Remove a run that nobody trains, and its results; its record goes last."""
     with (
         locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
         leased(run, f"run {run.name}"),

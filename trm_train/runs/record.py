@@ -98,11 +98,7 @@ class RunRecord:
     """Steps in all, where a user let it go on beyond `config.total_steps`."""
 
     def component(self, dataset: str | None, option: str = "--dataset") -> Component | None:
-        """Where the rows of a dataset are among those of the mixture that the run learns; None of one dataset.
-
-        Raises:
-            ConfigError: The mixture has no such dataset, or none was named; the message names all.
-        """
+        """Where the rows of a dataset are among those of the mixture that the run learns; None of one dataset."""
         if not self.mixture:
             return None
         names = ", ".join(each.dataset for each in self.mixture)
@@ -125,11 +121,7 @@ class RunRecord:
 
 
 def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
-    """The record of a run that goes on to `steps` steps in all; None leaves it as it is.
-
-    Raises:
-        ConfigError: The run cannot be extended so.
-    """
+    """The record of a run that goes on to `steps` steps in all; None leaves it as it is."""
     if steps is None:
         return record
     check_extension(record.config, steps)
@@ -176,11 +168,7 @@ def make_record(experiment: Experiment, config: RunConfig, *manifests: Manifest)
 
 
 def mixture_of(config: RunConfig, manifests: Sequence[Manifest]) -> tuple[Component, ...]:
-    """The datasets of a mixture, each with its place among their tokens and identifiers; none of one dataset.
-
-    Raises:
-        SpecError: Together they have too many tokens.
-    """
+    """The datasets of a mixture, each with its place among their tokens and identifiers; none of one dataset."""
     if not config.data.is_mixture:
         return ()
     pairs = zip(config.data.names, manifests, strict=True)
@@ -213,11 +201,7 @@ def say_differences(changes: Mapping[str, Any] | None) -> str | None:
 
 
 def check_label(label: str) -> str:
-    """The label itself.
-
-    Raises:
-        ConfigError: It is long, or has characters that cannot be shown in one line.
-    """
+    """The label itself."""
     if not _is_label(label):
         raise ConfigError(
             f"--label: expected up to {LABEL_CHARACTERS} printable characters in one line "
@@ -231,11 +215,7 @@ def _is_label(label: str) -> bool:
 
 
 def input_spec(*manifests: Manifest) -> InputSpec:
-    """What a model must know of a dataset, or of a mixture of several.
-
-    Raises:
-        SpecError: Together they have too many tokens.
-    """
+    """What a model must know of a dataset, or of a mixture of several."""
     spec = spec_of(place([component_of(manifest) for manifest in manifests]))
     grids = [grid_of(manifest.grid_rows, manifest.grid_columns) for manifest in manifests]
     return replace(spec, grid=grids[0] if len(grids) == 1 else None)
@@ -276,11 +256,7 @@ def read_record(folder: Folder) -> RunRecord:
 
 
 def find_record(folder: Folder) -> RunRecord | None:
-    """The record of a run, or None where there is none yet.
-
-    Raises:
-        ConfigError: There is one that this version cannot read; a `ForeignRunError` if it is whole.
-    """
+    """The record of a run, or None where there is none yet."""
     content = folder.read(CONFIG_FILE)
     return None if content is None else _parse_record(content, folder)
 

@@ -34,12 +34,7 @@ def is_being_forgotten(folder: Folder) -> bool:
 
 
 def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
-    """The record of a run that goes on: it began when it began, and on the rows it began with.
-
-    Raises:
-        ConfigError: The record that is there cannot be read.
-        CheckpointError: The dataset has other rows or identifiers now.
-    """
+    """The record of a run that goes on: it began when it began, and on the rows it began with."""
     before = find_record(folder)
     if before is None:
         return record
@@ -66,12 +61,7 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
 
 
 def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: RunRecord) -> Restored | None:
-    """What to go on from, laid out as `like` (arrays, or shapes with shardings); None where nothing was saved.
-
-    Raises:
-        CheckpointError: No checkpoint is whole, or the newest that is belongs to another configuration or dataset.
-        BucketError: The bucket cannot be reached.
-    """
+    """What to go on from, laid out as `like` (arrays, or shapes with shardings); None where nothing was saved."""
     found = checkpoints.restore(like)
     if found is None:
         status = read_status(folder)
@@ -98,11 +88,7 @@ def meta_at(record: RunRecord, step: int, tracking_id: str) -> CheckpointMeta:
 
 
 def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
-    """Refuse a checkpoint that was not written by this run on these rows.
-
-    Raises:
-        CheckpointError: Says what differs.
-    """
+    """Refuse a checkpoint that was not written by this run on these rows."""
     for what in ("identity", "content_digest", "identifiers_digest"):
         if getattr(meta, what) != getattr(record, what):
             raise CheckpointError(

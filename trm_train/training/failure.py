@@ -21,11 +21,7 @@ LESS_MEMORY = (
 
 @contextmanager
 def explaining_memory() -> Generator[None, None, None]:
-    """Say what to change where the devices cannot hold a run.
-
-    Raises:
-        OutOfMemoryError: In place of jax's own.
-    """
+    """Say what to change where the devices cannot hold a run."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -41,11 +41,7 @@ class RowNumbers:
 
 
 def numbered(dataset: Dataset) -> Dataset:
-    """The same split, whose batches are `rows`: which they are.
-
-    Raises:
-        ConfigError: It has more than int32 can count.
-    """
+    """The same split, whose batches are `rows`: which they are."""
     if len(dataset) > np.iinfo(np.int32).max:
         raise ConfigError(
             f"execution.device_rows: {dataset.name} has {len(dataset):,} rows, more than 2^31 - 1"

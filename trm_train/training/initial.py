@@ -47,11 +47,6 @@ def start_from(
         config: The experiment's configuration with all overrides.
         layout: The root with the dataset and the run.
         hosts: All processes of the new run.
-
-    Raises:
-        ConfigError: There is no such run or file.
-        CheckpointError: The weights cannot be read, or do not fit the network; every problem is named.
-        DatasetNotFoundError: The dataset is not built.
     """
     manifest = read_manifest(layout, config.data.only_dataset("--init-from"))
     if is_weights_file(reference):

@@ -98,9 +98,6 @@ class Observer:
         Args:
             step: Counted from 1.
             metrics: Numpy scalars, sums over the batch; of a mixture those of each dataset too.
-
-        Raises:
-            NotFiniteError: The loss, or the change of the parameters, is not a number.
         """
         self._step = step
         paced = self.pace.step(step)
@@ -119,11 +116,7 @@ class Observer:
         self._note(f"step {step:>6,}  validation: exact {int(sums['exact_accuracy']):,} of {count:,}")
 
     def flush(self, state: State, reason: str = "") -> None:
-        """Write everything since the last report, and return when it is written.
-
-        Raises:
-            BucketError: The bucket cannot be reached; the next report has it all.
-        """
+        """Write everything since the last report, and return when it is written."""
         if self._report is not None:
             try:
                 self._report.result()

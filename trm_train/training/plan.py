@@ -138,11 +138,7 @@ class RunPlan:
 
 
 def simulate_devices(number: int) -> None:
-    """Have so many devices, simulated ones, in this process, which has not asked jax for any yet.
-
-    Raises:
-        ConfigError: There cannot be so many.
-    """
+    """Have so many devices, simulated ones, in this process, which has not asked jax for any yet."""
     if not 1 <= number <= MOST_DEVICES:
         raise ConfigError(f"--devices {number}: expected 1 to {MOST_DEVICES}")
     jax.config.update("jax_platforms", "cpu")
@@ -150,11 +146,7 @@ def simulate_devices(number: int) -> None:
 
 
 def device_bytes(kind: str) -> int:
-    """Memory of a kind of device, by a part of its name.
-
-    Raises:
-        ConfigError: It is not known; the error says which are.
-    """
+    """Memory of a kind of device, by a part of its name."""
     for name, held in DEVICE_BYTES.items():
         if kind.lower() in name.lower():
             return held
@@ -172,10 +164,6 @@ def plan_run(
         layout: The root.
         total_steps: Of the run, extensions included.
         device: Kind that its memory is compared with.
-
-    Raises:
-        ConfigError: The configuration cannot be run.
-        DatasetNotFoundError: Its dataset is not built, and is no named one.
     """
     mesh, spec, dataset = _find_dataset(experiment, config, layout)
     held = None if device is None else device_bytes(device)

@@ -50,13 +50,7 @@ class Prepared:
 
 
 def prepare(experiment: Experiment, config: RunConfig, layout: Layout) -> Prepared:
-    """Check a configuration against its dataset and the devices, and name the run.
-
-    Raises:
-        ConfigError: The configuration cannot be run.
-        DatasetNotFoundError: Its dataset, or one of a mixture, is not built.
-        SpecError: The datasets of a mixture have too many tokens.
-    """
+    """Check a configuration against its dataset and the devices, and name the run."""
     check_config(config)
     use_compilation_cache()
     manifests = tuple(read_manifest(layout, name) for name in config.data.names)
@@ -67,11 +61,7 @@ def prepare(experiment: Experiment, config: RunConfig, layout: Layout) -> Prepar
 
 
 def check_batch(config: RunConfig, mesh: Mesh) -> None:
-    """Refuse a batch that cannot be spread evenly.
-
-    Raises:
-        ConfigError: Says which batch sizes are allowed.
-    """
+    """Refuse a batch that cannot be spread evenly."""
     devices, pieces = mesh.shape["data"], config.execution.micro_batches
     if config.data.global_batch_size % (devices * pieces):
         in_pieces = f" times execution.micro_batches {pieces}" if pieces > 1 else ""
@@ -82,11 +72,7 @@ def check_batch(config: RunConfig, mesh: Mesh) -> None:
 
 
 def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
-    """Refuse to start without the dataset, saying how to build it.
-
-    Raises:
-        DatasetNotFoundError: With the command that builds it, where it is a named dataset.
-    """
+    """Refuse to start without the dataset, saying how to build it."""
     for name in config.data.names:
         try:
             read_manifest(layout, name)

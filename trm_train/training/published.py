@@ -71,11 +71,7 @@ class Imported:
 
 
 def published_model(config: RunConfig) -> BlocksConfig:
-    """The network of a configuration, which the published code has too.
-
-    Raises:
-        ConfigError: The published code has no such network.
-    """
+    """The network of a configuration, which the published code has too."""
     model = config.model
     if isinstance(model, BlocksConfig) and has_published_names(model):
         return model
@@ -86,12 +82,7 @@ def published_model(config: RunConfig) -> BlocksConfig:
 
 
 def read_published(path: Path, config: RunConfig, spec: InputSpec) -> Weights:
-    """The weights of a file; the puzzle table has the rows of the file, without padding.
-
-    Raises:
-        ConfigError: There is no such file, or the network has no published names.
-        CheckpointError: The file cannot be read, or does not fit the network; every problem is named.
-    """
+    """The weights of a file; the puzzle table has the rows of the file, without padding."""
     model = published_model(config)
     tensors = read_weights(path)
     _, shapes = abstract_weights(config, spec)
@@ -265,11 +256,7 @@ def _status(record: RunRecord) -> Status:
 
 
 def find_saved(layout: Layout, reference: str) -> tuple[Folder, int | None]:
-    """The run, and the step if one is named, of `RUN` or `RUN@STEP`.
-
-    Raises:
-        ConfigError: There is no such run.
-    """
+    """The run, and the step if one is named, of `RUN` or `RUN@STEP`."""
     name, at, step = reference.rpartition("@")
     if at and step.isdecimal():
         return find_run(layout, name), int(step)
@@ -277,12 +264,7 @@ def find_saved(layout: Layout, reference: str) -> tuple[Folder, int | None]:
 
 
 def saved_weights(run: Folder, step: int | None) -> tuple[RunRecord, int, Weights]:
-    """The averaged weights of a run at a step, its newest by default: record, step, numpy arrays.
-
-    Raises:
-        ConfigError: The folder holds no run.
-        CheckpointError: There is no such checkpoint, or it is damaged.
-    """
+    """The averaged weights of a run at a step, its newest by default: record, step, numpy arrays."""
     record, steps = read_record(run), weights_steps(run)
     if not steps:
         raise CheckpointError(f"{run.name}: has no checkpoint yet")

@@ -44,9 +44,6 @@ def finish_saving(run: Started, stop: StopRequest, state: TrainState, step: int,
         state: After the last step.
         step: The last step.
         saved: Whether its checkpoint is being written already.
-
-    Raises:
-        BucketError: The bucket is away, and a signal has ended the wait or the run has several processes.
     """
     signal = stop.signal
     with _time_limit(run, step):

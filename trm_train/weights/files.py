@@ -24,12 +24,7 @@ def is_weights_file(reference: str) -> bool:
 
 
 def read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a file by name, as float32.
-
-    Raises:
-        ConfigError: The file is missing, or its suffix is not in `READERS`.
-        CheckpointError: It holds something else.
-    """
+    """The tensors of a file by name, as float32."""
     if path.suffix not in READERS:
         raise ConfigError(f"{path}: suffix {path.suffix!r} (expected {', '.join(READERS)})")
     if not path.is_file():
@@ -38,12 +33,7 @@ def read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write tensors by name, whole or not at all.
-
-    Raises:
-        ConfigError: The suffix is not in `WRITERS`, or the file exists.
-        CheckpointError: Writing fails.
-    """
+    """Write tensors by name, whole or not at all."""
     check_output(path)
     temporary = path.with_name(f".tmp-{path.name}")
     try:
@@ -56,11 +46,7 @@ def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) ->
 
 
 def check_output(path: Path) -> None:
-    """Check the suffix of an output file, and that the file does not exist.
-
-    Raises:
-        ConfigError: The suffix is not in `WRITERS`, or the file exists.
-    """
+    """Check the suffix of an output file, and that the file does not exist."""
     if path.suffix not in WRITERS:
         raise ConfigError(f"--out {path}: suffix {path.suffix!r} (expected {', '.join(WRITERS)})")
     if path.exists():
@@ -71,11 +57,7 @@ DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("<f4", "<f
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write arrays by name, the same bytes for the same arrays.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write arrays by name, the same bytes for the same arrays."""
     with path.open("wb") as file:
         np.savez(file, **{name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})  # pyright: ignore[reportArgumentType]
 
@@ -89,9 +71,6 @@ def read_npz(
         path: The file.
         largest_bytes: Maximum size of an array; None for the size of the file.
         dtypes: Types that an array may have.
-
-    Raises:
-        CheckpointError: It holds something else than stored floating-point arrays, or more than its size.
     """
     found: dict[str, NDArray[np.float32]] = {}
     try:
@@ -142,11 +121,7 @@ SAFETENSORS_DTYPES = {
 
 
 def read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a file by name, as float32.
-
-    Raises:
-        CheckpointError: It is no such file, or its header and its size disagree.
-    """
+    """The tensors of a file by name, as float32."""
     try:
         content = path.read_bytes()
         size = int.from_bytes(content[:8], "little")
@@ -180,11 +155,7 @@ def _array(name: str, entry: Mapping[str, Any], data: memoryview) -> NDArray[np.
 
 
 def write_safetensors(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write float32 tensors by name, the same bytes for the same tensors.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write float32 tensors by name, the same bytes for the same tensors."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     start = 0
     for name in sorted(arrays):

@@ -72,11 +72,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_torch(path: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a state dict by name, as float32.
-
-    Raises:
-        CheckpointError: The file is not a state dict of floating-point tensors, or names code.
-    """
+    """The tensors of a state dict by name, as float32."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = _members(archive, path.stat().st_size)

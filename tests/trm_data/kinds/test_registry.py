@@ -132,6 +132,8 @@ import warnings
 warnings.simplefilter("ignore")
 from trm_data.augment.dihedral import Dihedral
 from trm_data.kinds.parts import KindParts
+from trm_train.run.loop import train
+from trm_train.run.record import find_run, list_runs, read_record
 import trm_data.symmetry.dihedral, trm_data.kinds.registry
 assert KindParts is trm_data.kinds.registry.KindParts
 assert Dihedral is trm_data.symmetry.dihedral.Dihedral

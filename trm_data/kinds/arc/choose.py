@@ -58,11 +58,7 @@ def choose_tasks(
     engine: Engine,
     progress: Progress,
 ) -> Selection:
-    """The groups of every split.
-
-    Raises:
-        SpecError: There are fewer tasks than asked for.
-    """
+    """The groups of every split."""
     warnings = [*read.notes]
     left_out = said_of_rejects(read.rejects, "task")
     if not read.tasks:

@@ -46,11 +46,7 @@ def encode_pair(
     row_offset: int = 0,
     column_offset: int = 0,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The two rows of an example, both grids at the same offset; without an output, the second is all PAD.
-
-    Raises:
-        ValueError: A grid that is no ARC grid, or does not fit on the canvas at this offset.
-    """
+    """The two rows of an example, both grids at the same offset; without an output, the second is all PAD."""
     rows = np.full((2, ARC_SIDE, ARC_SIDE), PAD, np.uint8)
     _encode_grid("input", input_grid, row_offset, column_offset, rows[0])
     if output_grid is not None:
@@ -80,11 +76,7 @@ def encode_pairs(
 
 
 def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: int = 0) -> NDArray[np.uint8]:
-    """The grid of a row, uint8 [R, C]; 0 x 0 for a row that is all PAD.
-
-    Raises:
-        ValueError: The row is not the encoding of a grid at this offset.
-    """
+    """The grid of a row, uint8 [R, C]; 0 x 0 for a row that is all PAD."""
     canvas = _canvas(tokens)
     if not canvas.any():
         return np.zeros((0, 0), np.uint8)
@@ -109,11 +101,7 @@ def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: in
 
 
 def find_offset(tokens: NDArray[np.uint8]) -> tuple[int, int]:
-    """Row and column of the first cell of a row's grid.
-
-    Raises:
-        ValueError: The row is all PAD.
-    """
+    """Row and column of the first cell of a row's grid."""
     canvas = _canvas(tokens)
     rows, columns = canvas.any(axis=1), canvas.any(axis=0)
     if not rows.any():
@@ -122,11 +110,7 @@ def find_offset(tokens: NDArray[np.uint8]) -> tuple[int, int]:
 
 
 def check_grid(name: str, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return `grid` if it is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return `grid` if it is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9."""
     if grid.dtype != np.uint8 or grid.ndim != 2:
         raise ValueError(f"{name}: got {grid.dtype} {grid.shape}, allowed is uint8 [rows, columns]")
     if not (1 <= grid.shape[0] <= ARC_SIDE and 1 <= grid.shape[1] <= ARC_SIDE):

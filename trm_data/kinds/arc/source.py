@@ -139,10 +139,6 @@ def read_tasks(
         subsets: Names of subsets, at least one.
         skip: Leave out tasks that are none, instead of raising.
         of_version: Subsets that must have the tasks of the version whose names they have.
-
-    Raises:
-        SourceError: A file that is missing, cannot be read, or holds something else than tasks, or tasks of the other
-            version; two tasks of one name.
     """
     if not subsets:
         raise SourceError(f"{kind}: no subset named, at least one is needed")
@@ -198,11 +194,7 @@ def _check_version(read: ArcTasks, subset: str, shown: str) -> list[str]:
 
 
 def read_grid(text: str, shown: str = "the puzzle") -> NDArray[np.uint8]:
-    """A grid of colours from JSON: the grid itself, or the first test input of a task in the competition's form.
-
-    Raises:
-        SourceError: The text is neither; says where and what is allowed.
-    """
+    """A grid of colours from JSON: the grid itself, or the first test input of a task in the competition's form."""
     value, place = _parse(text.encode(), shown), _Place(shown)
     if isinstance(value, dict):
         return _pairs(_object(value, place, "'test'").get("test"), place, "test")[0].input

@@ -59,11 +59,7 @@ class ArcSymmetry:
 
     @classmethod
     def from_index(cls, index: int) -> Self:
-        """The element of an index.
-
-        Raises:
-            ValueError: The index is not in 0..NUM_SYMMETRIES - 1.
-        """
+        """The element of an index."""
         index = int(index)
         if not 0 <= index < NUM_SYMMETRIES:
             raise ValueError(f"index: got {index}, allowed is 0 to {NUM_SYMMETRIES - 1}")
@@ -111,11 +107,7 @@ class ArcSymmetry:
 
     @classmethod
     def from_published_name(cls, name: str) -> tuple[str, Self]:
-        """The task and the element of a published name, the inverse of `published_name`.
-
-        Raises:
-            ValueError: The name has the separator `|||` but not this form.
-        """
+        """The task and the element of a published name, the inverse of `published_name`."""
         match = _PUBLISHED_NAME.fullmatch(name)
         if match is None:
             if "|||" in name:
@@ -146,11 +138,7 @@ def puzzle_key(name: str) -> int:
 
 
 def element_index(seed: int, puzzle_key: int, k: int) -> int:
-    """The index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct.
-
-    Raises:
-        ValueError: K is not in 0..NUM_SYMMETRIES - 1.
-    """
+    """The index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct."""
     if not 0 <= k < NUM_SYMMETRIES:
         raise ValueError(f"k: got {k}, allowed is 0 to {NUM_SYMMETRIES - 1}")
     if k == 0:
@@ -172,9 +160,6 @@ def distinct_augmentations(
         puzzle_keys: `puzzle_key` of each task.
         seed: Of the dataset.
         aug: Augmentations wanted besides the original.
-
-    Raises:
-        ValueError: A number that is not allowed, a task without pairs, a grid that is no ARC grid.
     """
     from trm_data.kinds.arc import (
         symmetry_kernels as arc_kernels,  # imports numba, which a symmetry does not need
@@ -274,9 +259,6 @@ class ArcAugmenter:
 
         Returns:
             Elements and offsets.
-
-        Raises:
-            ValueError: Shapes or numbers that do not fit.
         """
         from trm_data.kinds.arc import (
             symmetry_kernels as arc_kernels,  # imports numba, which a symmetry does not need
@@ -314,9 +296,6 @@ def untranslate(
         inputs: [N, 900], contiguous.
         labels: Likewise; a row may be all PAD.
         offsets: Row and column offset of each row, uint8 [N, 2].
-
-    Raises:
-        ValueError: A row is not the encoding of a grid at its offset; says which.
     """
     from trm_data.kinds.arc import (
         symmetry_kernels as arc_kernels,  # imports numba, which a symmetry does not need
@@ -356,9 +335,6 @@ _HASH_BYTES = 16
 def pair_hashes(pairs: Iterable[Pair]) -> list[str]:
     """A name for each example, the same for its images under colours and dihedral: blake2b of 16 bytes over its
     canonical form, in hexadecimal.
-
-    Raises:
-        ValueError: A grid that is no ARC grid.
     """
     from trm_data.kinds.arc import symmetry_kernels as arc_kernels  # imports numba
 

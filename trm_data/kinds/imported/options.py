@@ -69,12 +69,7 @@ def import_request(folder: str, name: str | None, kind: str | None) -> BuildRequ
 
 
 def imported_options(folder: Path, kind: str | None = None) -> ImportedOptions:
-    """The shape of the rows in a folder: the grid that it states, else a square, else one row; and their kind.
-
-    Raises:
-        SourceError: No such layout, or files that do not fit each other.
-        SpecError: There is no such kind, or it has no rows of this shape.
-    """
+    """The shape of the rows in a folder: the grid that it states, else a square, else one row; and their kind."""
     from trm_data.sources.published import read_imported
 
     found = read_imported(folder)

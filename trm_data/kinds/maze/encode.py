@@ -30,11 +30,7 @@ def check_maze_size(rows: int, columns: int) -> None:
 
 
 def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Return tokens [N, S] of mazes, contiguous.
-
-    Raises:
-        ValueError: A size that is not allowed, another shape or dtype, or a value that is no token of a cell.
-    """
+    """Return tokens [N, S] of mazes, contiguous."""
     check_maze_size(rows, columns)
     if tokens.ndim != 2 or tokens.shape[1] != rows * columns or tokens.dtype != np.uint8:
         raise ValueError(
@@ -48,11 +44,7 @@ def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) 
 
 
 def check_inputs(inputs: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Return inputs [N, S], contiguous, each with one start, one goal and no path.
-
-    Raises:
-        ValueError: As `check_tokens`, or a row with another number of them.
-    """
+    """Return inputs [N, S], contiguous, each with one start, one goal and no path."""
     inputs = check_tokens("inputs", inputs, rows, columns)
     for token, name, expected in ((MAZE_START, "S", 1), (MAZE_GOAL, "G", 1), (MAZE_PATH, "o", 0)):
         counts = np.count_nonzero(inputs == token, axis=1)
@@ -68,11 +60,7 @@ def encode_maze(tokens: NDArray[np.uint8]) -> str:
 
 
 def check_cells(cells: str) -> str:
-    """Characters of cells as a person names them: wall, free, start, goal and, where answers are stated, path.
-
-    Raises:
-        ValueError: Others.
-    """
+    """Characters of cells as a person names them: wall, free, start, goal and, where answers are stated, path."""
     if len(cells) not in (len(CELLS) - 1, len(CELLS)) or len(set(cells)) != len(cells):
         raise ValueError(
             f"{cells!r} has {len(cells)} characters; expected those of wall, free, start, goal and path, all different "
@@ -89,9 +77,6 @@ def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[
         rows: R.
         columns: C.
         cells: The characters of wall, free, start, goal and path, where they are others than `CELLS`.
-
-    Raises:
-        ValueError: Wrong length, or a character that is no cell; says which and where.
     """
     if len(text) != rows * columns:
         raise ValueError(f"expected {rows * columns} characters, got {len(text)}")

@@ -54,11 +54,7 @@ def default_min_path(rows: int, columns: int) -> int:
 
 
 def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tuple[int, int]:
-    """Return the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5.
-
-    Raises:
-        SpecError: Shares that are not allowed, or no whole number of walls between them.
-    """
+    """Return the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5."""
     if not 0 <= wall_low <= wall_high < 1:
         raise SpecError(f"wall shares: got {wall_low} to {wall_high}, allowed is 0 <= low <= high < 1")
     cells = rows * columns
@@ -121,10 +117,6 @@ def generate_mazes(
         wall_low: Least share of the cells that are walls.
         wall_high: Largest share of the cells that are walls.
         most_layouts: Layouts tried for one maze.
-
-    Raises:
-        SpecError: Options that are not allowed, or that no maze was found for.
-        ValueError: A size or number that is not allowed.
     """
     return _generate(seed, stream, start, count, rows, columns, min_path, wall_low, wall_high, most_layouts)[
         0

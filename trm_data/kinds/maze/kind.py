@@ -276,11 +276,7 @@ def _facts(inputs: NDArray[np.uint8], labels: NDArray[np.uint8]) -> dict[str, ND
 
 
 def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
-    """Return a name for each maze's class: blake2b of 16 bytes over R, C and the smallest image, hexadecimal.
-
-    Raises:
-        ValueError: Sizes, shapes or tokens that are not allowed.
-    """
+    """Return a name for each maze's class: blake2b of 16 bytes over R, C and the smallest image, hexadecimal."""
     start = hashlib.blake2b(bytes((rows, columns)), digest_size=16)
     names: list[str] = []
     for images in _images(inputs, rows, columns):
@@ -291,11 +287,7 @@ def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]
 
 
 def layout_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
-    """Return `maze_hashes` of the walls alone: equal for mazes that differ in S and G only.
-
-    Raises:
-        ValueError: As `maze_hashes`.
-    """
+    """Return `maze_hashes` of the walls alone: equal for mazes that differ in S and G only."""
     inputs = check_tokens("inputs", inputs, rows, columns)
     walls = np.where(inputs == MAZE_WALL, np.uint8(MAZE_WALL), np.uint8(MAZE_FREE))
     return maze_hashes(walls, rows, columns)

@@ -30,11 +30,7 @@ class MazeLabels:
 
 
 def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabels:
-    """Return the labels of the published rule.
-
-    Raises:
-        ValueError: Sizes, shapes or tokens that are not allowed, or a row without exactly one S and one G.
-    """
+    """Return the labels of the published rule."""
     from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
 
     inputs = check_inputs(inputs, rows, columns)
@@ -50,9 +46,6 @@ def marked_steps(
     """Steps from S to G on a shortest way over marked cells alone, int32 [N].
 
     It is -1 where there is no such way, or where an answer, which may be any tokens, does more than mark free cells.
-
-    Raises:
-        ValueError: As `label_mazes`, of the inputs.
     """
     from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
 
@@ -81,9 +74,6 @@ def path_problems(
         rows: R.
         columns: C.
         shortest: Refuse a path that is not a shortest one.
-
-    Raises:
-        ValueError: As `label_mazes`, or labels that are no tokens of cells.
     """
     inputs = check_inputs(inputs, rows, columns)
     labels = check_tokens("labels", labels, rows, columns)

@@ -62,10 +62,6 @@ def read_mazes(
 
     Returns:
         The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
-
-    Raises:
-        SourceError: The file as a whole is no such source (no rows, a missing column, not text).
-        ValueError: A size that is not allowed.
     """
     check_maze_size(rows, columns)
 

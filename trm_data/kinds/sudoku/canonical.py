@@ -39,9 +39,6 @@ def canonicalize(
         solutions: [N, S], that solution.
         box_rows: R.
         box_columns: C.
-
-    Raises:
-        ValueError: Shapes or values that do not fit, or a solution that does not extend its puzzle.
     """
     from trm_data.kinds.sudoku import canonical_kernels as sudoku_kernels  # imports numba
 

@@ -41,12 +41,7 @@ def choose_puzzles(
     progress: Progress,
     cache: Path,
 ) -> Selection:
-    """The groups of every split, the files they came from and the rows that were left out.
-
-    Raises:
-        BadRowError: A row is no valid puzzle, and the specification says to stop.
-        SpecError: The source has fewer usable puzzles than asked for.
-    """
+    """The groups of every split, the files they came from and the rows that were left out."""
     bins = options.rating_bins
     selective = bool(bins) or options.min_rating is not None or options.max_rating is not None
     chooser = Chooser(

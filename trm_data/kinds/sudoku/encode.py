@@ -39,9 +39,6 @@ def decode_grid(text: str, side: int, digits: str = "") -> NDArray[np.uint8]:
         text: A character a cell.
         side: Cells in a row.
         digits: The characters of 1..side, where they are others than usual. Other `BLANKS` stay blanks.
-
-    Raises:
-        ValueError: Wrong length, or a character that is no digit of this size; says which and where.
     """
     if len(text) != side * side:
         raise ValueError(f"expected {side * side} characters, got {len(text)}")
@@ -57,11 +54,7 @@ def decode_grid(text: str, side: int, digits: str = "") -> NDArray[np.uint8]:
 
 
 def check_digits(digits: str, side: int) -> str:
-    """Digits as a person names them: a character for each of 1..side, none twice.
-
-    Raises:
-        ValueError: Others.
-    """
+    """Digits as a person names them: a character for each of 1..side, none twice."""
     if len(digits) != side or len(set(digits)) != side or any(mark.isspace() for mark in digits):
         raise ValueError(
             f"{digits!r} has {len(digits)} characters; expected {side} different ones, which stand for 1 to {side} "
@@ -77,9 +70,6 @@ def choose_digits(grids: Iterable[tuple[str, str]], side: int) -> str:
     - 0 beside another blank, and the top digit nowhere: 0 is a digit. With the top digit, 0 is a blank.
 
     As soon as a grid has the top digit and others, no more are looked at.
-
-    Raises:
-        ValueError: 0 and another blank both occur, and 0 may be a digit or a blank.
     """
     top, seen, zeros = digit_alphabet(side)[-1], set[str](), list[str]()
     for question, answer in grids:

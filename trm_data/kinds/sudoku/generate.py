@@ -42,9 +42,6 @@ def generate(
         count: N.
         box_rows: R.
         box_columns: C.
-
-    Raises:
-        ValueError: A number or box shape that is not allowed.
     """
     from trm_data.kinds.sudoku import generate_kernels as sudoku_kernels  # imports numba
 
@@ -85,9 +82,6 @@ def generate_hard(
         stream: Keeps series apart that share a seed, as training and test.
         start: First puzzle number.
         count: N.
-
-    Raises:
-        ValueError: A number that is not allowed.
     """
     puzzles, solutions, _ = generate_counted(seed, stream, start, count)
     return puzzles, solutions

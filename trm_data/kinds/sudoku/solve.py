@@ -39,11 +39,7 @@ class Solved:
 def solve(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, *, limit: int = 2, node_limit: int = 0
 ) -> Solved:
-    """Search each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no bound).
-
-    Raises:
-        ValueError: Boxes, shapes or values that are not allowed.
-    """
+    """Search each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no bound)."""
     from trm_data.kinds.sudoku.solve_kernels import (
         FIRST_CELL,  # imports numba, which describing a solver does not need
     )
@@ -66,9 +62,6 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
     The images are symmetries of the group, with indices drawn once for a box shape by (seed 0, RATE), so that
     the rating hardly depends on how the puzzle was presented; it is 0 exactly where propagation alone solves
     all of them. It correlates with tdoku's guess count, which belongs to one presentation.
-
-    Raises:
-        ValueError: Boxes, shapes or values that are not allowed.
     """
     from trm_data.kinds.sudoku.solve_kernels import PAIR  # imports numba
 

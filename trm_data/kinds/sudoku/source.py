@@ -75,9 +75,6 @@ def read_puzzles(
 
     Returns:
         The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
-
-    Raises:
-        SourceError: The file as a whole is no such source (no rows, a missing column, not text).
     """
 
     marks = source.spec.symbols.lower() or (MARKS[:10] if side < 10 else MARKS)
@@ -146,11 +143,7 @@ def _decode(text: str, side: int, digits: str) -> NDArray[np.uint8]:
 
 
 def decode_numbers(text: str, side: int) -> NDArray[np.uint8]:
-    """Cell values, uint8 [side * side], of a JSON list of numbers with 0 for a blank.
-
-    Raises:
-        ValueError: Another form, or a number outside the range of a cell.
-    """
+    """Cell values, uint8 [side * side], of a JSON list of numbers with 0 for a blank."""
     cells = flat_cells(text)
     if len(cells) != side * side:
         raise ValueError(f"expected {side * side} numbers, got {len(cells)}")

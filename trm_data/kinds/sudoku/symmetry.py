@@ -109,11 +109,7 @@ class SudokuSymmetry:
 
     @classmethod
     def from_index(cls, index: int, box_rows: int, box_columns: int) -> Self:
-        """Return the element of an index.
-
-        Raises:
-            ValueError: The index is not in 0..num_elements - 1.
-        """
+        """Return the element of an index."""
         shape = radices(box_rows, box_columns)
         index = int(index)
         if not 0 <= index < num_elements(box_rows, box_columns):
@@ -134,11 +130,7 @@ class SudokuSymmetry:
 
     @property
     def index(self) -> int:
-        """The index of this element.
-
-        Raises:
-            ValueError: There are more symmetries than indices and this element has none.
-        """
+        """The index of this element."""
         shape = radices(self.box_rows, self.box_columns)
         side = self.box_rows * self.box_columns
         rows = _rank_of_lines(self.rows, self.box_rows)
@@ -174,11 +166,7 @@ class SudokuSymmetry:
         return type(self)(self.box_rows, self.box_columns, self.transpose, rows, columns, digits)
 
     def compose(self, other: Self) -> Self:
-        """Return the symmetry that applies `other` first, then this one.
-
-        Raises:
-            ValueError: The two are for different boxes.
-        """
+        """Return the symmetry that applies `other` first, then this one."""
         if (self.box_rows, self.box_columns) != (other.box_rows, other.box_columns):
             raise ValueError(
                 f"compose: boxes {self.box_rows}x{self.box_columns} and {other.box_rows}x{other.box_columns}"
@@ -198,9 +186,6 @@ def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: in
     """Return the index of the k-th augmentation of a puzzle; k = 0 is the original.
 
     The others are a keyed permutation of all indices but 0, so distinct by construction.
-
-    Raises:
-        ValueError: K is not in 0..num_elements - 1.
     """
     count = num_elements(box_rows, box_columns)
     if not 0 <= k < count:
@@ -265,11 +250,7 @@ class SudokuAugmenter:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """Write one row for each slot: its group under the symmetry of its k.
-
-        Raises:
-            ValueError: Shapes or indices that do not fit.
-        """
+        """Write one row for each slot: its group under the symmetry of its k."""
         from trm_data.kinds.sudoku import symmetry_kernels as sudoku_kernels
 
         groups = np.ascontiguousarray(groups, np.int64)
@@ -375,11 +356,7 @@ MAX_SIDE = 16
 
 
 def check_boxes(box_rows: int, box_columns: int) -> int:
-    """Return the side n of grids with these boxes.
-
-    Raises:
-        ValueError: A box side is below 2, or n is above 16.
-    """
+    """Return the side n of grids with these boxes."""
     if box_rows < 2 or box_columns < 2 or box_rows * box_columns > MAX_SIDE:
         raise ValueError(
             f"boxes: got {box_rows}x{box_columns}, allowed are sides of at least 2 with "
@@ -389,11 +366,7 @@ def check_boxes(box_rows: int, box_columns: int) -> int:
 
 
 def check_grids(name: str, grids: ArrayLike, box_rows: int, box_columns: int) -> NDArray[np.uint8]:
-    """Return `grids` as a contiguous uint8 [N, S] array.
-
-    Raises:
-        ValueError: Another shape, a type that is not integer, or a value above n.
-    """
+    """Return `grids` as a contiguous uint8 [N, S] array."""
     side = check_boxes(box_rows, box_columns)
     array = np.asarray(grids)
     if array.ndim != 2 or array.shape[1] != side * side:

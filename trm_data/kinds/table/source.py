@@ -59,11 +59,7 @@ class TableRows(SourceRows):
 
 
 def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
-    """All rows of a table.
-
-    Raises:
-        SourceError: The file as a whole is no such table.
-    """
+    """All rows of a table."""
     assert source.path is not None
     name = source.spec.name.lower().removesuffix(".gz")
     if name.endswith(".npz"):
@@ -78,11 +74,7 @@ def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
 
 
 def names_of(source: LocalSource) -> tuple[str, str]:
-    """What the file calls the inputs and the labels.
-
-    Raises:
-        SpecError: What the source names its columns is of another form.
-    """
+    """What the file calls the inputs and the labels."""
     named = parse_columns(source.spec.columns, COLUMNS)
     inputs, labels = (named.get(column, column) for column in COLUMNS)
     return inputs, labels
