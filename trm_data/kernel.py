@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from trm_data.storage.cache import user_cache
 PACKAGE = Path(__file__).resolve().parent
 KERNEL_ROOMS = ("encode", "kinds", "seeds", "symmetry")
 """Packages whose functions and constants kernels of other files use."""
+IMPORT = re.compile(rb"^from trm_data\.([a-z_.]+) import", re.M)
 
 UNUSED = ("scipy.linalg", "cffi")
 """Optional imports of numba, for BLAS and C functions; no kernel here calls them."""
@@ -68,13 +70,28 @@ def kernel_folder() -> Path:
     return base / kernel_digest(PACKAGE)
 
 
+def _room(path: Path, package: Path) -> str:
+    return path.relative_to(package).parts[0]
+
+
 @cache
 def kernel_digest(package: Path) -> str:
-    """Hash of all kernel sources of a package: 16 hexadecimal digits."""
+    """Hash of the files of a package that have kernels, and of what they import from `KERNEL_ROOMS`: 16 hex digits."""
+    sources = {path: path.read_bytes() for path in package.rglob("*.py")}
+    found: set[Path] = set()
+    todo = [path for path, source in sources.items() if b"\n@kernel" in source]
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            imported = (
+                package / f"{name.decode().replace('.', '/')}.py" for name in IMPORT.findall(sources[path])
+            )
+            todo += [
+                other for other in imported if other in sources and _room(other, package) in KERNEL_ROOMS
+            ]
     digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        source = path.read_bytes()
-        room = path.relative_to(package).parts[0]
-        if room in KERNEL_ROOMS or b"\n@kernel" in source:
-            digest.update(f"{path.relative_to(package).as_posix()} {len(source)}\n".encode() + source)
+    for path in sorted(found):
+        source = sources[path]
+        digest.update(f"{path.relative_to(package).as_posix()} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:16]

@@ -59,8 +59,9 @@ def test_the_digest_changes_with_a_kernel_and_with_a_constant_but_not_with_other
 
     first = digest_with("loader/plan.py", "\n@kernel\ndef one(): ...\n")
     assert digest_with("loader/plan.py", "\n@kernel\ndef two(): ...\n") != first
-    second = digest_with("kinds/sudoku/solve.py", "SIZE = 9\n")
-    assert digest_with("kinds/sudoku/solve.py", "SIZE = 8\n") != second
+    digest_with("loader/plan.py", "from trm_data.seeds.sizes import SIZE\n\n@kernel\ndef two(): ...\n")
+    second = digest_with("seeds/sizes.py", "SIZE = 9\n")
+    assert digest_with("seeds/sizes.py", "SIZE = 8\n") != second
     third = digest_with("verify/flow.py", "one = 1\n")
     assert digest_with("verify/flow.py", "two = 2\n") == third
     kernel_digest.cache_clear()
