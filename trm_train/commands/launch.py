@@ -142,8 +142,7 @@ class Launch:
         Args:
             words: What follows `run` or `batch`, without the options of `Launch`.
         """
-        from trm_train.launch.flow import How, carry_out, stop
-        from trm_train.launch.preflight import check_all, root_problems
+        from trm_train.launch.flow import How, carry_out, check_all, root_problems, stop
         from trm_train.launch.shell import Shell
         from trm_train.launch.source import find_source
 
@@ -190,7 +189,6 @@ class Launch:
         return self._conclude([*(_done(run) for run in runs if run not in left), *done])
 
     def _check(self) -> None:
-        """Refuse what does not go together."""
         if (self.accelerator is None) == (self.hosts is None):
             raise LaunchError("say where, by one of: --accelerator KIND-SIZE, --hosts HOST,...")
         if self.restarts < 0 or self.look_s <= 0 or not 1 <= self.port <= 65535:
@@ -211,7 +209,6 @@ class Launch:
             raise LaunchError(f"{given[0]}: is for TPUs (--accelerator)")
 
     def _layout(self) -> Layout:
-        """The root, which all hosts share."""
         layout = resolve_root(self.root)
         of_here = layout.store.local
         if of_here and self.accelerator is not None and not (self.root and Path(self.root).is_absolute()):
@@ -248,7 +245,6 @@ class Launch:
         return Tpu(shell, source, extras, request)
 
     def _conclude(self, outcomes: Sequence[Outcome]) -> int:
-        """Print what came of the runs; returns the exit code."""
         if self.json:
             print(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
         codes = [int(outcome.code) for outcome in outcomes if outcome.code]
@@ -332,7 +328,6 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
 
 
 def _extras(given: str | None, usual: str) -> list[str]:
-    """Names between commas."""
     extras = (usual if given is None else given).split(",")
     for extra in extras:
         if not extra.isalnum() or not extra.isascii():

@@ -9,12 +9,17 @@ Nothing is remembered here: whoever starts the same launch again finds what goes
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trm_data.command import Exit
+from trm_data.errors import DataError, DatasetNotFoundError
+from trm_data.manifest import read_manifest
+from trm_data.storage.root import Layout
 from trm_train.errors import CapacityError, LaunchError
+from trm_train.experiments.dataset import is_named
 from trm_train.launch.shell import Say
 from trm_train.launch.target import Seen, Target, Work
 
@@ -134,7 +139,6 @@ def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outc
 
 
 def _ensure(target: Target, how: How, say: Say, *, patient: bool) -> None:
-    """Find or create the machines; after a pre-emption wait for them as long as it takes."""
     while True:
         try:
             target.ensure()
@@ -167,7 +171,6 @@ def _in_use(target: Target, seen: Seen) -> LaunchError:
 
 
 def _start(work: Work, target: Target, say: Say) -> None:
-    """Start a run, unless it is running."""
     seen = target.look(work)
     if seen.others:
         raise _in_use(target, seen)
@@ -202,7 +205,6 @@ class Tail:
 
 
 def _watch(work: Work, target: Target, how: How, say: Say, tail: Tail) -> Outcome:
-    """Show the log of a run until it ends, or its machines are gone."""
     while True:
         seen = target.look(work)
         tail.follow(work, target)
@@ -231,7 +233,6 @@ def _ended(work: Work, seen: Seen) -> Outcome:
 
 
 def _leave(target: Target, how: How, say: Say) -> None:
-    """Give the machines back, or say that they cost."""
     if how.delete:
         target.release()
     elif not how.dry and (left := target.leftover()):
@@ -241,3 +242,47 @@ def _leave(target: Target, how: How, say: Say) -> None:
 def _said(outcome: Outcome) -> str:
     again = f", started again {outcome.restarts}x" if outcome.restarts else ""
     return f"{outcome.state}{f' ({outcome.reason})' if outcome.reason else ''}{again}"
+
+
+PROBE = ".launch"
+"""A file that is written under the root and deleted again."""
+
+
+def root_problems(layout: Layout, datasets: Sequence[str]) -> list[str]:
+    """What the root lacks, a line each with the way out.
+
+    Args:
+        layout: The root.
+        datasets: Names of those that the runs learn.
+    """
+    try:
+        layout.runs.write(PROBE, b"written")
+        layout.runs.delete(PROBE)
+    except (DataError, OSError) as error:
+        return [f"{layout.place} cannot be written: {error}"]
+    problems: list[str] = []
+    for name in dict.fromkeys(datasets):
+        try:
+            read_manifest(layout, name)
+        except DatasetNotFoundError:
+            root = shlex.quote(layout.place)
+            build = f"trm-data build {name} --root {root}"
+            copy = f"trm-data sync FROM {root} {name}"
+            problems.append(
+                f"dataset {name} is not under {layout.place}; put it there: {build if is_named(name) else copy}"
+            )
+        except DataError as error:
+            problems.append(f"dataset {name}: {error}")
+    return problems
+
+
+def check_all(checks: Sequence[Callable[[], list[str]]]) -> None:
+    """Look at everything, and say all that is missing at once."""
+    problems: list[str] = []
+    for check in checks:
+        try:
+            problems += check()
+        except LaunchError as error:
+            problems.append(str(error))
+    if problems:
+        raise LaunchError("\n  ".join(["before anything was created:", *problems]))

@@ -208,7 +208,6 @@ class Target(ABC):
             time.sleep(AGAIN_S)
 
     def _everywhere(self, word: str, script: Script, limit_s: float = 180.0, once: str = "") -> None:
-        """Have all hosts do something."""
         done = self.ask_hosts(script, assume=word, limit_s=limit_s, once=once)
         told = [answer for one in done for answer in scripts.answers(one.out) if answer.word == word]
         if len(told) == self.count:

@@ -298,7 +298,6 @@ class Tpu(Target):
         return self._gcloud("tpu-vm", "ssh", self._request.name, *words)
 
     def _gcloud(self, *words: str) -> list[str]:
-        """A command about TPUs, with zone and project where they were given."""
         asked = self._request
         place = [f"--zone={asked.zone}"] if asked.zone else []
         place += [f"--project={asked.project}"] if asked.project else []
