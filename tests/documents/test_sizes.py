@@ -12,6 +12,7 @@ from tests.conftest import PROJECT
 PACKAGES = ("trm_data", "trm_train", "trm_eval")
 MODULES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
 OUTLINE_LINES, FUNCTION_LINES, TOP_MODULES = 200, 60, 14
+ALL_MODULES, ALL_LINES = 445, 60_500
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,8 @@ def test_the_top_of_the_data_package_can_be_read() -> None:
         len([path for path in (PROJECT / "trm_data").glob("*.py") if not path.stem.startswith("__")])
         <= TOP_MODULES
     )
+
+
+def test_the_packages_do_not_grow_without_a_reason() -> None:
+    assert len(MODULES) <= ALL_MODULES
+    assert sum(path.read_text("utf-8").count("\n") for path in MODULES) <= ALL_LINES
