@@ -121,7 +121,7 @@ def build_dataset(
 
 def compile_kernels(kind: str, progress: Progress) -> None:
     """Run the kernels of a kind once, so that its workers load them."""
-    progress.start("compile kernels, once on this machine", None, "kind")
+    progress.start("compile kernels, once on this machine", 1, "kind")
     import_module(warm_module(kind))
     progress.advance(1)
 

@@ -141,7 +141,7 @@ class Heard:
     """What a thread hears of signals, until it is closed.
 
     Args:
-        program: Stands before what is said.
+        program: Prefix of messages.
         grace_s: Time that the command has to end by itself.
         leave: Called with how the process ends, before it does; may end it.
 
@@ -192,7 +192,7 @@ def signals_end(
     """Within, a signal ends the process after `grace_s` at the latest; elsewhere than in the main thread, nothing.
 
     Args:
-        program: Stands before what is said.
+        program: Prefix of messages.
         grace_s: Time that the command has to end by itself.
         leave: Called with how the process ends, before it does; may end it.
 

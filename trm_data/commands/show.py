@@ -39,7 +39,7 @@ class Show:
     task: Annotated[str | None, arg(metavar="TASK", help_behavior_hint="")] = None
     """All pairs of a task of ARC instead, not augmented."""
     count: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Examples at most; without a word 1, and all of a task."""
+    """Most examples to draw (default: 1, or all pairs of a task)."""
     out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Write a picture, .png or .svg, instead."""
     root: Root = None

@@ -55,8 +55,8 @@ class Verify:
         names = [*folders, *(chosen(layout, datasets) if datasets or not folders else [])]
         for name in datasets:
             if not is_glob(name):
-                with suppress(CorruptDatasetError):  # that one is found and said by its check
-                    read_manifest(layout, name)  # one that is not there is said at once, not after minutes
+                with suppress(CorruptDatasetError):  # its own check reports it
+                    read_manifest(layout, name)  # a missing dataset is reported at once, not after minutes
         facts: list[dict[str, Any]] = []
         for name in names:
             with terminal_progress(quiet=self.json) as progress:
