@@ -40,22 +40,23 @@ def finish_saving(run: Started, stop: StopRequest, state: TrainState, step: int,
 
     Args:
         run: The run.
-        stop: A first signal that comes during the wait ends it.
+        stop: In a run of one process, a first signal that comes during the wait ends it.
         state: After the last step.
         step: The last step.
         saved: Whether its checkpoint is being written already.
     """
     signal = stop.signal
+    way_out = "Ctrl-C ends" if run.hosts.count == 1 else "a second signal ends"
     with _time_limit(run, step):
         while problem := _store(run, state, step, saved=saved):
             saved = False
-            if run.hosts.count > 1 or stop.signal != signal:
+            if run.hosts.count == 1 and stop.signal != signal:
                 raise BucketError(
                     f"{run.record.run}: the last checkpoint, at step {step:,}, could not be saved ({problem}); the "
                     "same command resumes from the one before"
                 )
             run.observer.say(
-                f"step {step:>6,}  waiting for the bucket to take the last checkpoint ({problem}); Ctrl-C ends the "
+                f"step {step:>6,}  waiting for the bucket to take the last checkpoint ({problem}); {way_out} the "
                 "run without it"
             )
             time.sleep(RETRY_S)
