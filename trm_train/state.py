@@ -16,6 +16,7 @@ from trm_train.mesh import sharding
 from trm_train.model.act import KEY_IMPLEMENTATION, Carry, initial_carry
 from trm_train.model.base import Network, merge, split
 from trm_train.model.networks import make_network
+from trm_train.model.platform import compute_on, platform_of
 from trm_train.optim.build import make_optimizer
 
 
@@ -82,7 +83,7 @@ def abstract_state(
     config: RunConfig, spec: InputSpec, batch_size: int, mesh: Mesh | None = None
 ) -> tuple[nnx.GraphDef, TrainState]:
     """What `init_state` returns, with shapes in place of arrays: nothing is drawn or allocated."""
-    definition, _ = abstract_weights(config, spec)
+    definition, _ = abstract_weights(config, spec, mesh)
     shapes = jax.eval_shape(partial(_start, config, spec, batch_size), None)
     if mesh is None:
         return definition, shapes
@@ -101,7 +102,9 @@ def abstract_weights(
         mesh: Where given, every shape says how the array lies over its devices.
     """
     key = jax.random.key(0, impl=KEY_IMPLEMENTATION)
-    definition, params, fixed, table = split(nnx.eval_shape(lambda: _draw_network(config, spec, key)))
+    platform = platform_of(mesh)
+    drawn = nnx.eval_shape(lambda: _draw_network(config, spec, key, platform))
+    definition, params, fixed, table = split(drawn)
 
     def shapes(name: str, tree: Any) -> Any:
         return tree if mesh is None else _laid_out(tree, sharding.shardings(mesh, name, tree))
@@ -154,9 +157,10 @@ def _laid_out(tree: Any, placed: Any) -> Any:
     )
 
 
-def _draw_network(config: RunConfig, spec: InputSpec, key: jax.Array) -> Network:
-    """The network with parameters and latents drawn from a key."""
+def _draw_network(config: RunConfig, spec: InputSpec, key: jax.Array, platform: str = "cpu") -> Network:
+    """The network with parameters and latents drawn from a key, in its form for a platform."""
     params_key, latents_key = jax.random.split(key)
     network = make_network(config.model, spec, rngs=nnx.Rngs(params=params_key, latents=latents_key))
     network.recomputes = config.execution.rematerialise
+    compute_on(network, platform)
     return network

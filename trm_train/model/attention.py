@@ -11,6 +11,10 @@ from jaxtyping import Array, Float
 from trm_train.model.layers import Linear
 
 ROPE_THETA = 10_000.0
+SPLASH_BLOCK = 512
+"""Positions of a block of splash attention; rows are padded to a multiple of it."""
+SPLASH_MIN_POSITIONS = 256
+"""Shorter rows are computed with their scores in memory, which are small then."""
 
 
 def rope_tables(length: int, head_width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +36,55 @@ def rotate(x: Float[Array, "B L H K"], cos: np.ndarray, sin: np.ndarray) -> Floa
     return turned.astype(x.dtype)
 
 
+def written_out_attention(
+    query: Float[Array, "B Q H K"], key: Float[Array, "B L H K"], value: Float[Array, "B L H K"]
+) -> Float[Array, "B Q H K"]:
+    """Attention with its scores [B, H, Q, L] in memory; scores and softmax in float32."""
+    scores = jnp.einsum("blhk,bmhk->bhlm", query, key, preferred_element_type=jnp.float32)
+    weights = jax.nn.softmax(scores * query.shape[-1] ** -0.5, axis=-1).astype(value.dtype)
+    return jnp.einsum("bhlm,bmhk->blhk", weights, value)
+
+
+def splash_attention(
+    x: Float[Array, "B L D"], qkv: Float[Array, "D 3HK"], out: Float[Array, "HK D"], heads: int, *, rope: bool
+) -> Float[Array, "B L D"]:
+    """Attention by the TPU kernel of jax, which keeps no scores; rows are padded to whole blocks and masked.
+
+    Queries, keys and values are [B, H, K, L]: positions are the minor axis, so that heads of less than 128 numbers
+    leave no lane of the TPU's registers and tiles empty.
+    """
+    # Imported here: it needs Pallas for TPUs, and takes half a second.
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+
+    length = x.shape[1]
+    padded = -(-length // SPLASH_BLOCK) * SPLASH_BLOCK
+    minor = splash.QKVLayout.SEQ_MINOR
+    blocks = splash.BlockSizes(*[SPLASH_BLOCK] * 8, q_layout=minor, k_layout=minor, v_layout=minor)
+    mask = masks.MultiHeadMask([masks.FullMask((padded, padded))] * heads)
+    kernel = splash.make_splash_mha_single_device(mask, block_sizes=blocks)
+    segment = (jnp.arange(padded) < length).astype(jnp.int32)
+    segments = splash.SegmentIds(segment, segment)
+
+    x = jnp.pad(x, ((0, 0), (0, padded - length), (0, 0)))
+    width = qkv.shape[1] // (3 * heads)
+    query, key, value = jnp.einsum("bld,dnhk->nbhkl", x, qkv.reshape(-1, 3, heads, width))
+    if rope:
+        cos, sin = (table.T for table in rope_tables(padded, width))
+        query, key = rotate_minor(query, cos, sin), rotate_minor(key, cos, sin)
+    query *= jnp.asarray(width**-0.5, query.dtype)
+    query, key, value = (jnp.swapaxes(y, 2, 3) for y in (query, key, value))
+    mixed = jax.vmap(lambda q, k, v: kernel(q, k, v, segments))(query, key, value)
+    return jnp.einsum("bhlk,hkd->bld", mixed, out.reshape(heads, width, -1))[:, :length]
+
+
+def rotate_minor(x: Float[Array, "B H K L"], cos: np.ndarray, sin: np.ndarray) -> Float[Array, "B H K L"]:
+    """`rotate`, with positions as the last axis."""
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=2)
+    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=2)
+    return turned.astype(x.dtype)
+
+
 class Attention(nnx.Module):
     """Every position attends to every position; queries, keys and values come from one matrix.
 
@@ -43,7 +96,7 @@ class Attention(nnx.Module):
 
     def __init__(self, width: int, num_heads: int, *, rope: bool, rngs: nnx.Rngs):
         self.num_heads, self.head_width = num_heads, width // num_heads
-        self.rope = rope
+        self.rope, self.kernel = rope, "plain"
         inner = num_heads * self.head_width
         self.qkv = Linear(width, 3 * inner, rngs=rngs)
         self.out = Linear(inner, width, rngs=rngs)
@@ -51,6 +104,9 @@ class Attention(nnx.Module):
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
         """Scores and their softmax are float32 whatever the compute dtype."""
         batch, length, _ = x.shape
+        if self.kernel == "splash" and type(self) is Attention and length >= SPLASH_MIN_POSITIONS:
+            kernels = (layer.kernel[...].astype(x.dtype) for layer in (self.qkv, self.out))
+            return splash_attention(x, *kernels, self.num_heads, rope=self.rope)
         qkv = self.qkv(x).reshape(batch, length, 3 * self.num_heads, self.head_width)
         query, key, value = jnp.split(qkv, 3, axis=2)
         if self.rope:
@@ -65,10 +121,11 @@ class Attention(nnx.Module):
         key: Float[Array, "B L H K"],
         value: Float[Array, "B L H K"],
     ) -> Float[Array, "B Q H K"]:
-        """The values that each query attends to."""
-        scores = jnp.einsum("blhk,bmhk->bhlm", query, key, preferred_element_type=jnp.float32)
-        weights = jax.nn.softmax(scores * self.head_width**-0.5, axis=-1).astype(value.dtype)
-        return jnp.einsum("bhlm,bmhk->blhk", weights, value)
+        """The values that each query attends to, by the kernel of the platform where it applies."""
+        whole_rows = query.shape == key.shape
+        if self.kernel == "cudnn" and whole_rows and query.dtype == jnp.bfloat16 and self.head_width % 8 == 0:
+            return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
+        return written_out_attention(query, key, value)
 
     def flops(self, length: int) -> float:
         """Operations of one example with this many positions."""

@@ -47,21 +47,28 @@ def rms_norm(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:
     return (x_f32 * lax.rsqrt(mean_square + RMS_EPSILON)).astype(x.dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def linear(x: Float[Array, ...], kernel: Float[Array, "I O"], axis: int) -> Float[Array, ...]:
-    """Maps one axis of x, the first (0) or the last (-1), from width I to width O.
-
-    Its derivative is written out so that every product is one matrix product over the memory as it lies.
-    Left to itself, the derivative of a product is a product and a transpose, and compilers (measured: XLA on
-    CPU) then transpose the larger operand: that took half of the backward pass over the token axis.
-    """
+def product(x: Float[Array, ...], kernel: Float[Array, "I O"], axis: int) -> Float[Array, ...]:
+    """Maps one axis of x from width I to width O: the first (0), the last (-1), or the middle one of three (1)."""
     if axis == 0:
         return lax.dot_general(kernel, x, (((0,), (0,)), ((), ())))
+    if axis == 1:
+        return jnp.einsum("bid,io->bod", x, kernel)
     return lax.dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())))
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def product_for_cpu(x: Float[Array, ...], kernel: Float[Array, "I O"], axis: int) -> Float[Array, ...]:
+    """`product` over the first or the last axis, with its derivative written out for CPUs.
+
+    Every product of the derivative is one matrix product over the memory as it is. Left to itself, the derivative of
+    a product is a product and a transpose, and XLA on CPU then transposes the larger operand (measured: half of the
+    backward pass over the token axis).
+    """
+    return product(x, kernel, axis)
+
+
 def _linear_forward(x: Array, kernel: Array, axis: int) -> tuple[Array, tuple[Array, Array]]:
-    return linear(x, kernel, axis), (x, kernel)
+    return product(x, kernel, axis), (x, kernel)
 
 
 def _linear_backward(axis: int, saved: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
@@ -80,19 +87,20 @@ def _linear_backward(axis: int, saved: tuple[Array, Array], dy: Array) -> tuple[
     return dx, lax.optimization_barrier(lax.dot_general(dy, x, contract)).T
 
 
-linear.defvjp(_linear_forward, _linear_backward)
+product_for_cpu.defvjp(_linear_forward, _linear_backward)
 
 
 class Linear(nnx.Module):
-    """A linear map without bias over one axis of its input: the last (-1) or the first (0)."""
+    """A linear map without bias over one axis of its input (see `product`)."""
 
     def __init__(self, fan_in: int, fan_out: int, *, axis: int = -1, rngs: nnx.Rngs):
-        self.axis = axis
+        self.axis, self.written_derivative = axis, True
         self.kernel = nnx.Param(truncated_normal(rngs.params(), (fan_in, fan_out), fan_in**-0.5))
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
         """In the dtype of x."""
-        return linear(x, self.kernel[...].astype(x.dtype), self.axis)
+        multiply = product_for_cpu if self.written_derivative else product
+        return multiply(x, self.kernel[...].astype(x.dtype), self.axis)
 
     def flops(self, rows: int) -> float:
         """Operations of this many rows."""
@@ -108,16 +116,24 @@ def gated(gate_up: Float[Array, ...], axis: int) -> Float[Array, ...]:
 
 
 class SwiGLU(nnx.Module):
-    """down(silu(gate) * up) over one axis; gate and up come from one fused matrix, gate first."""
+    """down(silu(gate) * up) over one axis; gate and up are one matrix, gate first.
+
+    With `two_products` the matrix is split at use: a product for each half, instead of one product whose result is
+    split. The parameters are the same.
+    """
 
     def __init__(self, width: int, expansion: float, *, axis: int = -1, rngs: nnx.Rngs):
         inner = inner_width(width, expansion)
-        self.axis, self.width = axis, width
+        self.axis, self.width, self.two_products = axis, width, False
         self.gate_up = Linear(width, 2 * inner, axis=axis, rngs=rngs)
         self.down = Linear(inner, width, axis=axis, rngs=rngs)
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
         """Any other axes pass through."""
+        if self.two_products:
+            halves = jnp.split(self.gate_up.kernel[...].astype(x.dtype), 2, axis=1)
+            gate, up = (product(x, kernel, self.axis) for kernel in halves)
+            return self.down(jax.nn.silu(gate) * up)
         return self.down(gated(self.gate_up(x), self.axis))
 
     def flops(self, rows: int) -> float:

@@ -1,9 +1,9 @@
 """Post-norm blocks, and the level made of them: mixing over positions, then over the width.
 
-A level computes in the layout that suits its mixer: [B, L, D] for attention, [L, B, D] for `mlp_t`, where
-both products of a block are then single matrix products over contiguous memory and nothing is transposed
-between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays
-packed for a whole supervision step. Another package adds a block by the entry point `trm_train.mixers`; without a
+A level computes in the layout that suits its mixer and the platform: [B, L, D] for attention; for `mlp_t` on a CPU
+[L, B, D], where both products of a block are single matrix products over contiguous memory and nothing is transposed
+between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays packed for a
+whole supervision step. Another package adds a block by the entry point `trm_train.mixers`; without a
 method `flops` its runs have no FLOPs.
 Source: the TRM paper and its published code.
 """
@@ -46,7 +46,10 @@ class AttentionBlock(nnx.Module):
 
 
 class TokenMlpBlock(nnx.Module):
-    """The same with a SwiGLU over the positions in place of attention; its norm is over positions too."""
+    """The same with a SwiGLU over the positions in place of attention; its norm is over positions too.
+
+    Positions are the axis `token_mlp.axis`: the first, or the second (`platform.py`).
+    """
 
     positions_first = True
 
@@ -54,10 +57,10 @@ class TokenMlpBlock(nnx.Module):
         self.token_mlp = SwiGLU(length, config.expansion, axis=0, rngs=rngs)
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
 
-    def __call__(self, x_LxBxD: Float[Array, "L B D"]) -> Float[Array, "L B D"]:
-        """The state after a SwiGLU over its positions and one in each; positions come first."""
-        x_LxBxD = rms_norm(x_LxBxD + self.token_mlp(x_LxBxD), axis=0)
-        return rms_norm(x_LxBxD + self.mlp(x_LxBxD))
+    def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
+        """The state after a SwiGLU over its positions and one in each; [L, B, D] or [B, L, D]."""
+        x = rms_norm(x + self.token_mlp(x), axis=self.token_mlp.axis)
+        return rms_norm(x + self.mlp(x))
 
     def flops(self, length: int) -> float:
         """Operations of one example with this many positions; the token SwiGLU acts on every column of the width."""

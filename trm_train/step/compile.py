@@ -84,7 +84,7 @@ def compile_train_step(
     stages: list[tuple[int, Any]] = []
     for end, network in config.model.stages(config.total_steps):
         stage = replace(config, model=network)
-        definition = model if network == config.model else abstract_weights(stage, spec)[0]
+        definition = model if network == config.model else abstract_weights(stage, spec, mesh)[0]
         step = make_train_step(stage, spec, definition, mesh=mesh)
         program = make_program(step, config.execution.steps_per_dispatch)
         jitted: Any = jit_train_step(program, mesh, state, jax.tree.map(lambda leaf: leaf.sharding, given))

@@ -1,0 +1,67 @@
+"""The form of the network's modules that is fastest on each platform; parameters and results are the same.
+
+docs/performance.md has what each form gave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+from flax import nnx
+from jax.sharding import Mesh
+
+from trm_train.model.attention import Attention
+from trm_train.model.layers import Linear, SwiGLU
+from trm_train.model.mixer import Level, TokenMlpBlock
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the modules of a network compute.
+
+    Attributes:
+        positions_axis: Of the blocks of `mlp_t`: 0 computes in [L, B, D], 1 in [B, L, D].
+        two_products: Gate and up of a SwiGLU are two products.
+        written_derivative: The derivative of a product is written out (`product_for_cpu`).
+        attention: Kernel of attention where it applies: written out, splash attention, cuDNN's fused attention.
+    """
+
+    positions_axis: Literal[0, 1]
+    two_products: bool
+    written_derivative: bool
+    attention: Literal["plain", "splash", "cudnn"]
+
+
+FORMS = {
+    "cpu": Form(0, two_products=False, written_derivative=True, attention="plain"),
+    "tpu": Form(1, two_products=True, written_derivative=False, attention="splash"),
+    "cuda": Form(0, two_products=False, written_derivative=True, attention="cudnn"),
+}
+"""By platform."""
+
+
+def platform_of(mesh: Mesh | None) -> str:
+    """The platform of a mesh's devices, without one of this process's devices: a key of `FORMS`."""
+    name = jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
+    name = {"gpu": "cuda"}.get(name, name)
+    return name if name in FORMS else "cpu"
+
+
+def compute_on(network: nnx.Module, platform: str) -> None:
+    """Give every module of a network its form for a platform."""
+    form = FORMS[platform]
+    for _, module in nnx.iter_modules(network):
+        if isinstance(module, Linear):
+            module.written_derivative = form.written_derivative
+        elif isinstance(module, SwiGLU):
+            module.two_products = form.two_products
+        elif isinstance(module, Attention):
+            module.kernel = form.attention
+    for _, module in nnx.iter_modules(network):
+        if isinstance(module, TokenMlpBlock):
+            swiglu = module.token_mlp
+            swiglu.axis = swiglu.gate_up.axis = swiglu.down.axis = form.positions_axis
+        elif isinstance(module, Level) and isinstance(module.block_0, TokenMlpBlock):
+            module.positions_first = form.positions_axis == 0
