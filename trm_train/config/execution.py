@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from trm_train.config.bounds import check_not_negative, check_positive
 
@@ -32,8 +33,9 @@ class ExecutionConfig:
     """Devices along the mesh axis `model`; the others lie along `data`."""
     shard_parameters: bool = False
     """Split parameters, optimizer state and average over all devices; they are gathered at the start of every step."""
-    micro_batches: int = 1
-    """Pieces that the slots are computed in, one after the other, for memory; the gradient is that of all of them."""
+    micro_batches: int | Literal["auto"] = 1
+    """Microbatches that a batch is computed in, one after the other, to save memory; the gradient is that of the whole
+    batch. auto takes the fewest that fit into the devices."""
     rematerialise: bool = False
     """Compute what is inside a level again in the backward pass instead of keeping it: less memory, more time."""
 
@@ -64,7 +66,7 @@ class ExecutionConfig:
             {
                 "execution.checkpoint_every": self.checkpoint_every,
                 "execution.log_every": self.log_every,
-                "execution.micro_batches": self.micro_batches,
+                "execution.micro_batches": 1 if self.micro_batches == "auto" else self.micro_batches,
                 "execution.model_parallel": self.model_parallel,
                 "execution.steps_per_dispatch": self.steps_per_dispatch,
             }

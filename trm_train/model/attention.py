@@ -45,6 +45,21 @@ def written_out_attention(
     return jnp.einsum("bhlm,bmhk->blhk", weights, value)
 
 
+def cudnn_attention(
+    query: Float[Array, "B L H K"], key: Float[Array, "B L H K"], value: Float[Array, "B L H K"]
+) -> Float[Array, "B L H K"]:
+    """Attention by cuDNN, which keeps no scores; it takes an even number of positions, the last masked if added."""
+    batch, length = query.shape[:2]
+    if length % 2 == 0:
+        return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
+    padded = (jnp.pad(x, ((0, 0), (0, 1), (0, 0), (0, 0))) for x in (query, key, value))
+    lengths = jnp.full((batch,), length, jnp.int32)
+    mixed = jax.nn.dot_product_attention(
+        *padded, query_seq_lengths=lengths, key_value_seq_lengths=lengths, implementation="cudnn"
+    )
+    return mixed[:, :length]
+
+
 def splash_attention(
     x: Float[Array, "B L D"], qkv: Float[Array, "D 3HK"], out: Float[Array, "HK D"], heads: int, *, rope: bool
 ) -> Float[Array, "B L D"]:
@@ -124,7 +139,7 @@ class Attention(nnx.Module):
         """The values that each query attends to, by the kernel of the platform where it applies."""
         whole_rows = query.shape == key.shape
         if self.kernel == "cudnn" and whole_rows and query.dtype == jnp.bfloat16 and self.head_width % 8 == 0:
-            return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
+            return cudnn_attention(query, key, value)
         return written_out_attention(query, key, value)
 
     def flops(self, length: int) -> float:

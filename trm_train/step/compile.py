@@ -17,11 +17,16 @@ from jax.sharding import Mesh
 
 from trm_data.storage.cache import user_cache
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.errors import ConfigError
 from trm_train.mesh.collectives import Exchange, exchanges
 from trm_train.mesh.sharding import batch_sharding, batches_sharding, jit_train_step, replicated
 from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.several import Given, make_program
 from trm_train.step.train import make_train_step
+
+
+SHRINK = 0.9
+"""Temporaries in n times as many microbatches are taken to be at least this share of an n-th."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class CompiledStep:
         seconds: Time it took to trace and compile, or to read from the cache.
         memory_bytes: Arguments, results and temporaries on one device, of the stage that needs most; None where the
             backend does not say.
+        micro_batches: Microbatches that a batch is computed in.
     """
 
     stages: list[tuple[int, Any]]
@@ -46,6 +52,15 @@ class CompiledStep:
     num_embedding_parameters: int
     seconds: float
     memory_bytes: dict[str, int] | None
+    micro_batches: int = 1
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Memory that a device needs: arguments and temporaries, and results that do not reuse an argument's memory."""
+        memory = self.memory_bytes
+        if memory is None:
+            return None
+        return memory["arguments"] + memory["temporaries"] + max(memory["results"] - memory["donated"], 0)
 
     @property
     def exchanges(self) -> list[Exchange]:
@@ -68,16 +83,61 @@ def use_compilation_cache() -> None:
 
 
 def compile_train_step(
-    config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int = 0
+    config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int = 0, limit_bytes: int | None = None
 ) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
     """The compiled training step, the shapes of its state, both over the mesh, and the model.
+
+    With `execution.micro_batches` auto, programs are compiled until one fits.
 
     Args:
         config: Of the run.
         spec: Of the dataset.
         mesh: Devices.
         num_rows: Rows of the training split, which devices hold with `execution.device_rows`.
+        limit_bytes: Memory of one device; None: what the devices say.
+
+    Raises:
+        ConfigError: With auto, the step does not fit with any number of microbatches.
     """
+    if config.execution.micro_batches != "auto":
+        return _compile(config, spec, mesh, num_rows)
+    limit = limit_bytes if limit_bytes is not None else usable_bytes(mesh)
+    slots = config.data.global_batch_size // mesh.shape["data"]
+    counts = [pieces for pieces in range(1, slots + 1) if slots % pieces == 0]
+    while True:
+        pieces = counts.pop(0)
+        found = _compile(_in_pieces(config, pieces), spec, mesh, num_rows)
+        step, memory = found[0], found[0].memory_bytes
+        if limit is None or memory is None or step.peak_bytes is None or step.peak_bytes <= limit:
+            return found
+        if not counts:
+            raise ConfigError(
+                f"execution.micro_batches auto: the step does not fit into a device, even in {pieces} microbatches of "
+                f"one example (got {step.peak_bytes / 1e9:,.1f} GB, {(step.peak_bytes - limit) / 1e9:,.1f} GB too "
+                f"much; expected at most {limit / 1e9:,.1f} GB). Use more devices, or --execution.rematerialise."
+            )
+        # Temporaries shrink with the microbatch, but no faster: smaller counts cannot fit.
+        rest = step.peak_bytes - memory["temporaries"]
+        counts = [
+            more for more in counts if rest + SHRINK * memory["temporaries"] * pieces / more <= limit
+        ] or counts[-1:]
+
+
+def usable_bytes(mesh: Mesh) -> int | None:
+    """Memory of this process's devices that programs can use, the least of them; None where one does not say."""
+    found = [(device.memory_stats() or {}).get("bytes_limit") for device in mesh.local_devices]
+    known = [limit for limit in found if limit is not None]
+    return min(known) if known and len(known) == len(found) else None
+
+
+def _in_pieces(config: RunConfig, pieces: int) -> RunConfig:
+    return replace(config, execution=replace(config.execution, micro_batches=pieces))
+
+
+def _compile(
+    config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int
+) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
+    """`compile_train_step` with a number of microbatches."""
     model, state = abstract_state(config, spec, config.data.global_batch_size, mesh)
     begun = time.perf_counter()
     given = given_element(config, spec, mesh, num_rows)
@@ -99,6 +159,7 @@ def compile_train_step(
         num_embedding_parameters=0 if table is None else table.size,
         seconds=time.perf_counter() - begun,
         memory_bytes=max(memory, key=lambda parts: parts["temporaries"], default=None),
+        micro_batches=int(config.execution.micro_batches),
     )
     return step, state, model
 

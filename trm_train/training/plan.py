@@ -168,9 +168,7 @@ def plan_run(
     mesh, spec, dataset = _find_dataset(experiment, config, layout)
     held = None if device is None else device_bytes(device)
     compiled, _, _ = compile_train_step(config, spec, mesh, dataset["examples"] or 0)
-    memory, peak = compiled.memory_bytes, None
-    if memory is not None:
-        peak = memory["arguments"] + memory["temporaries"] + max(memory["results"] - memory["donated"], 0)
+    memory, peak = compiled.memory_bytes, compiled.peak_bytes
     groups: int | None = dataset["groups"]
     return RunPlan(
         run=run_name(experiment.name, config),

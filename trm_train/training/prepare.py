@@ -63,6 +63,7 @@ def prepare(experiment: Experiment, config: RunConfig, layout: Layout) -> Prepar
 def check_batch(config: RunConfig, mesh: Mesh) -> None:
     """Refuse a batch that cannot be spread evenly."""
     devices, pieces = mesh.shape["data"], config.execution.micro_batches
+    pieces = 1 if pieces == "auto" else pieces
     if config.data.global_batch_size % (devices * pieces):
         in_pieces = f" times execution.micro_batches {pieces}" if pieces > 1 else ""
         raise ConfigError(
