@@ -41,7 +41,7 @@ from trm_train.mesh.sharding import batch_sharding, make_mesh
 from trm_train.model import platform
 from trm_train.model.attention import cudnn_attention, written_out_attention
 from trm_train.state import eval_weights, init_state
-from trm_train.step.compile import compile_train_step, usable_bytes
+from trm_train.step.compile import compile_train_step
 from trm_train.step.evaluate import make_eval_step
 from trm_train.step.several import Given
 
@@ -54,14 +54,13 @@ RECIPE_SPECS = {
 """Shapes of the published datasets."""
 STEPS = 5
 """Steps between two readings of the clock."""
-Form = platform.Form
-FORMS = {
-    "[L, B, D], one product, written derivative": Form(0, False, True, "cudnn"),
-    "[L, B, D], one product": Form(0, False, False, "cudnn"),
-    "[L, B, D], two products": Form(0, True, False, "cudnn"),
-    "[B, L, D], one product": Form(1, False, False, "cudnn"),
-    "[B, L, D], two products": Form(1, True, False, "cudnn"),
+CHANGES: dict[str, dict[str, Any]] = {
+    "one product": {"two_products": False},
+    "one product, written derivative": {"two_products": False, "written_derivative": True},
+    "[B, L, D]": {"positions_axis": 1},
+    "embedding by scatter": {"scatters": True},
 }
+"""What `--forms` changes of the platform's form, one line each, for mlp_t."""
 KINDS = (
     ("matrix products", r"gemm|cutlass|nvjet|cublas|dot|xmma"),
     ("fused attention", r"fmha|flash|sdpa|cudnn"),
@@ -79,6 +78,7 @@ class Case:
     config: RunConfig
     spec: InputSpec
     steps: int = STEPS
+    limit_bytes: int | None = None
 
 
 def synthetic(mixer: str, hidden: int, batch: int, dtype: str) -> Case:
@@ -144,7 +144,7 @@ def measure_training(
 ) -> None:
     """Compile and time the training step of a case, and the evaluation step if asked for."""
     mesh = make_mesh()
-    compiled, _, _ = compile_train_step(case.config, case.spec, mesh, limit_bytes=usable_bytes(mesh))
+    compiled, _, _ = compile_train_step(case.config, case.spec, mesh, limit_bytes=case.limit_bytes)
     definition, state = init_state(case.config, case.spec, case.config.data.global_batch_size, mesh)
     program, given = compiled.stages[-1][1], Given(random_batch(case, mesh))
 
@@ -154,7 +154,8 @@ def measure_training(
             state, metrics = program(state, given)
         return metrics
 
-    steps()
+    for _ in range(2):
+        jax.block_until_ready(steps())
     seconds = [seconds_of(steps) / case.steps for _ in range(repeats)]
     batch, cost = case.config.data.global_batch_size, cost_of(case.config, case.spec)
     assert cost is not None
@@ -227,8 +228,8 @@ def measure_forms(report: Report, hidden: int, batch: int, dtype: str, peak: flo
     name = platform.platform_of(None)
     own = platform.FORMS[name]
     try:
-        for label, form in FORMS.items():
-            platform.FORMS[name] = form
+        for label, change in CHANGES.items():
+            platform.FORMS[name] = replace(own, **change)
             case = synthetic("mlp_t", hidden, batch, dtype)
             measure_training(report, replace(case, name=f"{label}: {case.name}"), peak, repeats)
         platform.FORMS[name] = replace(own, attention="plain")
@@ -269,6 +270,9 @@ def main() -> None:
     parser.add_argument("--recipe", nargs="*", choices=tuple(RECIPE_SPECS), default=[])
     parser.add_argument("--forms", action="store_true", help="also compare the forms of a network")
     parser.add_argument("--product", type=int, default=8192, help="width of the plain matrix product")
+    parser.add_argument(
+        "--memory-gb", type=float, help="limit for microbatches; default: what the device says"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--profile", type=Path, help="folder for a trace of some steps of the first case")
     parser.add_argument("--json", type=Path, help="where to write the report")
@@ -283,6 +287,8 @@ def main() -> None:
         for size in options.batch
     ]
     cases += [recipe(name) for name in options.recipe]
+    if options.memory_gb:
+        cases = [replace(case, limit_bytes=int(options.memory_gb * 1e9)) for case in cases]
     if options.forms:
         if device.platform == "gpu":
             compare_attention(report, 97)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
@@ -18,6 +19,30 @@ from trm_train.model.layers import truncated_normal
 
 POSITION_SCALE = math.sqrt(0.5)
 """Keeps the variance of content + position that of content alone."""
+
+
+@jax.custom_vjp
+def look_up_tokens(table: Float[Array, "V D"], tokens: Int[Array, "B S"]) -> Float[Array, "B S D"]:
+    """Rows of a small table, with a matrix product as its derivative.
+
+    The derivative of a lookup is a scatter: on a GPU all cells of a batch add to the same dozen rows one after the
+    other, which took 28% of a training step (H200, batch 768).
+    """
+    return table[tokens]
+
+
+def _look_up_forward(table: Array, tokens: Array) -> tuple[Array, tuple[Array, int]]:
+    return table[tokens], (tokens, table.shape[0])
+
+
+def _look_up_backward(saved: tuple[Array, int], dy: Array) -> tuple[Array, None]:
+    tokens, rows = saved
+    chosen = jax.nn.one_hot(tokens, rows, dtype=dy.dtype)
+    summed = jnp.einsum("bsv,bsd->vd", chosen, dy, preferred_element_type=jnp.float32)
+    return summed.astype(dy.dtype), None
+
+
+look_up_tokens.defvjp(_look_up_forward, _look_up_backward)
 
 
 class InputEmbedding(nnx.Module):
@@ -30,7 +55,7 @@ class InputEmbedding(nnx.Module):
         self.width = width
         self.puzzle_positions = config.puzzle_positions
         self.dtype = config.forward_dtype
-        self.learned_positions = learned_positions
+        self.learned_positions, self.scatters = learned_positions, True
         self.tokens = nnx.Param(truncated_normal(rngs.params(), (vocabulary, width), width**-0.5))
         if self.learned_positions:
             length = self.puzzle_positions + cells
@@ -40,7 +65,8 @@ class InputEmbedding(nnx.Module):
         self, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> Float[Array, "B L D"]:
         """e, in the compute dtype; rows are None where the model has no puzzle positions."""
-        x = self.tokens[...].astype(self.dtype)[inputs]
+        table = self.tokens[...].astype(self.dtype)
+        x = table[inputs] if self.scatters else look_up_tokens(table, inputs)
         if puzzle_rows is not None:
             x = jnp.concatenate([self._puzzle(puzzle_rows), x], axis=1)
         if self.learned_positions:

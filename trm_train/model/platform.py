@@ -13,6 +13,7 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from trm_train.model.attention import Attention
+from trm_train.model.embedding import InputEmbedding
 from trm_train.model.layers import Linear, SwiGLU
 from trm_train.model.mixer import Level, TokenMlpBlock
 
@@ -25,19 +26,21 @@ class Form:
         positions_axis: Of the blocks of `mlp_t`: 0 computes in [L, B, D], 1 in [B, L, D].
         two_products: Gate and up of a SwiGLU are two products.
         written_derivative: The derivative of a product is written out (`product_for_cpu`).
+        scatters: The derivative of the token embedding is a scatter, else a product (`look_up_tokens`).
         attention: Kernel of attention where it applies: written out, splash attention, cuDNN's fused attention.
     """
 
     positions_axis: Literal[0, 1]
     two_products: bool
     written_derivative: bool
+    scatters: bool
     attention: Literal["plain", "splash", "cudnn"]
 
 
 FORMS = {
-    "cpu": Form(0, two_products=False, written_derivative=True, attention="plain"),
-    "tpu": Form(1, two_products=True, written_derivative=False, attention="splash"),
-    "cuda": Form(0, two_products=False, written_derivative=True, attention="cudnn"),
+    "cpu": Form(0, two_products=False, written_derivative=True, scatters=True, attention="plain"),
+    "tpu": Form(1, two_products=True, written_derivative=False, scatters=True, attention="splash"),
+    "cuda": Form(0, two_products=True, written_derivative=False, scatters=False, attention="cudnn"),
 }
 """By platform."""
 
@@ -59,6 +62,8 @@ def compute_on(network: nnx.Module, platform: str) -> None:
             module.two_products = form.two_products
         elif isinstance(module, Attention):
             module.kernel = form.attention
+        elif isinstance(module, InputEmbedding):
+            module.scatters = form.scatters
     for _, module in nnx.iter_modules(network):
         if isinstance(module, TokenMlpBlock):
             swiglu = module.token_mlp

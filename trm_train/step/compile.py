@@ -24,7 +24,6 @@ from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.several import Given, make_program
 from trm_train.step.train import make_train_step
 
-
 SHRINK = 0.9
 """Temporaries in n times as many microbatches are taken to be at least this share of an n-th."""
 
