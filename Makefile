@@ -8,7 +8,7 @@ export UV_COMPILE_BYTECODE := 1
 # Tests wait much, for processes, servers and time limits, so there is one worker more than there are cores.
 PARALLEL ?= -n $$(($$(nproc 2>/dev/null || echo 2) + 1)) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-integration test-long reliability pages docs wheel lint format bench clean
+.PHONY: help setup demo test test-integration test-long reliability pages docs wheel lint format bench targets readiness clean
 help:
 	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
 	@echo "make test       the fast tests (5 minutes on 2 cores)"
@@ -18,6 +18,8 @@ help:
 	@echo "make lint       formatting, lint, types, import rules, lock file"
 	@echo "make docs       the documentation as a site, in site/; a broken link fails"
 	@echo "make wheel      the wheel and the source archive, in dist/, checked as the package index checks them"
+	@echo "make targets    compilers of TPUs and NVIDIA GPUs, in .tools/targets (3.4 GB), for --dry-run --target"
+	@echo "make readiness  compile the study for a TPU v4-64 and GPUs, and write docs/readiness.md (hours; resumes)"
 	@echo "make bench      every benchmark (quiet machine; minutes)"
 
 $(UV):
@@ -51,6 +53,14 @@ reliability: setup
 # docs/experiments, from the registry.
 pages: setup
 	$(BIN)/python -m trm_train.experiments.pages docs/experiments
+
+# libtpu and NVIDIA's compiler, of the versions that belong to the installed jax, beside the project's environment.
+targets: setup
+	$(UV) pip install --quiet --python $(BIN)/python --target .tools/targets --no-deps \
+		$$($(BIN)/python -m trm_train.targets.environment)
+
+readiness: targets
+	$(BIN)/python -m trm_train.targets.readiness docs/readiness.md
 
 # Not --quiet: what it does not say it does not count either.
 docs: setup

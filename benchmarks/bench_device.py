@@ -8,8 +8,8 @@ time a step, examples/s, arithmetic in TFLOP/s and its share of a plain bfloat16
 run. `--forms` also measures the forms of `trm_train/model/platform.py` and compares the fused attention of the platform
 with attention written out in float32. `--profile` traces three steps and sums the time of kernels by kind.
 
-Operations are those of the network's matrix products (`trm_train/cost.py`). Rows are random: the time of a step does not
-depend on them. On a CPU the same command runs with `--hidden 32 --batch 8 --dtype float32 --product 256`, as its test does.
+Operations are those of the network's matrix products (`trm_train/cost.py`). Rows are random: the time of a step does
+not depend on them. On a CPU it runs with `--hidden 32 --batch 8 --dtype float32 --product 256`, as its test does.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Case:
 def synthetic(mixer: str, hidden: int, batch: int, dtype: str) -> Case:
     """A 9x9 Sudoku network of the published depth."""
     positions = "none" if mixer == "mlp_t" else "rope"
-    model = ModelConfig(hidden_size=hidden, mixer=mixer, pos_encodings=positions, forward_dtype=dtype)
+    kind: Any = dtype
+    model = ModelConfig(hidden_size=hidden, mixer=mixer, pos_encodings=positions, forward_dtype=kind)
     data = DataConfig(dataset="benchmark", global_batch_size=batch)
     execution = ExecutionConfig(micro_batches="auto")
     config = RunConfig(data=data, model=model, total_steps=5_000, execution=execution)
@@ -150,6 +151,7 @@ def measure_training(
 
     def steps() -> Any:
         nonlocal state
+        metrics: Any = None
         for _ in range(case.steps):
             state, metrics = program(state, given)
         return metrics
@@ -165,9 +167,9 @@ def measure_training(
     report.add(f"train: {case.name}", [rate / 1e12 for rate in rates], unit="TFLOP/s", n=batch)
     report.add(f"train: {case.name}", [rate / peak for rate in rates], unit="share of product", n=batch)
     report.add(f"compile: {case.name}", [compiled.seconds], unit="s", n=1)
-    held = held_bytes()
+    held, needed = held_bytes(), (compiled.peak_bytes or 0) / 1e9
     report.note(
-        f"{case.name}: microbatches {compiled.micro_batches}, compiled memory {(compiled.peak_bytes or 0) / 1e9:.2f} GB, "
+        f"{case.name}: microbatches {compiled.micro_batches}, compiled memory {needed:.2f} GB, "
         f"most held since the start {'unknown' if held is None else f'{held / 1e9:.2f} GB'}"
     )
     if profile is not None:

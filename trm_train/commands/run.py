@@ -34,6 +34,8 @@ from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.setting import Puzzles, Scale, parse_setting
 from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
+from trm_train.targets.catalog import USABLE_ON_GPUS, find_target
+from trm_train.targets.environment import compiles_here, run_with_compiler
 
 if TYPE_CHECKING:
     from trm_train.hosts.together import Hosts
@@ -57,7 +59,7 @@ For example:
   trm-train run quickstart --model.halt-exploration-prob "linear(0.3, 0.05)"
   trm-train run quickstart --build
   trm-train run trm_sudoku_mlp --dry-run
-  trm-train run exp01c --dry-run --devices 32 --device v4
+  trm-train run exp01c --dry-run --target v4-64
   trm-train run quickstart --resume never --tracking none
   trm-train run quickstart --restarts 10
   trm-train run quickstart --model.architecture hrm
@@ -84,6 +86,9 @@ class RunOptions:
     """With --dry-run: compile for so many simulated devices; say memory and what is sent between them."""
     device: Annotated[str | None, arg(metavar="KIND", help_behavior_hint="")] = None
     """With --dry-run: compare the memory with that of such a device: v4, v5p, H200, ..."""
+    target: Annotated[str | None, arg(metavar="MACHINE", help_behavior_hint="")] = None
+    """With --dry-run: compile for a machine that is not here (v4-64, v5e-16, h100, h200x8, ...) with its own compiler;
+    print memory, collectives and, for TPUs, estimated time."""
     build: bool = False
     """Build the dataset first if it is not there: trm-data build NAME."""
     extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
@@ -142,8 +147,9 @@ def run_experiment(name: str, overrides: list[str]) -> int:
         print(f"trm-train: warning: {line}", file=sys.stderr)
     archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", str(USABLE_ON_GPUS))
     if options.dry_run:
-        return _dry_run(item, options, layout)
+        return _dry_run(item, options, layout, ["run", name, *overrides])
     if options.restarts:
         _, others = take_option("--restarts", overrides)
         return train_with_restarts(["run", name, *others], options.restarts, _say)
@@ -213,8 +219,13 @@ def _check(options: RunOptions) -> None:
     check_config(options.config)
     if options.extend is not None:
         check_extension(options.config, options.extend)
-    if not options.dry_run and (options.devices is not None or options.device is not None):
-        raise ConfigError("--devices and --device are for --dry-run: a run takes the devices that there are")
+    asked = [options.devices, options.device, options.target]
+    if not options.dry_run and any(value is not None for value in asked):
+        raise ConfigError(
+            "--devices, --device and --target: only with --dry-run. A run uses the devices of this machine."
+        )
+    if options.target is not None and (options.devices is not None or options.device is not None):
+        raise ConfigError("--target: not together with --devices or --device. Leave these out.")
     check_label(options.label)
     if options.restarts < 0:
         raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
@@ -292,13 +303,16 @@ def _print_result(result: TrainResult, *, as_json: bool) -> None:
         print(f"  evaluate it: trm-eval run {result.record.run}")
 
 
-def _dry_run(item: Experiment, options: RunOptions, layout: Layout) -> int:
+def _dry_run(item: Experiment, options: RunOptions, layout: Layout, command: list[str]) -> int:
+    target = None if options.target is None else find_target(options.target)
+    if target is not None and not compiles_here(target):
+        return run_with_compiler(target, command)
     from trm_train.training.plan import plan_run, simulate_devices
 
     if options.devices is not None:
         simulate_devices(options.devices)
     options, _ = _with_initial(options, layout)
     steps = planned_steps(options.config, options.extend)
-    plan = plan_run(item, options.config, layout, steps, options.device)
+    plan = plan_run(item, options.config, layout, steps, options.device, target)
     print(json.dumps({**asdict(plan), "fits": plan.fits}, indent=1) if options.json else plan.text())
     return Exit.FOUND if plan.fits is False else Exit.DONE

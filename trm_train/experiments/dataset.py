@@ -14,8 +14,10 @@ from trm_data.named import named_dataset
 from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec, grid_of
 
-Known = Literal["exact", "at most", "unknown"]
+Known = Literal["exact", "published", "at most", "unknown"]
 """How far the number of identifiers can be known before a dataset is built."""
+PUBLISHED_IDENTIFIERS = {"arc1concept-aug-1000": 876_407, "arc2concept-aug-1000": 1_190_000}
+"""Puzzle identifiers of datasets as they were published or built here; a build's last digits depend on its draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,8 @@ class PlannedDataset:
         kind: Of its puzzles; of a mixture all kinds.
         input_spec: Shapes and sizes of its rows; see `identifiers` for how far `num_identifiers` can be known.
         groups: Training puzzles before augmentation; None where only the source knows.
-        identifiers: `exact`; `at most`, where symmetric puzzles have fewer augmentations than were asked for; or
+        identifiers: `exact`; `published`, where the number is that of an earlier build; `at most`, where symmetric
+            puzzles have fewer augmentations than were asked for; or
             `unknown`, where the number of puzzles is not in the specification, and one is counted.
         validation_rows: Rows of the validation split; None where only the source knows.
         test_rows: Rows of the test split; None where only the source knows.
@@ -58,7 +61,9 @@ def plan_dataset(name: str) -> PlannedDataset | None:
     kind.check_spec(spec)
     geometry = kind.geometry(spec)
     rows, identifiers = 1, "exact"
-    if geometry.identifier_each and spec.size is None:
+    if name in PUBLISHED_IDENTIFIERS:
+        rows, identifiers = PUBLISHED_IDENTIFIERS[name], "published"
+    elif geometry.identifier_each and spec.size is None:
         identifiers = "unknown"
     elif geometry.identifier_each and spec.size is not None:
         rows, identifiers = 1 + spec.size * (spec.aug + 1), "at most"

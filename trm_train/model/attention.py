@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,7 +77,9 @@ def splash_attention(
     length = x.shape[1]
     padded = -(-length // SPLASH_BLOCK) * SPLASH_BLOCK
     minor = splash.QKVLayout.SEQ_MINOR
-    blocks = splash.BlockSizes(*[SPLASH_BLOCK] * 8, q_layout=minor, k_layout=minor, v_layout=minor)
+    names = ("q", "kv", "kv_compute", "q_dkv", "kv_dkv", "kv_dkv_compute", "q_dq", "kv_dq")
+    sizes: dict[str, Any] = {f"block_{name}": SPLASH_BLOCK for name in names}
+    blocks = splash.BlockSizes(**sizes, q_layout=minor, k_layout=minor, v_layout=minor)
     mask = masks.MultiHeadMask([masks.FullMask((padded, padded))] * heads)
     kernel = splash.make_splash_mha_single_device(mask, block_sizes=blocks)
     segment = (jnp.arange(padded) < length).astype(jnp.int32)
@@ -120,8 +124,8 @@ class Attention(nnx.Module):
         """Scores and their softmax are float32 whatever the compute dtype."""
         batch, length, _ = x.shape
         if self.kernel == "splash" and type(self) is Attention and length >= SPLASH_MIN_POSITIONS:
-            kernels = (layer.kernel[...].astype(x.dtype) for layer in (self.qkv, self.out))
-            return splash_attention(x, *kernels, self.num_heads, rope=self.rope)
+            qkv, out = self.qkv.kernel[...].astype(x.dtype), self.out.kernel[...].astype(x.dtype)
+            return splash_attention(x, qkv, out, self.num_heads, rope=self.rope)
         qkv = self.qkv(x).reshape(batch, length, 3 * self.num_heads, self.head_width)
         query, key, value = jnp.split(qkv, 3, axis=2)
         if self.rope:

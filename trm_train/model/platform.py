@@ -68,5 +68,5 @@ def compute_on(network: nnx.Module, platform: str) -> None:
         if isinstance(module, TokenMlpBlock):
             swiglu = module.token_mlp
             swiglu.axis = swiglu.gate_up.axis = swiglu.down.axis = form.positions_axis
-        elif isinstance(module, Level) and isinstance(module.block_0, TokenMlpBlock):
+        elif isinstance(module, Level) and isinstance(getattr(module, "block_0", None), TokenMlpBlock):
             module.positions_first = form.positions_axis == 0

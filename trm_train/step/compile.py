@@ -6,6 +6,7 @@ A second start of the same run, or another run of the same shapes, reads the pro
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -105,21 +106,39 @@ def compile_train_step(
     counts = [pieces for pieces in range(1, slots + 1) if slots % pieces == 0]
     while True:
         pieces = counts.pop(0)
-        found = _compile(_in_pieces(config, pieces), spec, mesh, num_rows)
-        step, memory = found[0], found[0].memory_bytes
-        if limit is None or memory is None or step.peak_bytes is None or step.peak_bytes <= limit:
-            return found
+        try:
+            found = _compile(_in_pieces(config, pieces), spec, mesh, num_rows)
+        except jax.errors.JaxRuntimeError as error:
+            refused = bytes_refused(error)
+            if refused is None:
+                raise
+            needed, limit = refused
+            temporaries = needed
+        else:
+            needed, memory = found[0].peak_bytes, found[0].memory_bytes
+            if limit is None or memory is None or needed is None or needed <= limit:
+                return found
+            temporaries = memory["temporaries"]
         if not counts:
             raise ConfigError(
                 f"execution.micro_batches auto: the step does not fit into a device, even in {pieces} microbatches of "
-                f"one example (got {step.peak_bytes / 1e9:,.1f} GB, {(step.peak_bytes - limit) / 1e9:,.1f} GB too "
-                f"much; expected at most {limit / 1e9:,.1f} GB). Use more devices, or --execution.rematerialise."
+                f"one example (got {needed / 1e9:,.1f} GB, {(needed - limit) / 1e9:,.1f} GB too much; expected at most "
+                f"{limit / 1e9:,.1f} GB). Use more devices, or --execution.rematerialise."
             )
         # Temporaries shrink with the microbatch, but no faster: smaller counts cannot fit.
-        rest = step.peak_bytes - memory["temporaries"]
-        counts = [
-            more for more in counts if rest + SHRINK * memory["temporaries"] * pieces / more <= limit
-        ] or counts[-1:]
+        rest = needed - temporaries
+        counts = [more for more in counts if rest + SHRINK * temporaries * pieces / more <= limit] or counts[
+            -1:
+        ]
+
+
+def bytes_refused(error: Exception) -> tuple[int, int] | None:
+    """Memory that a program needs and that a device has, from a TPU compiler's refusal; None for other errors."""
+    found = re.search(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm", str(error))
+    if found is None:
+        return None
+    units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+    return int(float(found[1]) * units[found[2]]), int(float(found[3]) * units[found[4]])
 
 
 def usable_bytes(mesh: Mesh) -> int | None:
@@ -149,7 +168,7 @@ def _compile(
         jitted: Any = jit_train_step(program, mesh, state, jax.tree.map(lambda leaf: leaf.sharding, given))
         stages.append((end, jitted.lower(state, given).compile()))
     table = state.puzzle_table
-    memory = [found for _, program in stages if (found := _memory(program)) is not None]
+    memory = [found for _, program in stages if (found := memory_of(program)) is not None]
     step = CompiledStep(
         stages=stages,
         given=given,
@@ -196,7 +215,8 @@ def given_element(config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int)
     return Given(batch, count, held)
 
 
-def _memory(compiled: Any) -> dict[str, int] | None:
+def memory_of(compiled: Any) -> dict[str, int] | None:
+    """Arguments, results, temporaries and donated arguments of a program on one device (bytes)."""
     analysis = compiled.memory_analysis()
     if analysis is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +14,15 @@ from trm_data.errors import DatasetNotFoundError
 from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec, RunConfig, config_to_json
 from trm_train.cost import DEVICE_BYTES
-from trm_train.errors import ConfigError
+from trm_train.errors import ConfigError, OutOfMemoryError
 from trm_train.experiments.dataset import plan_datasets
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh.collectives import Exchange
 from trm_train.mesh.sharding import make_mesh
 from trm_train.runs.record import run_folder, run_name
-from trm_train.step.compile import compile_train_step
+from trm_train.step.compile import bytes_refused, compile_train_step
+from trm_train.targets.catalog import Target
+from trm_train.targets.estimate import Estimate, estimate, target_devices
 from trm_train.training.failure import LESS_MEMORY
 from trm_train.training.prepare import check_batch, prepare
 
@@ -50,6 +53,7 @@ class RunPlan:
         device_bytes: What one of the devices that are asked about can hold; None where none is.
         collectives: What the devices send each other in a step, the largest first.
         compile_s: Time to compile.
+        estimate: With a target, what its compiler says.
     """
 
     run: str
@@ -67,6 +71,7 @@ class RunPlan:
     device_bytes: int | None
     collectives: list[Exchange]
     compile_s: float
+    estimate: Estimate | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -91,6 +96,7 @@ class RunPlan:
             f"  batch       {', '.join(f'{name} {shape}' for name, shape in self.batch.items())}",
             f"  memory      {', '.join(f'{name} {size / 1e6:,.1f} MB' for name, size in memory.items())}",
             *self._memory_lines(),
+            *([] if self.estimate is None else self.estimate.lines()),
             *self._exchange_lines(),
             f"  compiled    in {self.compile_s:.1f} s",
             "  configuration",
@@ -131,6 +137,7 @@ class RunPlan:
             return f"{dataset['name']}, digest {dataset['content_digest'][:12]}, {groups}"
         identifiers = {
             "exact": "",
+            "published": f", about {dataset['num_identifiers']:,} puzzle identifiers (an earlier build)",
             "at most": f", at most {dataset['num_identifiers']:,} puzzle identifiers",
             "unknown": ", an unknown number of puzzle identifiers (1 is counted here)",
         }[dataset["identifiers"]]
@@ -154,7 +161,12 @@ def device_bytes(kind: str) -> int:
 
 
 def plan_run(
-    experiment: Experiment, config: RunConfig, layout: Layout, total_steps: int, device: str | None = None
+    experiment: Experiment,
+    config: RunConfig,
+    layout: Layout,
+    total_steps: int,
+    device: str | None = None,
+    target: Target | None = None,
 ) -> RunPlan:
     """Compile the training step of a run and describe it; where the dataset is not built, from its specification.
 
@@ -164,10 +176,23 @@ def plan_run(
         layout: The root.
         total_steps: Of the run, extensions included.
         device: Kind that its memory is compared with.
+        target: Machine that it is compiled for, whose compiler this process has; None: the devices that are here.
     """
-    mesh, spec, dataset = _find_dataset(experiment, config, layout)
+    devices = None if target is None else target_devices(target)
+    mesh, spec, dataset = _find_dataset(experiment, config, layout, None if devices is None else devices.all)
     held = None if device is None else device_bytes(device)
-    compiled, _, _ = compile_train_step(config, spec, mesh, dataset["examples"] or 0)
+    held = held if target is None else target.usable_bytes
+    try:
+        compiled, _, _ = compile_train_step(config, spec, mesh, dataset["examples"] or 0, limit_bytes=held)
+    except jax.errors.JaxRuntimeError as error:
+        refused = bytes_refused(error)
+        if target is None or refused is None:
+            raise
+        needed, limit = (size / 1e9 for size in refused)
+        raise OutOfMemoryError(
+            f"--target {target.name}: the step does not fit into a device (got {needed:,.1f} GB, {needed - limit:,.1f} GB "
+            f"too much; expected at most {limit:,.1f} GB). Try --execution.micro-batches auto."
+        ) from error
     memory, peak = compiled.memory_bytes, compiled.peak_bytes
     groups: int | None = dataset["groups"]
     return RunPlan(
@@ -186,20 +211,23 @@ def plan_run(
         device_bytes=held,
         collectives=compiled.exchanges,
         compile_s=compiled.seconds,
+        estimate=None
+        if target is None or devices is None
+        else estimate(target, devices, compiled, config, spec, total_steps),
     )
 
 
 def _find_dataset(
-    experiment: Experiment, config: RunConfig, layout: Layout
+    experiment: Experiment, config: RunConfig, layout: Layout, devices: Sequence[Any] | None
 ) -> tuple[Mesh, InputSpec, dict[str, Any]]:
     """The mesh, the shapes, and what can be said of the dataset, built or not."""
     try:
-        prepared = prepare(experiment, config, layout)
+        prepared = prepare(experiment, config, layout, devices)
     except DatasetNotFoundError:
         planned = plan_datasets(config.data.names)
         if planned is None:
             raise
-        mesh = make_mesh(config.execution.model_parallel)
+        mesh = make_mesh(config.execution.model_parallel, devices)
         check_batch(config, mesh)
         facts = {"name": planned.name, "built": False, "content_digest": None, "groups": planned.groups}
         facts["examples"] = None

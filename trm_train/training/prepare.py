@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -49,12 +49,14 @@ class Prepared:
     folder: Folder
 
 
-def prepare(experiment: Experiment, config: RunConfig, layout: Layout) -> Prepared:
-    """Check a configuration against its dataset and the devices, and name the run."""
+def prepare(
+    experiment: Experiment, config: RunConfig, layout: Layout, devices: Sequence[Any] | None = None
+) -> Prepared:
+    """Check a configuration against its dataset and the devices, by default those that are here, and name the run."""
     check_config(config)
     use_compilation_cache()
     manifests = tuple(read_manifest(layout, name) for name in config.data.names)
-    mesh = make_mesh(config.execution.model_parallel)
+    mesh = make_mesh(config.execution.model_parallel, devices)
     check_batch(config, mesh)
     record = make_record(experiment, config, *manifests)
     return Prepared(layout, config, manifests, mesh, record, run_folder(layout, experiment, config))

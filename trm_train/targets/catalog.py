@@ -1,0 +1,134 @@
+"""The targets by name, and what their compilers must be told of them. Imports no jax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trm_data.closest import closest
+from trm_train.cost import DEVICE_BYTES, PEAK_FLOPS
+from trm_train.errors import ConfigError
+
+USABLE_ON_GPUS = 0.92
+"""Share of a GPU's memory that programs get: `XLA_PYTHON_CLIENT_MEM_FRACTION` of `trm-train`."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine that a step can be compiled for.
+
+    Attributes:
+        name: As users type it.
+        platform: Which compiler.
+        kind: Of its devices, a key of `PEAK_FLOPS` and `DEVICE_BYTES`.
+        topology: As jax names it, for example v4:2x4x4.
+        devices: Number of devices.
+        clock_hz: Of a TPU, for turning cycles into time; None for GPUs.
+    """
+
+    name: str
+    platform: Literal["tpu", "cuda"]
+    kind: str
+    topology: str
+    devices: int
+    clock_hz: float | None = None
+
+    @property
+    def usable_bytes(self) -> int:
+        """Memory of a device that a program can use."""
+        return int(DEVICE_BYTES[self.kind] * (1 if self.platform == "tpu" else USABLE_ON_GPUS))
+
+    @property
+    def peak_flops(self) -> float:
+        """Matrix products of all devices in bfloat16, at most (FLOP/s)."""
+        return self.devices * PEAK_FLOPS[self.kind]
+
+
+@dataclass(frozen=True)
+class _Tpu:
+    """A generation of TPUs: slices are named by cores or chips, and shaped in two or three dimensions."""
+
+    kind: str
+    clock_hz: float
+    cores_in_name: int
+    shapes: tuple[str, ...]
+
+
+TPUS = {
+    # Clocks: 1.05 GHz is Google's figure for v4; the others follow from the peak and the number of matrix units.
+    "v4": _Tpu("TPU v4", 1.05e9, 2, ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")),
+    "v5p": _Tpu(
+        "TPU v5p", 1.75e9, 2, ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
+    ),
+    "v5e": _Tpu("TPU v5 lite", 1.5e9, 1, ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")),
+    "v6e": _Tpu("TPU v6 lite", 1.75e9, 1, ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")),
+}
+GPUS = {"h100": "H100", "h200": "H200", "a100": "A100"}
+GPU_COUNTS = (1, 2, 4, 8)
+
+CUDA_DEVICES = {
+    # kind: (core_count, memory_bandwidth, l2_cache_size, clock_rate_ghz, shared memory per core and block, major)
+    "H100": (132, 3_352_320_000_000, 52_428_800, 1.98, 233_472, 232_448, 9),
+    "H200": (132, 4_800_000_000_000, 62_914_560, 1.98, 233_472, 232_448, 9),
+    "A100": (108, 1_555_000_000_000, 41_943_040, 1.41, 167_936, 166_912, 8),
+}
+"""Source: XLA's own descriptions of these devices, and NVIDIA's data sheets."""
+
+
+def _chips(shape: str) -> int:
+    count = 1
+    for length in shape.split("x"):
+        count *= int(length)
+    return count
+
+
+def _all_targets() -> dict[str, Target]:
+    found: list[Target] = []
+    for generation, tpu in TPUS.items():
+        for shape in tpu.shapes:
+            chips = _chips(shape)
+            name = f"{generation}-{chips * tpu.cores_in_name}"
+            found.append(Target(name, "tpu", tpu.kind, f"{generation}:{shape}", chips, tpu.clock_hz))
+    for short, kind in GPUS.items():
+        for count in GPU_COUNTS:
+            name = short if count == 1 else f"{short}x{count}"
+            found.append(Target(name, "cuda", kind, f"1x1x{count}", count))
+    return {target.name: target for target in found}
+
+
+TARGETS = _all_targets()
+
+
+def find_target(name: str) -> Target:
+    """A target by its name.
+
+    Raises:
+        ConfigError: There is none of this name; the nearest name is suggested.
+    """
+    target = TARGETS.get(name.lower())
+    if target is not None:
+        return target
+    near = closest(name.lower(), TARGETS)
+    advice = "" if near is None else f"Did you mean {near}?"
+    families = "v4-8 to v4-1024, v5p-8 to v5p-1024, v5e-4 to v5e-256, v6e-4 to v6e-256, h100, h200, a100 (x2, x4, x8)"
+    raise ConfigError(
+        f"--target: unknown target (got {name!r}; expected one of {families}). {advice}".rstrip()
+    )
+
+
+def cuda_description(kind: str) -> str:
+    """A GPU as XLA describes it, a text protobuf."""
+    cores, bandwidth, cache, clock, per_core, per_block, major = CUDA_DEVICES[kind]
+    return f"""
+gpu_device_info {{
+  threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152
+  shared_memory_per_core: {per_core} threads_per_core_limit: 2048 core_count: {cores} fpus_per_core: 128
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  memory_bandwidth: {bandwidth} l2_cache_size: {cache} clock_rate_ghz: {clock}
+  device_memory_size: {DEVICE_BYTES[kind]} shared_memory_per_block_optin: {per_block}
+  cuda_compute_capability {{ major: {major} }} registers_per_core_limit: 65536 registers_per_block_limit: 65536
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: 9 minor: 8 }}
+device_description_str: "NVIDIA {kind}"
+"""
