@@ -63,12 +63,18 @@ def cudnn_attention(
 
 
 def splash_attention(
-    x: Float[Array, "B L D"], qkv: Float[Array, "D 3HK"], out: Float[Array, "HK D"], heads: int, *, rope: bool
+    x: Float[Array, "B L D"],
+    qkv: Float[Array, "D _"],
+    out: Float[Array, "_ D"],
+    heads: int,
+    *,
+    rope: bool,
+    interpret: bool = False,
 ) -> Float[Array, "B L D"]:
     """Attention by the TPU kernel of jax, which keeps no scores; rows are padded to whole blocks and masked.
 
     Queries, keys and values are [B, H, K, L]: positions are the minor axis, so that heads of less than 128 numbers
-    leave no lane of the TPU's registers and tiles empty.
+    leave no lane of the TPU's registers and tiles empty. `interpret` runs the kernel on any device, slowly, for tests.
     """
     # Imported here: it needs Pallas for TPUs, and takes half a second.
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
@@ -81,7 +87,7 @@ def splash_attention(
     sizes: dict[str, Any] = {f"block_{name}": SPLASH_BLOCK for name in names}
     blocks = splash.BlockSizes(**sizes, q_layout=minor, k_layout=minor, v_layout=minor)
     mask = masks.MultiHeadMask([masks.FullMask((padded, padded))] * heads)
-    kernel = splash.make_splash_mha_single_device(mask, block_sizes=blocks)
+    kernel = splash.make_splash_mha_single_device(mask, block_sizes=blocks, interpret=interpret)
     segment = (jnp.arange(padded) < length).astype(jnp.int32)
     segments = splash.SegmentIds(segment, segment)
 

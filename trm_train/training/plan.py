@@ -190,8 +190,8 @@ def plan_run(
             raise
         needed, limit = (size / 1e9 for size in refused)
         raise OutOfMemoryError(
-            f"--target {target.name}: the step does not fit into a device (got {needed:,.1f} GB, {needed - limit:,.1f} GB "
-            f"too much; expected at most {limit:,.1f} GB). Try --execution.micro-batches auto."
+            f"--target {target.name}: the step does not fit into a device (got {needed:,.1f} GB, "
+            f"{needed - limit:,.1f} GB too much; expected at most {limit:,.1f} GB). Try --execution.micro-batches auto."
         ) from error
     memory, peak = compiled.memory_bytes, compiled.peak_bytes
     groups: int | None = dataset["groups"]
