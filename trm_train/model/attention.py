@@ -106,6 +106,7 @@ def splash_attention(
 def rotate_minor(x: Float[Array, "B H K L"], cos: np.ndarray, sin: np.ndarray) -> Float[Array, "B H K L"]:
     """`rotate`, with positions as the last axis."""
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=2)
+    cos, sin = cos[None, None], sin[None, None]
     turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=2)
     return turned.astype(x.dtype)
 
