@@ -14,14 +14,21 @@ import pytest
 from tests.trm_train.test_step import BATCH, CONFIG, MODEL, SPEC, changed, make_batch, prepare, train
 from trm_train.config.data import DataConfig
 from trm_train.config.execution import ExecutionConfig
-from trm_train.config.run import InputSpec, ModelConfig, RunConfig, check_config
+from trm_train.config.run import (
+    InputSpec,
+    ModelConfig,
+    RunConfig,
+    check_config,
+    config_from_json,
+    config_to_json,
+)
 from trm_train.config.scheduled import Curriculum
 from trm_train.errors import ConfigError
 from trm_train.mesh.sharding import make_mesh
 from trm_train.optim import loss_scale
 from trm_train.optim.loss_scale import Scaled
 from trm_train.state import TrainState, init_state
-from trm_train.step.compile import CompiledStep, compile_train_step
+from trm_train.step.compile import CompiledStep, bytes_refused, compile_train_step
 from trm_train.step.several import Given
 from trm_train.step.train import Detail, from_pieces, into_pieces, make_train_step
 
@@ -107,6 +114,30 @@ def test_deep_recursion_fits_where_states_are_computed_again() -> None:
 
     shallow, deep = temporaries(6, rematerialise=False), temporaries(24, rematerialise=True)
     assert deep < 1.3 * shallow
+
+
+def test_auto_takes_the_fewest_microbatches_that_fit() -> None:
+    config = carried_out(micro_batches="auto")
+    assert config_from_json(config_to_json(config)) == config
+    whole, _, _ = compile_train_step(config, SPEC, make_mesh())
+    assert whole.micro_batches == 1
+    assert whole.peak_bytes is not None
+    limit = whole.peak_bytes - 1
+    fitting, _, _ = compile_train_step(config, SPEC, make_mesh(), limit_bytes=limit)
+    assert fitting.micro_batches == 2
+    assert fitting.peak_bytes is not None
+    assert fitting.peak_bytes <= limit
+
+
+def test_auto_refuses_what_fits_in_no_number_of_microbatches() -> None:
+    with pytest.raises(ConfigError, match=rf"in {BATCH} microbatches .* too much; expected at most 0.0 GB"):
+        compile_train_step(carried_out(micro_batches="auto"), SPEC, make_mesh(), limit_bytes=1_000)
+
+
+def test_a_tpu_compilers_refusal_says_how_much_is_needed() -> None:
+    said = "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 45.5G of 31.25G hbm. Exceeded by"
+    assert bytes_refused(RuntimeError(said)) == (int(45.5 * 2**30), int(31.25 * 2**30))
+    assert bytes_refused(RuntimeError("INTERNAL: no")) is None
 
 
 HALF = dataclasses.replace(CONFIG, model=dataclasses.replace(MODEL, forward_dtype="float16"))

@@ -158,13 +158,14 @@ def _dry_run(program: Program, more: Sequence[str]) -> tuple[dict[str, Any] | No
     return None, (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]
 
 
-def run(page: Path, only: Sequence[str], jobs: int) -> int:
+def run(page: Path, only: Sequence[str], targets: Sequence[str], jobs: int) -> int:
     """Compile what has no row yet, and write the page after each; returns how many do not fit."""
     store, code = page.with_suffix(".json"), code_digest()
     rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
     wanted = [
         each for each in programs() if not only or any(fnmatch(n, p) for n in each.experiments for p in only)
     ]
+    wanted = [each for each in wanted if not targets or each.target in targets]
     have = {(row["key"], row["target"]) for row in rows if row.get("code") == code}
     todo = [each for each in wanted if (each.key, each.target) not in have]
     for name in sorted({each.target for each in todo}):
@@ -268,9 +269,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("page", type=Path)
     parser.add_argument("--only", nargs="*", default=[], help="names or globs of experiments")
+    parser.add_argument("--target", nargs="*", default=[], help="these targets only")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    sys.exit(1 if run(options.page, options.only, options.jobs) else 0)
+    sys.exit(1 if run(options.page, options.only, options.target, options.jobs) else 0)
 
 
 if __name__ == "__main__":
