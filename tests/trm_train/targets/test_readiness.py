@@ -1,0 +1,53 @@
+"""The readiness page: which programs are compiled, and what a row says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trm_train.targets.readiness import RECIPES, STUDY_TARGET, Program, programs, render
+
+
+def test_runs_that_differ_in_data_or_rates_share_a_program() -> None:
+    study = [each for each in programs() if each.target == STUDY_TARGET]
+    of_baseline = next(each for each in study if "baseline" in each.experiments)
+    assert {"exp01c", "exp04a_100", "exp08a"} <= set(of_baseline.experiments)
+    names = [name for each in study for name in each.experiments]
+    assert len(names) == len(set(names))
+    assert len({each.key for each in study}) == len(study)
+
+
+def test_recipes_are_compiled_for_gpus_too() -> None:
+    targets = {(name, each.target) for each in programs() for name in each.experiments if name in RECIPES}
+    assert {(name, target) for name in RECIPES for target in ("v4-64", "h100", "h200")} <= targets
+
+
+ESTIMATE: dict[str, Any] = {
+    "step_s": 0.0977,
+    "share_of_peak": 0.313,
+    "run_hours": 0.22,
+    "kernels_without_estimate": 0,
+    "micro_batches": 1,
+}
+
+
+def test_a_page_says_what_fits_and_what_is_not_compiled() -> None:
+    wanted = [Program(("exp01c", "exp08a"), "v4-64", "a"), Program(("trm_maze",), "h100", "b")]
+    row: dict[str, Any] = {
+        "key": "a",
+        "target": "v4-64",
+        "fits": True,
+        "changed": "",
+        "peak_bytes": 7_700_000_000,
+        "device_bytes": 34_400_000_000,
+        "collectives": [{"bytes": 39_000_000}],
+        "estimate": ESTIMATE,
+    }
+    page = render([row], wanted)
+    assert "**1 of 2 programs are compiled; 1 of them fit.**" in page
+    assert (
+        "| `exp01c` and 1 with the same program | v4-64 | 7.7 of 34.4 | yes | 97.7 | 31% | 0.2 | 39.0 |  |"
+        in page
+    )
+    assert page.endswith("Not compiled yet: trm_maze on h100.\n")
+    refused = {"key": "b", "target": "h100", "fits": False, "error": "needs 90.0 GB"}
+    assert "| `trm_maze` | h100 | | no | | | | | needs 90.0 GB |" in render([row, refused], wanted)
