@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -214,9 +213,8 @@ def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
             return error
 
     names = layout.dataset_names()
-    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
-        found = zip(names, pool.map(read, names), strict=True)
-        return {name: manifest for name, manifest in found if manifest is not None}
+    found = zip(names, layout.store.each(read, names), strict=True)
+    return {name: manifest for name, manifest in found if manifest is not None}
 
 
 def write_manifest(folder: DatasetFolder, manifest: Manifest) -> None:

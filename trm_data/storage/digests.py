@@ -88,7 +88,7 @@ def checked_files(
     """
     if not names:
         return []
-    paths = [path if path is not None and path.is_file() else None for path in folder.currents(names)]
+    paths = folder.currents(names)
     note = folder.store.machine / "cache" / "whole.json"
     known = {} if again else _read(note)
     unknown = [

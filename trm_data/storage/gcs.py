@@ -18,7 +18,6 @@ import shutil
 import time
 from base64 import b64decode
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -570,8 +569,7 @@ class BucketStore(Store):
             self._bucket.delete(there.name, there.generation)
 
         found = [one for one in self._bucket.objects(f"{folder}/") if one.name != f"{folder}/{LEASE_FILE}"]
-        with ThreadPoolExecutor(self.at_a_time) as pool:
-            list(pool.map(delete, found))
+        self.each(delete, found)
 
     @override
     def size_bytes(self, folder: str) -> int:

@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -97,11 +96,10 @@ class DatasetFolder(Folder):
         """What is wrong with these files where they lie: one line each that is missing or has other bytes."""
         for file in files:
             check_entry(file)
-        with ThreadPoolExecutor(self.store.at_a_time) as pool:
-            found = pool.map(
-                lambda file: self.store.damage(self._name(file), file.size_bytes, file.sha256), files
-            )
-            return [problem for problem in found if problem]
+        found = self.store.each(
+            lambda file: self.store.damage(self._name(file), file.size_bytes, file.sha256), files
+        )
+        return [problem for problem in found if problem]
 
     def missing_shards(self, files: Sequence[StoredFile]) -> list[str]:
         """Shards among these files that a listing of the folder lacks."""

@@ -7,15 +7,18 @@ table's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from trm_data.errors import SpecError
 from trm_data.storage.atomic import remove_temporary
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 Check = Callable[[], None]
 """Called before something is written or deleted; raises `BusyError` where it may not be any more."""
@@ -197,6 +200,13 @@ class Store(Protocol):
         """Size of all files below a folder, with those that this machine has not finished."""
         ...
 
+    def each(self, ask: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+        """What a function that asks the store gives for each item, with `at_a_time` requests under way."""
+        if self.at_a_time == 1:
+            return [ask(item) for item in items]
+        with ThreadPoolExecutor(self.at_a_time) as pool:
+            return list(pool.map(ask, items))
+
     def names(self, folder: str, pattern: str = "**") -> list[str]:
         """Files below a folder, sorted; what a writer has not finished is not among them.
 
@@ -337,8 +347,7 @@ class Folder:
 
     def currents(self, names: Sequence[str]) -> list[Path | None]:
         """`current` of several files, asked for at a time."""
-        with ThreadPoolExecutor(self.store.at_a_time) as pool:
-            return list(pool.map(self.current, names))
+        return self.store.each(self.current, names)
 
     def working(self, name: str) -> Path:
         """Where this machine writes a file before `finish`; the folder around it is made."""

@@ -44,7 +44,7 @@ def ask(
         sql: One statement; each `?` is one of the values.
         values: Texts, numbers and lists of them.
         problems: What the report is without.
-        runs: The runs whose metrics it reads, where it reads no others.
+        runs: The runs whose metrics and evaluations it reads, where it reads no others.
         evaluations: The evaluations whose predictions, votes or traces it reads, where it reads no others.
     """
     query = Query(says, filled(sql, values))

@@ -79,7 +79,7 @@ class Figure:
 
 def evaluations_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """A row for each evaluation of runs, in their order, the usual one of each first."""
-    return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs)], problems)
+    return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs)], problems, runs=runs)
 
 
 def first_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -172,7 +172,7 @@ def show() -> None:
         show_sql(asked.query)
         return
     chosen = _table(asked) or first_of_each(asked.rows)
-    st.session_state["evaluation"] = chosen[0]["evaluation"]
+    st.session_state["evaluated"] = chosen[0]["run"], chosen[0]["evaluation"]
     with st.container(horizontal=True):
         link(PUZZLES, "Puzzles of the first that is shown")
     figures = fresh(_figures, tuple(row["evaluation"] for row in chosen), tuple(runs))

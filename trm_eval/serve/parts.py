@@ -24,14 +24,14 @@ from trm_eval.errors import EvalError
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Query
 from trm_eval.report.canvas import GRID, INK, PAPER
+from trm_eval.tables.files import tested_runs
 from trm_train.errors import TrainError
 
 NAMES_SQL = """\
 SELECT run
 FROM runs
-LEFT JOIN (SELECT DISTINCT run, true AS tested FROM evals) USING (run)
-ORDER BY tested DESC NULLS LAST, state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
-"""It reads no metrics, which are most of the files of a root."""
+ORDER BY state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
+"""It reads no metrics and evaluations, which are most of the files of a root."""
 
 CURVES, EVALUATIONS, PUZZLES = "curves", "evaluations", "puzzles"
 FRESH_S = 4
@@ -94,7 +94,15 @@ def plain(text: str) -> str:
 
 def names_of_runs(layout: Layout, problems: list[str]) -> list[str]:
     """The names of all runs, tested runs first, then those that run, then the newest."""
-    return [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
+    tested = tested_runs(layout)
+    names = [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
+    return sorted(names, key=lambda name: name not in tested)
+
+
+def names_of_tested(layout: Layout, problems: list[str]) -> list[str]:
+    """The names of the runs that have evaluations, in the same order."""
+    tested = tested_runs(layout)
+    return [name for name in names_of_runs(layout, problems) if name in tested]
 
 
 def choose_runs(page: str) -> list[str]:

@@ -17,7 +17,7 @@ from trm_eval.serve.parts import (
     frame_of,
     fresh,
     layout,
-    names_of_runs,
+    names_of_tested,
     plain,
     selected,
     show_drawing,
@@ -57,6 +57,8 @@ SELECT count(*) AS puzzles
 FROM predicted_puzzles
 WHERE evaluation = ? AND {condition}"""
 
+RUN_SQL = "SELECT run FROM evals WHERE evaluation = ?"
+
 PUZZLES_SQL = f"""\
 SELECT row, exact, wrong_cells, cells, rating, clues, path_length, halt_step, group_index, augmentation
 FROM predicted_puzzles
@@ -89,6 +91,12 @@ def range_of(layout: Layout, evaluation: str, problems: list[str]) -> Asked:
     return ask(
         layout, "puzzles and their ratings", RANGE_SQL, [evaluation], problems, evaluations=[evaluation]
     )
+
+
+def run_of(layout: Layout, evaluation: str, problems: list[str]) -> str | None:
+    """The run that an evaluation is of; None if there is none of that name."""
+    rows = ask(layout, "run", RUN_SQL, [evaluation], problems, evaluations=[evaluation]).rows
+    return rows[0]["run"] if rows else None
 
 
 def count_puzzles(layout: Layout, evaluation: str, wanted: Wanted, problems: list[str]) -> int:
@@ -128,18 +136,28 @@ def show() -> None:
 
 
 def _evaluation() -> dict[str, Any] | None:
-    runs = fresh(names_of_runs)
-    rows = fresh(evaluations_of, runs).rows
+    """The evaluation that is shown: of the address, or chosen before, or the first of a run; all of one run are read."""
+    runs = fresh(names_of_tested)
+    if not runs:
+        return None
+    before_run, before = st.session_state.get("evaluated", (None, None))
+    before = st.query_params.get("evaluation") or before
+    key = "shown run"
+    if key not in st.session_state:
+        if st.query_params.get("evaluation"):
+            before_run = fresh(run_of, before)
+        st.session_state[key] = before_run if before_run in runs else runs[0]
+    chosen_run, chosen = st.columns(2)
+    run = chosen_run.selectbox("Run", runs, key=key)
+    rows = fresh(evaluations_of, [run]).rows
     if not rows:
         return None
     labels = labels_of(rows)
     by_id = {row["evaluation"]: row for row in rows}
-    key = "shown evaluation"
+    key = f"shown evaluation of {run}"
     if key not in st.session_state:
-        before = st.query_params.get("evaluation") or st.session_state.get("evaluation")
         st.session_state[key] = before if before in by_id else rows[0]["evaluation"]
-    chosen = st.selectbox("Evaluation", list(by_id), format_func=lambda each: labels[each], key=key)
-    return by_id[chosen]
+    return by_id[chosen.selectbox("Evaluation", list(by_id), format_func=lambda each: labels[each], key=key)]
 
 
 def _choose(evaluation: str) -> int | None:

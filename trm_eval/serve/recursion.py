@@ -101,7 +101,7 @@ def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:
     """The network of an evaluation, with the weights and the steps that it had."""
     from trm_eval.solver import load  # which brings jax
 
-    asked = ask(layout, "which network", EVALUATION_SQL, [evaluation], problems)
+    asked = ask(layout, "which network", EVALUATION_SQL, [evaluation], problems, evaluations=[evaluation])
     (row,) = asked.rows
     return load(
         row["run"],

@@ -33,7 +33,7 @@ STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results onl
 """As `trm-train status` says them, and that of a run of which only published results are there."""
 
 RUNS_SQL = f"""\
-WITH shown AS (
+WITH listed AS (
     SELECT
         r.run,
         CASE
@@ -64,7 +64,7 @@ WITH shown AS (
         r.train_seconds
     FROM runs AS r
 )
-SELECT * FROM shown
+SELECT * FROM listed
 WHERE {{condition}}
 ORDER BY state = 'running' DESC, heartbeat DESC NULLS LAST, run"""
 
@@ -93,7 +93,7 @@ class Filter:
     states: tuple[str, ...] = ()
 
     def condition(self) -> tuple[str, list[object]]:
-        """As SQL over `shown`, and its values."""
+        """As SQL over `listed`, and its values."""
         conditions: list[str] = []
         values: list[object] = []
         if patterns := [_glob(word) for word in re.split(r"[\s,]+", self.names) if word]:

@@ -18,7 +18,7 @@ import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
 
 from trm_data.errors import CorruptFileError
-from trm_data.storage.digests import checked_files, one_of_each
+from trm_data.storage.digests import checked_files, one_of_each, stem_of
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.live import live_parts
@@ -54,8 +54,9 @@ class Only:
     """What a query is about, where the caller knows it: files of anything else are not opened.
 
     Attributes:
-        runs: Names of runs, for their metrics; None for all.
-        evaluations: Evaluations, for their predictions, votes and traces; None for all.
+        runs: Names of runs, for their metrics and evaluations; None for all.
+        evaluations: Evaluations, for their predictions, votes and traces, and of `evals` for the rows of their runs;
+            None for all.
     """
 
     runs: frozenset[str] | None = None
@@ -90,7 +91,11 @@ def open_tables(
             found = [file for file in found if file[2] not in live]
             tables[f"{table}_files"], gone = _dataset(table, results.within(table), found, again=again)
             missing += gone
-        evals, gone = _evals(layout, again, _SKIPS.get()) if "evals" in wanted else (_no_evals(), [])
+        evals, gone = (
+            _evals(layout, again, _SKIPS.get(), _runs_of(layout, only))
+            if "evals" in wanted
+            else (_no_evals(), [])
+        )
         missing += gone
         tables["evals_files"] = evals
         for table in NAMED_BY_EVALS:
@@ -106,9 +111,12 @@ def open_tables(
 
 
 @recent
-def _evals(layout: Layout, again: bool, skips: bool) -> tuple[pa.Table, list[str]]:
+def _evals(
+    layout: Layout, again: bool, skips: bool, runs: frozenset[str] | None
+) -> tuple[pa.Table, list[str]]:
     """The rows of `evals`, one of each evaluation, and a line for each file that is gone, or damaged and left out."""
-    found, gone = _parts("evals", layout.results.within("evals"), _listed(layout, "evals"), again=again)
+    listed = [file for file in _listed(layout, "evals") if runs is None or file[2] in runs]
+    found, gone = _parts("evals", layout.results.within("evals"), listed, again=again)
     try:
         return _newest(layout, found), gone
     except FileNotFoundError as error:
@@ -117,6 +125,20 @@ def _evals(layout: Layout, again: bool, skips: bool) -> tuple[pa.Table, list[str
 
 def _no_evals() -> pa.Table:
     return pa.unify_schemas([TABLES["evals"], PARTITIONING]).empty_table()
+
+
+def _runs_of(layout: Layout, only: Only) -> frozenset[str] | None:
+    """The runs whose rows of `evals` are read; None for all, also where a merged file may hold an evaluation."""
+    if only.runs is not None or only.evaluations is None:
+        return only.runs
+    found = {stem_of(name.rpartition("/")[2]): run for name, _, run in _listed(layout, "evals")}
+    wanted = [found.get(evaluation) for evaluation in only.evaluations]
+    return None if None in wanted else frozenset(run for run in wanted if run is not None)
+
+
+def tested_runs(layout: Layout) -> set[str]:
+    """The runs that have evaluations; their files are listed only."""
+    return {run for _, _, run in _listed(layout, "evals")}
 
 
 @recent

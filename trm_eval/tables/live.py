@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,12 +16,10 @@ from trm_data.storage.store import Folder
 from trm_eval.tables.recent import recent
 from trm_eval.tables.schema import RUN_STATUS, RUNS
 from trm_train.config.run import RunConfig, config_to_json
-from trm_train.errors import ConfigError, ForeignRunError
+from trm_train.errors import ForeignRunError
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
-from trm_train.runs.record import RunRecord, differences_of, list_runs, read_record, say_differences
+from trm_train.runs.record import RunRecord, differences_of, read_records, say_differences
 from trm_train.runs.status import read_status, written_steps
-
-Found = TypeVar("Found")
 
 
 def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -59,17 +56,16 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
 
     The line is a `Note` where the record is whole, of a version or architecture that this checkout lacks.
     """
-    folders = list_runs(layout)
-    found = list(zip(folders, _each(layout, _record_of, folders), strict=True))
+    found = read_records(layout)
     runs = [(folder, record) for folder, record in found if isinstance(record, RunRecord)]
     problems = [
         Note(record) if isinstance(record, ForeignRunError) else str(record)
         for _, record in found
         if not isinstance(record, RunRecord)
     ]
-    statuses = _each(layout, read_status, [folder for folder, _ in runs])
+    statuses = layout.store.each(read_status, [folder for folder, _ in runs])
     rows: list[dict[str, Any]] = []
-    differ = _differences([record for _, record in runs])
+    differ = differences_of([record for _, record in runs])
     for (_, record), status, differs in zip(runs, statuses, differ, strict=True):
         row = {"experiment": record.experiment, "run": record.run, **run_row(record, differs)}
         if status is not None:
@@ -87,33 +83,6 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
     return pa.Table.from_pylist(rows, schema=no_runs().schema), runs, problems
 
 
-def _record_of(folder: Folder) -> RunRecord | ConfigError:
-    """The record of a run, or why it cannot be read."""
-    try:
-        return read_record(folder)
-    except ConfigError as error:
-        return error
-
-
-def _each(layout: Layout, read: Callable[[Folder], Found], folders: Sequence[Folder]) -> list[Found]:
-    """What a function reads of each run, as many at a time as the root takes."""
-    if layout.store.at_a_time == 1:
-        return [read(folder) for folder in folders]
-    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
-        return list(pool.map(read, folders))
-
-
-_DIFFERENCES: dict[tuple[object, ...], dict[str, Any] | None] = {}
-
-
-def _differences(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
-    """`differences_of`, computed once a process: a root with thousands of runs is asked again and again."""
-    keys = [(record.experiment, record.scale, record.data, record.config) for record in records]
-    new = {key: record for key, record in zip(keys, records, strict=True) if key not in _DIFFERENCES}
-    _DIFFERENCES.update(zip(new, differences_of(list(new.values())), strict=True))
-    return [_DIFFERENCES[key] for key in keys]
-
-
 def no_runs() -> pa.Table:
     """The table of `live_runs` without rows."""
     names = pa.schema([("experiment", pa.string()), ("run", pa.string())])
@@ -129,8 +98,8 @@ def live_parts(
     problems: list[str] = []
     folders = [folder for folder, _ in runs]
     # The status first: one that is read later may tell of parts that were not there yet.
-    written = _each(layout, written_steps, folders)
-    names_of_runs = _each(layout, part_names, folders)
+    written = layout.store.each(written_steps, folders)
+    names_of_runs = layout.store.each(part_names, folders)
     for (folder, record), last, names in zip(runs, written, names_of_runs, strict=True):
         if steps := missing_steps(names, last):
             problems.append(

@@ -15,7 +15,7 @@ import functools
 import hashlib
 import json
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -270,17 +270,20 @@ def _plain(value: Any) -> Any:
 
 def _part_from_json(part: type[Any], value: dict[str, Any]) -> Any:
     """A part from its plain values; spelled values are parsed where the field may hold one, lists become tuples."""
-    kinds = _kinds(part)
-
-    def parsed(name: str, item: Any) -> Any:
-        if kinds.get(name) in PARSERS and isinstance(item, str):
-            return PARSERS[kinds[name]][0](item)
-        return tuple(item) if typing.get_origin(kinds.get(name)) is tuple else item
-
-    return part(**{name: parsed(name, item) for name, item in value.items()})
+    read = _readers(part)
+    return part(**{name: read[name](item) if name in read else item for name, item in value.items()})
 
 
 @functools.cache
-def _kinds(part: type[Any]) -> dict[str, Any]:
-    """The types of a part's fields; a study has many runs of few parts."""
-    return typing.get_type_hints(part)
+def _readers(part: type[Any]) -> dict[str, Callable[[Any], Any]]:
+    """The fields of a part whose values differ from their JSON values; a study has many runs of few parts."""
+
+    def spelled(item: Any, parse: Callable[[str], Any]) -> Any:
+        return parse(item) if isinstance(item, str) else item
+
+    kinds = typing.get_type_hints(part)
+    return {
+        name: functools.partial(spelled, parse=PARSERS[kind][0]) if kind in PARSERS else tuple
+        for name, kind in kinds.items()
+        if kind in PARSERS or typing.get_origin(kind) is tuple
+    }

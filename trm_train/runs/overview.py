@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -74,8 +73,7 @@ class RunOverview:
 def overview(layout: Layout) -> list[RunOverview]:
     """All runs under a root, in the order of their folders."""
     found = read_records(layout)
-    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
-        statuses = list(pool.map(lambda item: read_status(item[0]), found))
+    statuses = layout.store.each(read_status, [folder for folder, _ in found])
     now = datetime.now(UTC)
     runs = [
         _overview(folder, record, status, now)

@@ -10,7 +10,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -132,7 +131,11 @@ def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
 
 def run_name(experiment: str, config: RunConfig) -> str:
     """Name of the run of a configuration."""
-    return f"{experiment}-{identity_hash(config)[:8]}-s{config.seed}"
+    return _name_of(experiment, identity_hash(config), config.seed)
+
+
+def _name_of(experiment: str, identity: str, seed: int) -> str:
+    return f"{experiment}-{identity[:8]}-s{seed}"
 
 
 def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Folder:
@@ -179,6 +182,7 @@ def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
     """What of each run is not as its experiment defines it now, by dotted path; None where that is unknown."""
     experiments = load_experiments()
     defined: dict[tuple[str, Setting], RunConfig] = {}
+    known: dict[tuple[str, Setting, str, bool], dict[str, Any]] = {}
     found: list[dict[str, Any] | None] = []
     for record in records:
         item, setting = experiments.get(record.experiment), _setting_of(record, experiments)
@@ -188,7 +192,11 @@ def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
         key = record.experiment, setting
         if key not in defined:
             defined[key] = item.make(setting)
-        found.append(differences(record.config, defined[key]))
+        seed = record.config.seed
+        alike = (*key, record.identity, seed == defined[key].seed)  # runs that differ in the value of the seed only
+        if alike not in known:
+            known[alike] = differences(record.config, defined[key])
+        found.append(known[alike] | ({"seed": seed} if "seed" in known[alike] else {}))
     return found
 
 
@@ -305,7 +313,8 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
             raise ConfigError(
                 f"{where}: {what} {getattr(record, what)!r}: expected up to 100 letters, digits and _"
             )
-    identity, name = identity_hash(record.config), run_name(record.experiment, record.config)
+    identity = identity_hash(record.config)
+    name = _name_of(record.experiment, identity, record.config.seed)
     if (record.identity, record.run) != (identity, name):
         raise ConfigError(
             f"{where}: says that it is the run {record.run!r}, but its configuration is that of {name}: it was "
@@ -367,8 +376,7 @@ def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]
             return error
 
     folders = list_runs(layout)
-    with ThreadPoolExecutor(layout.store.at_a_time) as pool:
-        return list(zip(folders, pool.map(read, folders), strict=True))
+    return list(zip(folders, layout.store.each(read, folders), strict=True))
 
 
 def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> Folder:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Literal, get_args
@@ -139,11 +138,8 @@ def read_heartbeats(folder: Folder) -> list[Heartbeat]:
     """The last heartbeat of each process of a run, by number; heartbeats that cannot be read are left out."""
     inside = folder.within(HEARTBEATS)
     names = [name for name in inside.names("*.json") if HEARTBEAT_NAME.fullmatch(name)]
-    with ThreadPoolExecutor(folder.store.at_a_time) as pool:
-        found = [
-            beat for content in pool.map(inside.read, names) if (beat := _heartbeat(content)) is not None
-        ]
-    return sorted(found, key=lambda beat: beat.worker)
+    found = map(_heartbeat, folder.store.each(inside.read, names))
+    return sorted((beat for beat in found if beat is not None), key=lambda beat: beat.worker)
 
 
 def _heartbeat(content: bytes | None) -> Heartbeat | None:

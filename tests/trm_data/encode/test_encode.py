@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,6 +89,19 @@ def test_a_record_that_is_no_block_is_refused() -> None:
     rows = Rows(np.zeros((1, 9), np.uint8), np.zeros((1, 9), np.uint8), zeros, zeros, zeros, zeros)
     with pytest.raises(CorruptDatasetError, match="columns"):
         decode_block(encode_block(to_batch(rows, block_schema(9))), block_schema(4))
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_a_compressed_body_is_refused_before_it_takes_memory(codec: str) -> None:
+    cells, numbers = np.zeros((200, 81), np.uint8), np.zeros(200, np.int32)
+    rows, schema = Rows(cells, cells, numbers, numbers, numbers, numbers), block_schema(81)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_batch(to_batch(rows, schema))
+    before = pa.total_allocated_bytes()
+    with pytest.raises(CorruptDatasetError, match="Arrow stream"):
+        decode_block(sink.getvalue().to_pybytes(), schema)
+    assert pa.total_allocated_bytes() == before
 
 
 @pytest.mark.parametrize("cells", [1, 16, 36, 81, 900, 4096])
