@@ -33,9 +33,9 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f"{_TEMPORARY}{_HERE}-{os.getpid()}-{path.name}")
 
 
-def is_temporary(path: Path) -> bool:
-    """Whether a killed writer left this file."""
-    return path.name.startswith(_TEMPORARY)
+def is_temporary(name: str) -> bool:
+    """Whether a killed writer left the file of this name."""
+    return name.rpartition("/")[2].startswith(_TEMPORARY)
 
 
 def remove_temporary(folder: Path, pattern: str = f"{_TEMPORARY}*", *, older_s: float = 0.0) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shutil
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -101,9 +103,12 @@ class LocalStore(Store):
     @override
     def names(self, folder: str, pattern: str = "**") -> list[str]:
         top = self._path(folder)
-        paths = top.rglob("*") if pattern == "**" else top.glob(pattern)
-        files = [path.relative_to(self.root) for path in paths if path.is_file() and not is_temporary(path)]
-        return sorted(path.as_posix() for path in files)
+        if pattern == "**":
+            found = (path.relative_to(top).as_posix() for path in top.rglob("*"))
+        else:
+            found = glob.iglob(pattern, root_dir=top, include_hidden=True)  # noqa: PTH207  # in a third of the time
+        files = (name for name in found if not is_temporary(name) and os.path.isfile(f"{top}/{name}"))  # noqa: PTH113
+        return sorted(f"{folder}/{name}" for name in files)
 
     @override
     def stat(self, name: str) -> Stored | None:

@@ -136,7 +136,7 @@ def show() -> None:
 
 
 def _evaluation() -> dict[str, Any] | None:
-    """The evaluation that is shown: of the address, or chosen before, or the first of a run; all of one run are read."""
+    """The evaluation of the address, or chosen before, or the first of a run; those of one run are read."""
     runs = fresh(names_of_tested)
     if not runs:
         return None

@@ -147,6 +147,7 @@ def _names(layout: Layout, table: str) -> list[str]:
     return layout.results.within(table).names("experiment=*/run=*/*.parquet")
 
 
+@recent
 def _listed(layout: Layout, table: str) -> list[TableFile]:
     """Every Parquet file of a table, one of each stem; of `evals` all, for rows say themselves which is newer."""
     found: list[TableFile] = []

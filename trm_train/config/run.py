@@ -253,10 +253,15 @@ def _changes(value: Any, default: Any, path: str) -> dict[str, Any]:
         return {path: _plain(value)}
     same = type(default) is type(value)
     changes: dict[str, Any] = {}
-    for item in dataclasses.fields(value):
-        otherwise = getattr(default, item.name) if same else default_of(item)
-        changes |= _changes(getattr(value, item.name), otherwise, f"{path}.{item.name}")
+    for name, usual in _defaults(type(value)).items():
+        changes |= _changes(getattr(value, name), getattr(default, name) if same else usual, f"{path}.{name}")
     return changes
+
+
+@functools.cache
+def _defaults(part: type[Any]) -> dict[str, Any]:
+    """The default of each field of a part."""
+    return {item.name: default_of(item) for item in dataclasses.fields(part)}
 
 
 def _plain(value: Any) -> Any:
@@ -264,7 +269,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Spelled):
         return str(value)
     if dataclasses.is_dataclass(value):
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return {name: _plain(getattr(value, name)) for name in _defaults(type(value))}
     return list(value) if isinstance(value, tuple) else value
 
 

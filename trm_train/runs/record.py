@@ -193,7 +193,7 @@ def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
         if key not in defined:
             defined[key] = item.make(setting)
         seed = record.config.seed
-        alike = (*key, record.identity, seed == defined[key].seed)  # runs that differ in the value of the seed only
+        alike = (*key, record.identity, seed == defined[key].seed)  # but for the value of the seed
         if alike not in known:
             known[alike] = differences(record.config, defined[key])
         found.append(known[alike] | ({"seed": seed} if "seed" in known[alike] else {}))

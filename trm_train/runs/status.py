@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, get_args
 
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest
@@ -91,8 +92,12 @@ def status_bytes(status: Status) -> bytes:
 def read_status(folder: Folder) -> Status | None:
     """The status of a run; None where there is none, or none that was written so and that this version can read."""
     content = folder.read(STATUS_FILE)
-    if content is None:
-        return None
+    return None if content is None else _parse_status(content)
+
+
+@lru_cache(10_000)
+def _parse_status(content: bytes) -> Status | None:
+    """The status that a `status.json` holds; a root with thousands of runs is asked again and again."""
     try:
         value = parse_json(content)
         if "digest" in value and with_digest(value) != value:
