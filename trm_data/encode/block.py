@@ -182,14 +182,14 @@ def decode_block(record: bytes, schema: pa.Schema) -> Rows:
 
     try:
         stream = pa.ipc.open_stream(record)
-        found, alike = stream.schema.names, stream.schema.equals(schema)
-        if alike:  # without dictionaries, the second message is the batch
+        found, batch = stream.schema.names, None
+        if stream.schema.equals(schema):  # without dictionaries, the second message is the batch
             _check_body(record, schema)
             batch = stream.read_next_batch()
             batch.validate(full=True)
     except (pa.ArrowException, OSError, StopIteration, MemoryError, ValueError) as error:
         raise CorruptDatasetError(f"a record is not an Arrow stream: {error}") from error
-    if not alike:
+    if batch is None:
         raise CorruptDatasetError(f"a record has the columns {found}, not {schema.names}")
     if any(column.null_count for column in batch.columns):
         raise CorruptDatasetError("a record has missing values")
