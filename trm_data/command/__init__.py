@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import os
 import re
 import shutil
 import signal
 import sys
 import textwrap
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import asdict, is_dataclass
 from enum import IntEnum
 from typing import Annotated, Any, Union, get_args
 
@@ -69,6 +71,27 @@ SkipDamaged = Annotated[
 
 PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
 """Options without the names of the dataclasses they are in; a flag has no negative twin."""
+
+
+def emit(result: object, said: str | Iterable[str] | Callable[[], object], *, as_json: bool) -> None:
+    """Print what a command found, for people or for machines.
+
+    Args:
+        result: Plain data, with dataclasses, paths and times in it.
+        said: Text for people, its lines, or what prints it.
+        as_json: The user gave --json.
+    """
+    if as_json:
+        print(json.dumps(result, indent=1, default=_plain))
+    elif callable(said):
+        said()
+    else:
+        for line in [said] if isinstance(said, str) else said:
+            print(line)
+
+
+def _plain(value: Any) -> object:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -> int:

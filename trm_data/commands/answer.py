@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from tyro.conf import arg
 
+from trm_data.command import emit
 from trm_data.errors import QueryError
 from trm_data.show.render import DRAWN, Form, print_result, print_table
 
@@ -88,17 +88,15 @@ def read_query(text: str) -> str:
 def give_views(program: str, views: Mapping[str, View], name: str | None, *, as_json: bool) -> None:
     """Print what SQL can ask, or the columns of one table."""
     if name is None:
-        if as_json:
-            print(json.dumps([asdict(view) for view in views.values()], indent=1))
-        else:
-            print_table(["name", "what it says"], [(view.name, view.says) for view in views.values()])
+        rows = [(view.name, view.says) for view in views.values()]
+        emit(list(views.values()), partial(print_table, ["name", "what it says"], rows), as_json=as_json)
         return
     from trm_data.catalog.schema import find_view
 
-    view = find_view(views, name, program)
-    if as_json:
-        print(json.dumps(asdict(view), indent=1))
-        return
+    emit(view := find_view(views, name, program), partial(_print_view, view), as_json=as_json)
+
+
+def _print_view(view: View) -> None:
     print(view.says)
     rows = [(column.name, column.type, column.comment) for column in view.columns]
     print_table(["column", "type", "what it says"], rows)

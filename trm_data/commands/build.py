@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields, make_dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, Union
 
 from tyro.conf import Positional, arg, subcommand
 
 from trm_data.building.fields import build_fields, build_named, named_fields
 from trm_data.closest import closest
-from trm_data.command import Json, Root
-from trm_data.commands.built import print_built, print_estimate
+from trm_data.command import Json, Root, emit
+from trm_data.commands.built import facts_of, print_built, print_estimate
 from trm_data.errors import SpecError, UsageError
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
 from trm_data.kinds.registry import ENTRY_POINTS, built_in, own_kind
@@ -54,6 +54,7 @@ class BuildNamed:
 
     def run(self) -> int:
         """Build them one after the other."""
+        from trm_data.building.estimate import estimate_build
         from trm_data.named import datasets_of_study, named_dataset
 
         if self.dataset is None and self.all_for is None:
@@ -73,11 +74,17 @@ class BuildNamed:
                 print(f"[{number}/{len(wanted)}] {named.name}: {named.about}")
             if self.dry_run:
                 request = named_fields(named, self._changes()).request()
-                facts.append(print_estimate(request, layout, workers=self.workers, silent=self.json))
-                continue
-            facts.append(print_built(build_named(named, self._changes(), layout), silent=self.json))
+                estimate = estimate_build(request, layout, workers=self.workers)
+                facts.append(estimate.to_json())
+                said = partial(print_estimate, estimate)
+            else:
+                built = build_named(named, self._changes(), layout)
+                facts.append(facts_of(built))
+                said = partial(print_built, built)
+            if not self.json:
+                said()
         if self.json:
-            print(json.dumps(facts if self.all_for is not None else facts[0], indent=1))
+            emit(facts if self.all_for is not None else facts[0], (), as_json=True)
         return 0
 
     def _changes(self) -> dict[str, object]:
@@ -185,12 +192,15 @@ def run_fields(fields: BuildFields) -> int:
     """Build what a command line asks for, and say what was built."""
     layout = resolve_root(fields.root)
     if fields.dry_run:
+        from trm_data.building.estimate import estimate_build
         from trm_data.building.flow import check_shard_examples
 
         check_shard_examples(fields.shard_examples)
-        print_estimate(fields.request(), layout, workers=fields.workers, as_json=fields.json)
+        estimate = estimate_build(fields.request(), layout, workers=fields.workers)
+        emit(estimate.to_json(), partial(print_estimate, estimate), as_json=fields.json)
         return 0
-    print_built(build_fields(fields, layout), as_json=fields.json)
+    built = build_fields(fields, layout)
+    emit(facts_of(built), partial(print_built, built), as_json=fields.json)
     return 0
 
 
@@ -200,12 +210,10 @@ def _print_named(*, as_json: bool) -> None:
 
     named = named_datasets()
     users = experiments_of(named.values())
-    if as_json:
-        facts = [{**dataset.to_json(), "used_by": users[name]} for name, dataset in named.items()]
-        print(json.dumps(facts, indent=1))
-        return
+    facts = [{**dataset.to_json(), "used_by": users[name]} for name, dataset in named.items()]
     rows = [
         (name, dataset.digest[:12] or "-", dataset.about, ", ".join(users[name]))
         for name, dataset in named.items()
     ]
-    print_table(["named dataset", "digest", "what", "used by"], rows)
+    said = partial(print_table, ["named dataset", "digest", "what", "used by"], rows)
+    emit(facts, said, as_json=as_json)

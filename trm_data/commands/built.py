@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from trm_data.commands.common import duration, megabytes
 from trm_data.named import first_name, named_datasets
-from trm_data.storage.root import Layout
 
 if TYPE_CHECKING:
+    from trm_data.building.estimate import Estimate
     from trm_data.building.flow import BuildResult
-    from trm_data.request import BuildRequest
 
 
-def print_built(result: BuildResult, *, as_json: bool = False, silent: bool = False) -> dict[str, Any]:
-    """What a build did, for people or as JSON, or only returned as facts."""
+def facts_of(result: BuildResult) -> dict[str, Any]:
+    """What a build did, as plain data."""
     manifest = result.manifest
-    facts = {
+    return {
         "name": manifest.name,
         "folder": result.place,
         "content_digest": manifest.content_digest,
@@ -31,10 +29,11 @@ def print_built(result: BuildResult, *, as_json: bool = False, silent: bool = Fa
         "seconds": round(result.seconds, 3),
         "warnings": list(result.warnings),
     }
-    if as_json:
-        print(json.dumps(facts, indent=1))
-    if as_json or silent:
-        return facts
+
+
+def print_built(result: BuildResult) -> None:
+    """What a build did, for people."""
+    manifest = result.manifest
     counts = ", ".join(f"{entry.num_examples:,} {split}" for split, entry in manifest.splits.items())
     if result.unchanged:
         print(f"{manifest.name}: already built, nothing to do ({counts} examples)")
@@ -49,7 +48,6 @@ def print_built(result: BuildResult, *, as_json: bool = False, silent: bool = Fa
     print(f"  digest {manifest.content_digest[:12]}, in {result.place}")
     if "train" in manifest.splits and first_name(manifest.name) not in named_datasets():
         print(f"  train on it: trm-train run quickstart --data.dataset {manifest.name}")
-    return facts
 
 
 def bad_rows(count: int) -> str:
@@ -57,26 +55,11 @@ def bad_rows(count: int) -> str:
     return f"{count:,} bad row{'s' * (count != 1)}"
 
 
-def print_estimate(
-    request: BuildRequest,
-    layout: Layout,
-    *,
-    workers: int | None = None,
-    as_json: bool = False,
-    silent: bool = False,
-) -> dict[str, Any]:
+def print_estimate(estimate: Estimate) -> None:
     """What a build would make; nothing is built."""
-    from trm_data.building.estimate import estimate_build
-
-    estimate = estimate_build(request, layout, workers=workers)
-    facts = estimate.to_json()
-    if as_json:
-        print(json.dumps(facts, indent=1))
-    if as_json or silent:
-        return facts
     if estimate.built:
         print(f"{estimate.name}: is already there; the same build would find nothing to do")
-        return facts
+        return
     examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
     print(f"{estimate.name}: would build about {examples} examples of {estimate.sequence_length} cells")
     size, seconds = megabytes(estimate.size_bytes), estimate.seconds
@@ -88,4 +71,3 @@ def print_estimate(
     print(f"  about {size} on disk, {takes} on {cores}; {done}")
     if estimate.rejects:
         print(f"  {bad_rows(estimate.rejects)} would be left out")
-    return facts

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.commands.common import Name
 from trm_data.show.render import print_drawings, print_table
 from trm_data.storage.root import resolve_root
@@ -45,28 +45,30 @@ class Describe:
             from trm_data.describe.page import dataset_page
 
             Path(self.html).write_text(dataset_page(layout, self.name), "utf-8")
-            print(json.dumps({"wrote": self.html}) if self.json else f"wrote {self.html}")
+            emit({"wrote": self.html}, f"wrote {self.html}", as_json=self.json)
             return 0
         described = describe_dataset(layout, self.name)
-        if self.json:
-            print(json.dumps(described, indent=1))
-            return 0
-        spec = described.pop("spec")
-        splits = described.pop("splits")
-        libraries = described.pop("libraries")
-        described["kind"] = described.pop("kind_label")
-        described["size_bytes"] = f"{described['size_bytes']:,}"
-        described["libraries"] = ", ".join(f"{name} {version}" for name, version in libraries.items())
-        print_table(["", ""], list(described.items()))
-        print_table(["specification", ""], list(_flat(spec)))
-        columns = ["groups", "puzzles", "examples", "shards", "bytes", "digest"]
-        keys = ["num_groups", "num_puzzles", "num_examples", "shards", "size_bytes"]
-        print_table(
-            ["split", *columns],
-            [(name, *(f"{s[key]:,}" for key in keys), s["digest"][:12]) for name, s in splits.items()],
-        )
-        print_example(read_example(layout, self.name, next(iter(splits)), 0))
+        example = read_example(layout, self.name, next(iter(described["splits"])), 0)
+        emit(described, partial(_print, described, example), as_json=self.json)
         return 0
+
+
+def _print(described: dict[str, Any], example: Example) -> None:
+    spec = described.pop("spec")
+    splits = described.pop("splits")
+    libraries = described.pop("libraries")
+    described["kind"] = described.pop("kind_label")
+    described["size_bytes"] = f"{described['size_bytes']:,}"
+    described["libraries"] = ", ".join(f"{name} {version}" for name, version in libraries.items())
+    print_table(["", ""], list(described.items()))
+    print_table(["specification", ""], list(_flat(spec)))
+    columns = ["groups", "puzzles", "examples", "shards", "bytes", "digest"]
+    keys = ["num_groups", "num_puzzles", "num_examples", "shards", "size_bytes"]
+    print_table(
+        ["split", *columns],
+        [(name, *(f"{s[key]:,}" for key in keys), s["digest"][:12]) for name, s in splits.items()],
+    )
+    print_example(example)
 
 
 def print_example(example: Example) -> None:

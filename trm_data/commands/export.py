@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.commands.common import Name, megabytes
 from trm_data.storage.root import resolve_root
 
@@ -49,9 +48,6 @@ class Export:
             out = Path(self.out).expanduser()
             files = export_dataset(resolve_root(self.root), self.name, out, self.format, progress)
         size_bytes = sum(file.stat().st_size for file in files)
-        if self.json:
-            facts = {"folder": str(out), "files": [str(file) for file in files], "size_bytes": size_bytes}
-            print(json.dumps(facts, indent=1))
-        else:
-            print(f"{self.name}: {len(files)} files, {megabytes(size_bytes)}, in {out}")
+        said = f"{self.name}: {len(files)} files, {megabytes(size_bytes)}, in {out}"
+        emit({"folder": out, "files": files, "size_bytes": size_bytes}, said, as_json=self.json)
         return 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Import:
     def run(self) -> int:
         """Import them and say what came."""
         from trm_data.building.flow import build_dataset
-        from trm_data.commands.built import print_built
+        from trm_data.commands.built import facts_of, print_built
         from trm_data.engine.local import LocalEngine
         from trm_data.kinds.registry import import_request
         from trm_data.show.progress import terminal_progress
@@ -58,5 +59,5 @@ class Import:
             terminal_progress(quiet=self.quiet or self.json) as progress,
         ):
             result = build_dataset(request, resolve_root(self.root), engine=engine, progress=progress)
-        print_built(result, as_json=self.json)
+        emit(facts_of(result), partial(print_built, result), as_json=self.json)
         return 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from trm_data.command import WIDE_SHOWS, Json, Root, Wide
+from trm_data.command import WIDE_SHOWS, Json, Root, Wide, emit
 from trm_data.commands.common import megabytes
 from trm_data.show.render import print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
-    pass
+    from trm_data.describe.facts import Summary
+    from trm_data.storage.root import Layout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +36,15 @@ class List:
 
         layout = resolve_root(self.root)
         summaries = list_datasets(layout)
-        if self.json:
-            print(json.dumps([asdict(summary) for summary in summaries], indent=1))
-            return 0
+        emit(summaries, partial(self._print, layout, summaries), as_json=self.json)
+        return 0
+
+    def _print(self, layout: Layout, summaries: list[Summary]) -> None:
         if not summaries:
             print(
                 f"no datasets under {layout.place} yet; build one: trm-data build sudoku --size 500 --aug 1000"
             )
-            return 0
+            return
         rows = [
             (
                 s.name,
@@ -55,7 +57,6 @@ class List:
         ]
         columns = ["dataset", "kind", "train", "validation", "test", "size", "digest"]
         print_table(columns, rows, wide=self.wide, way_on=WIDE_SHOWS)
-        return 0
 
 
 def _count(value: int | None) -> str:

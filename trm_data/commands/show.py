@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.commands.common import Name, SplitName
 from trm_data.commands.describe import print_example
 from trm_data.errors import SpecError
@@ -62,14 +61,11 @@ class Show:
                 for titled in ((f"given: {example.title}", example.puzzle), ("solution", example.solution))
             ]
             write_picture(drawings, Path(self.out), across=2)
-            print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
-        elif self.json:
-            values = [example.to_json() for example in examples]
-            alone = self.count is None and self.task is None
-            print(json.dumps(values[0] if alone else values, indent=1))
-        else:
-            for example in examples:
-                print_example(example)
+            emit({"wrote": self.out}, f"wrote {self.out}", as_json=self.json)
+            return 0
+        values = [example.to_json() for example in examples]
+        alone = self.count is None and self.task is None
+        emit(values[0] if alone else values, lambda: [*map(print_example, examples)], as_json=self.json)
         return 0
 
     def _rows(self, layout: Layout) -> list[int]:

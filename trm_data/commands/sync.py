@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, emit
 from trm_data.commands.common import chosen, megabytes
 from trm_data.errors import Note
 from trm_data.storage.root import resolve_root, root_to_read
+
+if TYPE_CHECKING:
+    from trm_data.sync import Synced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +47,18 @@ class Sync:
         names = chosen(source, self.names) if self.names else None
         with terminal_progress(quiet=self.json) as progress:
             done, warnings = sync_datasets(source, target, names, progress)
-        if self.json:
-            print(json.dumps({"datasets": [asdict(one) for one in done], "warnings": warnings}, indent=1))
-            return 0
-        for one in done:
-            if one.unchanged:
-                print(f"{one.name}: already there, nothing to do")
-                continue
-            kept = f", {one.files_kept} were already there" if one.files_kept else ""
-            size = megabytes(one.bytes_copied)
-            print(f"{one.name}: {one.files_copied} files, {size}, {one.seconds:.1f} s{kept}")
-        if not done:
-            print(f"no datasets under {source.place}")
-        for warning in warnings:
+        said = [*map(_said, done)] or f"no datasets under {source.place}"
+        emit({"datasets": done, "warnings": warnings}, said, as_json=self.json)
+        for warning in () if self.json else warnings:
             print(f"  warning: {warning}", file=sys.stderr)
         return 0
+
+
+def _said(one: Synced) -> str:
+    if one.unchanged:
+        return f"{one.name}: already there, nothing to do"
+    kept = f", {one.files_kept} were already there" if one.files_kept else ""
+    return f"{one.name}: {one.files_copied} files, {megabytes(one.bytes_copied)}, {one.seconds:.1f} s{kept}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +85,8 @@ class Catalog:
         layout = root_to_read(self.root)
         problems = refresh_catalog(layout)
         names = layout.dataset_names()
-        if self.json:
-            print(
-                json.dumps(
-                    {"catalog": str(layout.catalog), "datasets": names, "problems": problems}, indent=1
-                )
-            )
-        else:
-            print(f"{layout.catalog}: {len(names)} datasets under {layout.place}")
-            for problem in problems:
-                print(f"  {problem}", file=sys.stderr)
+        said = f"{layout.catalog}: {len(names)} datasets under {layout.place}"
+        emit({"catalog": layout.catalog, "datasets": names, "problems": problems}, said, as_json=self.json)
+        for problem in () if self.json else problems:
+            print(f"  {problem}", file=sys.stderr)
         return Exit.FOUND if any(not isinstance(problem, Note) for problem in problems) else Exit.DONE

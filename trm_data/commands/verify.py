@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.commands.common import Names, chosen, is_glob
 from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.storage.root import resolve_root
@@ -65,16 +64,10 @@ class Verify:
             facts.append({**asdict(found), "whole": found.whole})
             if not self.json:
                 _print_verdict(name, found)
-        if self.json:
-            alone = len(self.names) == 1 and not is_glob(self.names[0])
-            print(json.dumps(facts[0] if alone else facts, indent=1))
+        alone = len(self.names) == 1 and not is_glob(self.names[0])
         wrong = sum(not each["whole"] for each in facts)
-        if len(names) > 1 and not self.json:
-            print(
-                f"{len(names)} datasets, {wrong} of them wrong"
-                if wrong
-                else f"{len(names)} datasets, all whole"
-            )
+        said = f"{len(names)} datasets, {f'{wrong} of them wrong' if wrong else 'all whole'}"
+        emit(facts[0] if alone else facts, said if len(names) > 1 else (), as_json=self.json)
         return 1 if wrong else 0
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, emit
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.experiments.setting import parse_setting
+
+if TYPE_CHECKING:
+    from trm_eval.bundle.make import Bundle as Made
+    from trm_eval.bundle.target import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +62,6 @@ class Bundle:
         """Make it and say what is in it."""
         from trm_data.show.progress import terminal_progress
         from trm_eval.bundle.make import Wanted, make_bundle, plan_bundle
-        from trm_eval.bundle.notebook import NOTEBOOK
         from trm_eval.bundle.target import parse_target, this_python
         from trm_train.runs.record import find_run
 
@@ -77,18 +80,20 @@ class Bundle:
                 made = plan_bundle(layout, run, wanted, progress)
             else:
                 made = make_bundle(layout, run, out, wanted, progress)
-        if self.json:
-            print(json.dumps({**asdict(made), "python": target.python, "platform": self.platform}, indent=1))
-            return Exit.DONE
+        facts = {**asdict(made), "python": target.python, "platform": self.platform}
+        emit(facts, self._lines(made, target), as_json=self.json)
+        return Exit.DONE
+
+    def _lines(self, made: Made, target: Target) -> Iterator[str]:
+        from trm_eval.bundle.notebook import NOTEBOOK
+
         total = sum(size or 0 for size in made.wheels.values())
         if self.dry_run:
             for name, size in made.wheels.items():
-                print(f"{'?' if size is None else f'{size / 1e6:.2f}':>9} MB  {name}")
-            print(f"{len(made.wheels)} wheels for {target}, {total / 1e6:.0f} MB, and this package's own")
-            return Exit.DONE
-        print(f"{made.run}: step {made.step:,}, {len(made.wheels)} wheels for {target}, {total / 1e6:.0f} MB")
-        print(
-            f"  in {self.kaggle} ({made.size_bytes / 1e6:.0f} MB): upload it as a data set, attach it and the tasks,"
-        )
-        print(f"  and run {NOTEBOOK}: it writes submission.json")
-        return Exit.DONE
+                yield f"{'?' if size is None else f'{size / 1e6:.2f}':>9} MB  {name}"
+            yield f"{len(made.wheels)} wheels for {target}, {total / 1e6:.0f} MB, and this package's own"
+            return
+        yield f"{made.run}: step {made.step:,}, {len(made.wheels)} wheels for {target}, {total / 1e6:.0f} MB"
+        size = f"{made.size_bytes / 1e6:.0f} MB"
+        yield f"  in {self.kaggle} ({size}): upload it as a data set, attach it and the tasks,"
+        yield f"  and run {NOTEBOOK}: it writes submission.json"

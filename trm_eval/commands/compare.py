@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
+from trm_data.command import Root, emit
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
@@ -55,10 +55,7 @@ class Compare:
         if self.flips < 0:
             raise EvalError(f"--flips: at least 0, got {self.flips}")
         found = compare(resolve_root(self.root), self.a, self.b, parse_setting(self.scale, self.data))
-        if self.json:
-            print(json.dumps(_as_json(found), indent=1))
-        else:
-            _print(found, self.flips)
+        emit(_as_json(found), partial(_print, found, self.flips), as_json=self.json)
         return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import tempfile
 from collections.abc import Generator
@@ -13,7 +12,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, emit
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
@@ -68,18 +67,16 @@ class Export:
                 layout, run, folder, checkpoint=self.checkpoint, place=place, license=self.license
             )
             commit = None if self.push is None else push_package(folder, self.push, private=self.private)
-        if self.json:
-            facts = {**asdict(packed), "folder": self.out, "pushed": self.push, "commit": commit}
-            print(json.dumps(facts, indent=1))
-            return Exit.DONE
-        print(
+        said = [
             f"{packed.run}: step {packed.step:,}, {packed.evaluations} evaluations, {len(packed.files)} files, "
             f"{packed.size_bytes / 1e6:.1f} MB, digest {packed.digest[:16]}"
-        )
+        ]
         if self.out is not None:
-            print(f"  in {self.out}: trm-eval import {shlex.quote(str(self.out))} --root DIR")
+            said.append(f"  in {self.out}: trm-eval import {shlex.quote(str(self.out))} --root DIR")
         if self.push is not None:
-            print(f"  at {place}: trm-eval import {place}@{commit} --root DIR")
+            said.append(f"  at {place}: trm-eval import {place}@{commit} --root DIR")
+        facts = {**asdict(packed), "folder": self.out, "pushed": self.push, "commit": commit}
+        emit(facts, said, as_json=self.json)
         if not self.license:
             print("  its card states no licence: choose one before you share it (--license, or in README.md)")
         return Exit.DONE

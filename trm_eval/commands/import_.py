@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, emit
 from trm_data.storage.root import resolve_root
 
 
@@ -44,15 +43,13 @@ class Import:
         if self.package.startswith(PREFIX):
             folder, commit = fetch_package(self.package)
         done = unpack_run(folder, layout)
-        if self.json:
-            print(json.dumps({**asdict(done), "commit": commit}, indent=1))
-            return Exit.DONE
         there = "was there already" if done.unchanged else f"is now in {done.folder}"
-        print(f"{done.run}: step {done.step:,} {there}{'' if commit is None else f' (commit {commit})'}")
+        said = [f"{done.run}: step {done.step:,} {there}{'' if commit is None else f' (commit {commit})'}"]
         if done.card_edited:
-            print("  its card was edited after it was packed (nothing is read from it)")
+            said.append("  its card was edited after it was packed (nothing is read from it)")
         root = "" if self.root is None else f" --root {shlex.quote(self.root)}"
-        print(
+        said.append(
             f"  with {' and '.join(done.datasets)} built there (see its card): trm-eval run {done.run}{root}"
         )
+        emit({**asdict(done), "commit": commit}, said, as_json=self.json)
         return Exit.DONE

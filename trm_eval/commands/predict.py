@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
+from trm_data.command import Root, emit
 from trm_data.command.signals import signals_end
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
@@ -102,9 +103,11 @@ class Predict:
         solutions = self._solve(layout, solver)
         if self.out is not None:
             write_solution(solutions[0], self.out, trace=self.trace)
-        if self.json:
-            print(json.dumps([as_json(solution, trace=self.trace) for solution in solutions], indent=1))
-            return 0
+        facts = [as_json(solution, trace=self.trace) for solution in solutions]
+        emit(facts, partial(self._print, solutions), as_json=self.json)
+        return 0
+
+    def _print(self, solutions: Sequence[Solution]) -> None:
         for solution in solutions:
             _print(solution, trace=self.trace)
         if len(solutions) > 1:
@@ -113,7 +116,6 @@ class Predict:
                 print(f"{sum(map(bool, legal)):,} of {len(legal):,} answers are legal")
         if self.out is not None:
             print(f"drawn: {self.out}")
-        return 0
 
     def _solve(self, layout: Layout, solver: Solver) -> list[Solution]:
         from trm_eval.predict import solve_texts

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from trm_data.command import Json, Root, SkipDamaged, say_what_is_left_out
+from trm_data.command import Json, Root, SkipDamaged, emit, say_what_is_left_out
 from trm_data.storage.root import Layout, root_to_read
 from trm_train.commands.common import DataOption, Patterns, ScaleOption
 from trm_train.experiments.registry import select_experiments
@@ -60,10 +60,8 @@ class Report:
             further = further_blocks(layout, groups, setting, problems)
             page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
         paths = write_report(page, Path(self.out).expanduser(), png=not self.no_png)
-        if self.json:
-            print(json.dumps({"runs": runs, "files": [str(path) for path in paths]}, indent=1))
-        else:
-            print(f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it")
+        said = f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it"
+        emit({"runs": runs, "files": paths}, said, as_json=self.json)
         return say_what_is_left_out("trm-eval", problems, skip=self.skip_damaged)
 
     def _setting(self) -> Setting:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root, say_what_is_left_out
+from trm_data.command import Json, Root, emit, say_what_is_left_out
 from trm_data.storage.root import root_to_read
 from trm_eval.errors import EvalError
 
@@ -41,12 +40,7 @@ class Remove:
         if not self.superseded:
             raise EvalError("trm-eval rm removes superseded evaluations only: add --superseded")
         removed, problems = remove_superseded(root_to_read(self.root), self.runs, dry_run=self.dry_run)
-        if self.json:
-            print(json.dumps([asdict(one) for one in removed], indent=1))
-            return say_what_is_left_out("trm-eval", problems, skip=False)
         would = "would be removed" if self.dry_run else "removed"
-        for one in removed:
-            print(f"{one.run}: evaluation {one.evaluation}, {one.files} files, {would}")
-        if not removed:
-            print("no evaluation is superseded")
+        said = [f"{one.run}: evaluation {one.evaluation}, {one.files} files, {would}" for one in removed]
+        emit(removed, said or "no evaluation is superseded", as_json=self.json)
         return say_what_is_left_out("trm-eval", problems, skip=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root
+from trm_data.command import Exit, Root, emit
 from trm_data.command.signals import signals_end
 from trm_data.errors import DataError, LabError
 from trm_data.storage.root import resolve_root
@@ -170,7 +170,7 @@ class Run:
             code = max(code, Exit.FOUND)
         if self.json and hosts.first:
             rows = [{"run": result.run, **result.row} for result in results]
-            print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1, default=str))
+            emit(rows[0] if len(rows) == 1 else rows, (), as_json=True)
         return code
 
     def _one_process(self) -> str | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root
+from trm_data.command import Root, emit
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
@@ -69,13 +68,15 @@ class Show:
         )
         if self.out is not None:
             write_predicted(found, Path(self.out))
-            print(json.dumps({"wrote": self.out}) if self.json else f"wrote {self.out}")
-        elif self.json:
-            print(json.dumps([asdict(puzzle.as_text()) for puzzle in found], indent=1))
-        else:
+            emit({"wrote": self.out}, f"wrote {self.out}", as_json=self.json)
+            return 0
+
+        def said() -> None:
             for puzzle in found:
                 print_predicted(puzzle)
             if others := other_evaluations(layout, run):
                 chosen = evaluation_of(layout, run, evaluation)
                 print(f"of evaluation {chosen}; {run} has {others} more (--evaluation ID)")
+
+        emit([puzzle.as_text() for puzzle in found], said, as_json=self.json)
         return 0

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root, SkipDamaged, Wide, say_what_is_left_out
+from trm_data.command import Json, Root, SkipDamaged, Wide, emit, say_what_is_left_out
 from trm_data.commands.answer import FormOption, Out, choose_form, give_answer, give_views, read_query
 from trm_data.errors import QueryError
 from trm_data.storage.root import root_to_read
@@ -155,11 +154,7 @@ class Duckdb:
         path = Path(self.path).expanduser()
         with skipping_damaged(self.skip_damaged):
             done = write_duckdb(root_to_read(self.root), path, force=self.force)
-        if self.json:
-            print(json.dumps({**asdict(done), "path": str(done.path)}, indent=1))
-        else:
-            rows, tables = sum(done.rows.values()), len(done.rows)
-            print(
-                f"{path}: {rows:,} rows in {tables} tables, {len(done.views)} views, {done.size_bytes / 1e6:.1f} MB"
-            )
+        rows, tables, size = sum(done.rows.values()), len(done.rows), f"{done.size_bytes / 1e6:.1f} MB"
+        said = f"{path}: {rows:,} rows in {tables} tables, {len(done.views)} views, {size}"
+        emit(done, said, as_json=self.json)
         return say_what_is_left_out("trm-eval", done.problems, skip=self.skip_damaged)

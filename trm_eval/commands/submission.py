@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
@@ -86,17 +86,15 @@ class Submission:
             write_bytes(path, json.dumps(made.tasks).encode())
         except OSError as error:
             raise EvalError(f"--out {self.out}: cannot be written ({error})") from error
-        if self.json:
-            print(json.dumps({"run": run.name, "file": str(path), **asdict(made)}, indent=1))
-            return 0
         inputs = sum(len(tests) for tests in made.tasks.values())
-        print(f"{path}: {len(made.tasks):,} tasks, {inputs:,} test inputs of {made.dataset} {made.split}")
+        said = [f"{path}: {len(made.tasks):,} tasks, {inputs:,} test inputs of {made.dataset} {made.split}"]
         checkpoints = ", ".join(f"{step:,}" for step in made.steps)
-        print(f"  votes of {run.name} at step {checkpoints}, {self.weights} weights")
+        said.append(f"  votes of {run.name} at step {checkpoints}, {self.weights} weights")
         if made.passed is not None:
-            print(f"  pass@2 {100 * made.passed:.2f}%")
+            said.append(f"  pass@2 {100 * made.passed:.2f}%")
         if made.unscored:
-            print(f"  {made.unscored:,} tasks have no solutions and are not scored")
+            said.append(f"  {made.unscored:,} tasks have no solutions and are not scored")
+        emit({"run": run.name, "file": path, **asdict(made)}, said, as_json=self.json)
         return 0
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit
+from trm_data.command import Exit, emit
 from trm_data.storage.root import resolve_root, root_to_read
 
 
@@ -42,11 +41,9 @@ class Sync:
             done = sync_results(
                 root_to_read(self.source), resolve_root(self.target), list(self.runs), progress
             )
-        if self.json:
-            print(json.dumps(asdict(done), indent=1))
-        else:
-            print(
-                f"results: {done.files_copied} files, {done.bytes_copied / 1e6:.1f} MB copied, "
-                f"{done.files_kept} were there, {done.seconds:.1f} s"
-            )
+        said = (
+            f"results: {done.files_copied} files, {done.bytes_copied / 1e6:.1f} MB copied, "
+            f"{done.files_kept} were there, {done.seconds:.1f} s"
+        )
+        emit(done, said, as_json=self.json)
         return Exit.DONE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typing_extensions import override
 from tyro.conf import Positional, arg
 
-from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide
+from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
 from trm_data.errors import not_written
 from trm_data.storage.lease import locked
 from trm_data.storage.local import LocalStore
@@ -163,10 +163,8 @@ class Batch:
                 write_summary(rows, how.logs)
             except OSError as error:
                 unwritten = error
-        if self.json:
-            print(json.dumps(rows, indent=1), flush=True)
-        else:
-            _print_summary(jobs, rows, wide=self.wide)
+        emit(rows, partial(_print_summary, jobs, rows, wide=self.wide), as_json=self.json)
+        sys.stdout.flush()
         if unwritten is not None:
             raise TrainError(
                 not_written(f"{how.logs}: the summary", unwritten, "give the same command again")
@@ -209,7 +207,6 @@ def change_of(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
 
 
 def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, wide: bool) -> None:
-    from trm_data.show.render import print_table
     from trm_train.batch.flow import is_trained
     from trm_train.cost import MACHINES
 
@@ -237,9 +234,15 @@ def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, w
                 else {each.name: each.hours(run.testing_flops) for each in MACHINES},
             }
         )
-    if as_json:
-        print(json.dumps(facts, indent=1))
-        return
+    emit(facts, partial(_print_facts, facts, jobs, missing, wide=wide), as_json=as_json)
+
+
+def _print_facts(
+    facts: Sequence[dict[str, Any]], jobs: Sequence[Job], missing: Sequence[str], *, wide: bool
+) -> None:
+    from trm_data.show.render import print_table
+    from trm_train.cost import MACHINES
+
     rows = [
         (
             fact["run"],

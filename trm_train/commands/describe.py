@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import DataOption, ScaleOption, percent, say_hours
 from trm_train.config.run import ExecutionConfig, RunConfig, config_to_json, effective_identity
@@ -54,50 +54,47 @@ class Describe:
         setting, config = item.setting(), item.make()
         commands = commands_of(item, wanted)
         cost = _cost(item)
-        if self.json:
-            facts = {
-                "name": item.name,
-                "group": item.group,
-                "alias_of": item.alias_of(),
-                "scale": setting.scale,
-                "data": setting.data,
-                "guide": None if item.guide is None else item.guide.to_json(),
-                "dataset": item.dataset(),
-                "build": commands["build"],
-                "commands": commands,
-                "cost": cost,
-            }
-            print(json.dumps({**facts, "config": config_to_json(config)}, indent=1))
-            return 0
-        alias = f", the run of {item.alias_of()}" if item.alias_of() else ""
-        print(f"{item.name} ({item.group}{alias}; {setting})\n")
-        if item.guide is not None:
-            print(item.guide.text())
-            if setting.scale != "full" and any(each.scale == "full" for each in everywhere.settings):
-                print(
-                    f"Scale:     {setting.scale}; numbers above are of the full scale, those of this run are below"
-                )
-            print(f"Here:      {item.varies}\n" if item.varies else "")
-        print(f"Dataset:   {item.dataset()}")
-        if cost:
-            print(
-                f"Computed:  {cost['training_flops']:.2g} FLOP of training, {cost['example_flops'] / 1e9:.3g} GFLOP"
-            )
-            print(
-                f"           an example and step, {cost['evaluation_flops'] / 1e9:.3g} GFLOP an example evaluated;"
-            )
-            print(
-                f"           {say_hours(cost['hours'])}; see docs/experiments/README.md for what is assumed"
-            )
-        print("\nCommands:")
-        for command in commands.values():
-            print(f"  {command}")
-        print("\ndiffers from the defaults in:")
-        for key, value in effective_identity(config).items():
-            print(f"  {key} = {value}")
-        for key, value in _execution(config).items():
-            print(f"  {key} = {value}")
+        facts = {
+            "name": item.name,
+            "group": item.group,
+            "alias_of": item.alias_of(),
+            "scale": setting.scale,
+            "data": setting.data,
+            "guide": None if item.guide is None else item.guide.to_json(),
+            "dataset": item.dataset(),
+            "build": commands["build"],
+            "commands": commands,
+            "cost": cost,
+            "config": config_to_json(config),
+        }
+        full = any(each.scale == "full" for each in everywhere.settings)
+        emit(facts, _lines(item, config, facts, full=full), as_json=self.json)
         return 0
+
+
+def _lines(item: Experiment, config: RunConfig, facts: dict[str, Any], *, full: bool) -> Iterator[str]:
+    """What an experiment is; `full` where it also runs at that scale."""
+    setting, cost, commands = item.setting(), facts["cost"], facts["commands"]
+    alias = f", the run of {item.alias_of()}" if item.alias_of() else ""
+    yield f"{item.name} ({item.group}{alias}; {setting})\n"
+    if item.guide is not None:
+        yield item.guide.text()
+        if setting.scale != "full" and full:
+            yield f"Scale:     {setting.scale}; numbers above are of the full scale, those of this run are below"
+        yield f"Here:      {item.varies}\n" if item.varies else ""
+    yield f"Dataset:   {item.dataset()}"
+    if cost:
+        yield f"Computed:  {cost['training_flops']:.2g} FLOP of training, {cost['example_flops'] / 1e9:.3g} GFLOP"
+        yield f"           an example and step, {cost['evaluation_flops'] / 1e9:.3g} GFLOP an example evaluated;"
+        yield f"           {say_hours(cost['hours'])}; see docs/experiments/README.md for what is assumed"
+    yield "\nCommands:"
+    for command in commands.values():
+        yield f"  {command}"
+    yield "\ndiffers from the defaults in:"
+    for key, value in effective_identity(config).items():
+        yield f"  {key} = {value}"
+    for key, value in _execution(config).items():
+        yield f"  {key} = {value}"
 
 
 def _run_called(name: str, layout: Layout) -> RunOverview | None:
@@ -119,16 +116,10 @@ def _describe_run(run: RunOverview, *, as_json: bool) -> int:
     """Print what a run is."""
     if run.record is None:
         raise ConfigError(run.problem)
-    if as_json:
-        print(json.dumps(_run_facts(run, run.record), indent=1))
-        return 0
-    print(f"{run.run}\n")
-    for name, text in _run_lines(run, run.record).items():
-        if text:
-            print(f"{name + ':':<12}{text}")
-    print("\nCommands:")
-    for command in _commands_of_run(run).values():
-        print(f"  {command}")
+    said = [f"{run.run}\n"]
+    said += [f"{name + ':':<12}{text}" for name, text in _run_lines(run, run.record).items() if text]
+    said += ["\nCommands:", *(f"  {command}" for command in _commands_of_run(run).values())]
+    emit(_run_facts(run, run.record), said, as_json=as_json)
     return 0
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, emit
 from trm_data.commands.common import megabytes
 from trm_data.errors import DataError, needs_extra
 from trm_data.storage.local import LocalStore
@@ -78,12 +77,9 @@ class Doctor:
         """Look, and say."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         found = list(_look(self.root, verify=self.verify))
-        if self.json:
-            print(json.dumps([asdict(one) for one in found], indent=1))
-        else:
-            width = max(len(one.check) for one in found)
-            for one in found:
-                print(f"{one.verdict:<8} {one.check:<{width}}  {one.text}")
+        width = max(len(one.check) for one in found)
+        said = [f"{one.verdict:<8} {one.check:<{width}}  {one.text}" for one in found]
+        emit(found, said, as_json=self.json)
         return Exit.FOUND if any(one.verdict == "missing" for one in found) else Exit.DONE
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, emit
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.batch import (
@@ -245,8 +244,7 @@ class Launch:
         return Tpu(shell, source, extras, request)
 
     def _conclude(self, outcomes: Sequence[Outcome]) -> int:
-        if self.json:
-            print(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+        emit(outcomes, (), as_json=self.json)
         codes = [int(outcome.code) for outcome in outcomes if outcome.code]
         if self.what == "run":
             return codes[0] if codes else Exit.DONE

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from trm_data.command import Json, Root
+from trm_data.command import Json, Root, emit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted, percent
 from trm_train.config.run import identity_hash
@@ -45,15 +44,16 @@ class List:
         """Print a line each, by group."""
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         facts = _facts(items, resolve_root(self.root))
-        if self.json:
-            print(json.dumps(list(facts.values()), indent=1))
-            return 0
-        width = max(map(len, facts))
-        for group, members in groups_of(items).items():
-            print(f"{group}  {members[0].summary}")
-            for item in members:
-                print(f"  {item.name:<{width}}  {_line(item, facts[item.name])}")
+        emit(list(facts.values()), _lines(items, facts), as_json=self.json)
         return 0
+
+
+def _lines(items: Sequence[Experiment], facts: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    width = max(map(len, facts))
+    for group, members in groups_of(items).items():
+        yield f"{group}  {members[0].summary}"
+        for item in members:
+            yield f"  {item.name:<{width}}  {_line(item, facts[item.name])}"
 
 
 def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root, confirm, say_what_is_left_out
+from trm_data.command import Exit, Json, Root, confirm, emit, say_what_is_left_out
 from trm_data.commands.common import megabytes
 from trm_data.errors import DataError
 from trm_data.storage.root import resolve_root
@@ -71,10 +70,8 @@ class Prune:
                 print(f"{plan.run}: weights of steps {steps}{resume}, {megabytes(plan.size_bytes)}")
         size_bytes = sum(plan.size_bytes for _, plan in work)
         if self.dry_run or not work:
-            if self.json:
-                print(json.dumps([asdict(plan) for _, plan in planned], indent=1))
-            else:
-                print(f"would free {megabytes(size_bytes)}" if work else "nothing to remove")
+            said = f"would free {megabytes(size_bytes)}" if work else "nothing to remove"
+            emit([plan for _, plan in planned], said, as_json=self.json)
             return say_what_is_left_out("trm-train", problems, skip=False)
         if not self.yes and not confirm("trm-train", "prune", f"remove that ({megabytes(size_bytes)})"):
             return Exit.FOUND if sys.stdin.isatty() else Exit.ERROR
@@ -84,8 +81,5 @@ class Prune:
                 done.append(prune_run(run, policy))
             except DataError as error:  # one that is being trained, among others
                 problems.append(str(error))
-        if self.json:
-            print(json.dumps([asdict(plan) for plan in done], indent=1))
-        else:
-            print(f"{megabytes(sum(plan.size_bytes for plan in done))} freed")
+        emit(done, f"{megabytes(sum(plan.size_bytes for plan in done))} freed", as_json=self.json)
         return say_what_is_left_out("trm-train", problems, skip=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict, dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root, help_fits_terminal
+from trm_data.command import Exit, Root, emit, help_fits_terminal
 from trm_data.command.signals import Heard, signals_end
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
@@ -193,7 +192,7 @@ def _train(
             begins=lambda stop: stop.take_over(heard),
         )
     if hosts.first:
-        _print_result(result, as_json=options.json)
+        emit(_facts(result), _said(result), as_json=options.json)
         if archive is not None and result.finished:
             _archive(result, archive, quiet=options.json)
     hosts.meet("the end", limit_s=ARCHIVE_S)
@@ -280,27 +279,30 @@ def _archive(result: TrainResult, target: Layout, *, quiet: bool) -> None:
         )
 
 
-def _print_result(result: TrainResult, *, as_json: bool) -> None:
-    if as_json:
-        facts: dict[str, Any] = {
-            "run": result.record.run,
-            "folder": result.folder.place,
-            "step": result.step,
-        }
-        facts |= {"finished": result.finished, "started_at": result.started_at, "seconds": result.seconds}
-        print(json.dumps(facts, indent=1))
-    elif not result.finished and not result.step:
-        print(f"{result.record.run}: stopped before its first step; the same command begins")
-    elif not result.finished:
-        print(
-            f"{result.record.run}: stopped at step {result.step:,} with a checkpoint; the same command goes on"
-        )
-    elif result.started_at == result.step:
-        print(f"{result.record.run}: already finished ({result.step:,} steps); --resume never starts anew")
-    else:
-        starts = " over all starts" if result.started_at else ""
-        print(f"{result.record.run}: finished, {result.step:,} steps in {result.seconds:.1f} s{starts}")
-        print(f"  evaluate it: trm-eval run {result.record.run}")
+def _facts(result: TrainResult) -> dict[str, Any]:
+    return {
+        "run": result.record.run,
+        "folder": result.folder.place,
+        "step": result.step,
+        "finished": result.finished,
+        "started_at": result.started_at,
+        "seconds": result.seconds,
+    }
+
+
+def _said(result: TrainResult) -> str:
+    run = result.record.run
+    if not result.finished and not result.step:
+        return f"{run}: stopped before its first step; the same command begins"
+    if not result.finished:
+        return f"{run}: stopped at step {result.step:,} with a checkpoint; the same command goes on"
+    if result.started_at == result.step:
+        return f"{run}: already finished ({result.step:,} steps); --resume never starts anew"
+    starts = " over all starts" if result.started_at else ""
+    return (
+        f"{run}: finished, {result.step:,} steps in {result.seconds:.1f} s{starts}\n"
+        f"  evaluate it: trm-eval run {run}"
+    )
 
 
 def _dry_run(item: Experiment, options: RunOptions, layout: Layout, command: list[str]) -> int:
@@ -314,5 +316,5 @@ def _dry_run(item: Experiment, options: RunOptions, layout: Layout, command: lis
     options, _ = _with_initial(options, layout)
     steps = planned_steps(options.config, options.extend)
     plan = plan_run(item, options.config, layout, steps, options.device, target)
-    print(json.dumps({**asdict(plan), "fits": plan.fits}, indent=1) if options.json else plan.text())
+    emit({**asdict(plan), "fits": plan.fits}, plan.text(), as_json=options.json)
     return Exit.FOUND if plan.fits is False else Exit.DONE

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide
+from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
 from trm_data.storage.root import resolve_root
 from trm_train.commands.common import duration, percent
 
@@ -53,12 +53,10 @@ class Status:
         try:
             while True:
                 found = choose_runs(overview(layout), self.runs, aliases=True)
-                if self.json:
-                    print(json.dumps([_facts(one) for one in found], indent=1))
-                elif found:
-                    _print(found, wide=self.wide)
-                else:
-                    print(f"no runs under {layout.runs.place}")
+                said = (
+                    partial(_print, found, wide=self.wide) if found else f"no runs under {layout.runs.place}"
+                )
+                emit([_facts(one) for one in found], said, as_json=self.json)
                 if not self.watch:
                     return Exit.DONE
                 sys.stdout.flush()  # also into a pipe

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, say_what_is_left_out
+from trm_data.command import Exit, emit, say_what_is_left_out
 from trm_data.storage.root import resolve_root, root_to_read
 
 
@@ -44,14 +43,10 @@ class Sync:
                 root_to_read(self.source), resolve_root(self.target), list(self.runs), progress, foreign
             )
         say_what_is_left_out("trm-train", foreign, skip=True)
-        if self.json:
-            print(json.dumps([asdict(one) for one in done], indent=1))
-            return Exit.DONE
-        for one in done:
-            print(
-                f"{one.run}: {one.files_copied} files, {one.bytes_copied / 1e6:.1f} MB copied, {one.files_kept} were "
-                f"there, {one.seconds:.1f} s"
-            )
-        if not done:
-            print(f"no runs under {self.source}")
+        said = [
+            f"{one.run}: {one.files_copied} files, {one.bytes_copied / 1e6:.1f} MB copied, {one.files_kept} were "
+            f"there, {one.seconds:.1f} s"
+            for one in done
+        ]
+        emit(done, said or f"no runs under {self.source}", as_json=self.json)
         return Exit.DONE

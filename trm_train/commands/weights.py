@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root
+from trm_data.command import Exit, Json, Root, emit
 from trm_data.storage.root import resolve_root
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.commands.run import parse_config
@@ -62,19 +61,17 @@ class ImportWeights:
         done = import_weights(
             Path(self.file).expanduser(), item, config, resolve_root(self.root), identifiers=names
         )
-        if self.json:
-            print(json.dumps(asdict(done), indent=1))
-            return Exit.DONE
-        print(f"{done.run}: {'was there already' if done.unchanged else f'is now in {done.folder}'}")
+        said = [f"{done.run}: {'was there already' if done.unchanged else f'is now in {done.folder}'}"]
         if done.rows:
-            print(
+            said.append(
                 f"  {done.matched:,} of {done.identifiers:,} identifiers of {done.dataset} matched, "
                 f"{done.rows:,} embedding rows in the file"
             )
         if done.rows and done.matched < done.identifiers:
-            print("  the others have the mean of the rows of the file")
+            said.append("  the others have the mean of the rows of the file")
         root = "" if self.root is None else f" --root {shlex.quote(self.root)}"
-        print(f"  evaluate it: trm-eval run {done.run}{root}")
+        said.append(f"  evaluate it: trm-eval run {done.run}{root}")
+        emit(done, said, as_json=self.json)
         return Exit.DONE
 
 
@@ -104,15 +101,13 @@ class ExportWeights:
 
         run, step = find_saved(resolve_root(self.root), self.run_)
         done = export_weights(run, step, Path(self.out).expanduser())
-        if self.json:
-            print(json.dumps(asdict(done), indent=1))
-            return Exit.DONE
-        print(f"{done.run}: step {done.step:,}, {done.tensors} tensors, in {done.file}")
+        said = [f"{done.run}: step {done.step:,}, {done.tensors} tensors, in {done.file}"]
         if done.identifiers > 1:
             names = done.dataset.split("+")
             exports = ", ".join(f"trm-data export {name}" for name in names)
-            print(
+            said.append(
                 f"  its {done.identifiers:,} embedding rows are those of the identifiers of {', then '.join(names)}, "
                 f"in order (identifiers.json of {exports})"
             )
+        emit(done, said, as_json=self.json)
         return Exit.DONE
