@@ -67,6 +67,6 @@ def main(arguments: list[str] | None = None) -> None:
         if rest:
             command, overrides = command
         if isinstance(command, Batch | Launch | ImportWeights):
-            sys.exit(command.carry_out(overrides))
+            sys.exit(command.run(overrides))
         assert not isinstance(command, Run)
         sys.exit(command.run())

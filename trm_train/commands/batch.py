@@ -88,7 +88,7 @@ class Batch:
     root: Root = None
     json: Json = False
 
-    def carry_out(self, overrides: Sequence[str]) -> int:
+    def run(self, overrides: Sequence[str]) -> int:
         """Plan, build, run, sum up; returns the exit code.
 
         Args:

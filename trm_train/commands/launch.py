@@ -135,7 +135,7 @@ class Launch:
     root: Root = None
     json: Json = False
 
-    def carry_out(self, words: Sequence[str]) -> int:
+    def run(self, words: Sequence[str]) -> int:
         """Plan, look whether everything is there, launch and watch; returns the exit code.
 
         Args:

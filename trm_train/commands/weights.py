@@ -46,7 +46,7 @@ class ImportWeights:
     root: Root = None
     json: Json = False
 
-    def carry_out(self, overrides: Sequence[str]) -> int:
+    def run(self, overrides: Sequence[str]) -> int:
         """Import them and say how to evaluate the run.
 
         Args:
