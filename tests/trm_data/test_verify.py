@@ -170,6 +170,22 @@ def test_shards_are_read_into_the_same_memory(tmp_path: Path, monkeypatch: pytes
     assert len(begins) == 1
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_a_record_that_decompresses_to_far_more_than_its_rows_is_refused_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr(reader, "LARGE_CELLS", 0)
+    path = tmp_path / "large.array_record"
+    writer = ArrayRecordWriter(str(path), WRITER_OPTIONS)
+    writer.write(encode_block(to_batch(Rows.empty(256, 36), block_schema(36))))
+    writer.write(bytes(1 << 26))
+    writer.close()
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(CorruptDatasetError, match="decompresses to 67,108,864 bytes"):
+        read_rows(path, sequence_length=36, num_records=2, num_examples=512)
+
+
 @pytest.mark.parametrize("count", [0, 257, 3_000])
 @pytest.mark.parametrize("large", [False, True])
 def test_a_record_of_a_size_that_is_never_written(

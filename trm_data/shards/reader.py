@@ -5,6 +5,8 @@ A missing path does not make ArrayRecord raise, and nothing in it counts rows: e
 
 from __future__ import annotations
 
+import mmap
+import struct
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +21,10 @@ from trm_data.specs import BLOCK_EXAMPLES
 LARGE_CELLS = 32 << 20
 """A shard with more is read some records at a time."""
 RECORDS_AT_ONCE = 8
+FRAME_BYTES, FOOTER_BYTES = 4_096, 1 << 24
+"""Bounds of what a record has beside its rows, and of ArrayRecord's index of a shard."""
+BLOCK_BYTES, BLOCK_HEADER_BYTES, CHUNK_HEADER_BYTES = 65_536, 24, 40
+"""Of Riegeli's files."""
 
 
 class RowsMemory:
@@ -54,6 +60,7 @@ def read_rows(
         memory: Where the rows of a large shard (`LARGE_CELLS`) are put; those that were before are gone.
     """
     decoder = BlockDecoder(sequence_length)
+    _check_sizes(path, num_records, num_examples, sequence_length)
     with _opened(path) as reader:
         if reader.num_records() != num_records:
             raise CorruptDatasetError(
@@ -69,6 +76,54 @@ def read_rows(
     if found != num_examples:
         raise CorruptDatasetError(f"{path}: has {found:,} examples, the manifest says {num_examples:,}")
     return rows
+
+
+def _check_sizes(path: Path, num_records: int, num_examples: int, sequence_length: int) -> None:
+    """Refuse a shard whose records decompress to more than its rows take, before any of them is decompressed.
+
+    The header of each Riegeli chunk says it, and the decoder refuses a chunk of another size
+    (github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md).
+    """
+    row_bytes = 2 * sequence_length + 4 * 4
+    most = BLOCK_EXAMPLES * row_bytes + FRAME_BYTES
+    left = num_examples * row_bytes + num_records * FRAME_BYTES + FOOTER_BYTES
+    for decoded_bytes in _decoded_sizes(path):  # a record each, and the index
+        left -= decoded_bytes
+        if left < 0 or decoded_bytes > max(most, FOOTER_BYTES):
+            raise CorruptDatasetError(
+                f"{path}: a chunk decompresses to {decoded_bytes:,} bytes, more than {num_examples:,} examples of "
+                f"{sequence_length} cells in {num_records:,} records take. Copy or build the dataset again."
+            )
+
+
+def _decoded_sizes(path: Path) -> Iterator[int]:
+    """Bytes of each chunk of a file, as its header says; none of a file that cannot be read: the reader says why."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            begin = 0
+            while len(header := _chunk_header(content, begin)) == CHUNK_HEADER_BYTES:
+                _, data_bytes, _, kind_and_count, decoded_bytes = struct.unpack("<5Q", header)
+                yield decoded_bytes
+                end = _after(begin, CHUNK_HEADER_BYTES + data_bytes)
+                begin = max(end, _after(begin, kind_and_count >> 8))  # at least a byte a record
+    except (OSError, ValueError):
+        return
+
+
+def _chunk_header(content: mmap.mmap, begin: int) -> bytes:
+    """The header of the chunk that begins there, without headers of blocks in it; shorter at the end of the file."""
+    found, at = b"", begin
+    while len(found) < CHUNK_HEADER_BYTES and at < len(content):
+        at += BLOCK_HEADER_BYTES * (at % BLOCK_BYTES == 0)
+        part = content[at : min(at + CHUNK_HEADER_BYTES - len(found), at - at % BLOCK_BYTES + BLOCK_BYTES)]
+        found, at = found + part, at + max(len(part), 1)
+    return found
+
+
+def _after(begin: int, count: int) -> int:
+    """Where so many bytes from there end, with the headers of blocks among them."""
+    usable = BLOCK_BYTES - BLOCK_HEADER_BYTES
+    return begin + count + BLOCK_HEADER_BYTES * ((count + (begin + usable - 1) % BLOCK_BYTES) // usable)
 
 
 def _filled(
