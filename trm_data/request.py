@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from trm_data.sources.base import SourceRef
-from trm_data.specs import Augment, DatasetSpec, OnBadRow, Options, SourceSpec
+from trm_data.specs import Choices, DatasetSpec, SourceSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildRequest:
+class BuildRequest(Choices):
     """What to build; the digests of its sources are not known yet."""
 
-    kind: str
     source: SourceRef
     test_source: SourceRef | None = None
-    size: int | None = None
-    aug: int = 0
-    val_size: int = 0
-    test_size: int | None = 0
-    seed: int = 0
-    on_bad_row: OnBadRow = "stop"
-    augment: Augment = "stored"
-    options: Options
     name: str | None = None
 
     def dataset_name(self) -> str:
@@ -51,16 +42,5 @@ class BuildRequest:
 
     def spec(self, source: SourceSpec, test_source: SourceSpec | None) -> DatasetSpec:
         """The specification, now that the digests of the sources are known."""
-        return DatasetSpec(
-            kind=self.kind,
-            source=source,
-            test_source=test_source,
-            size=self.size,
-            aug=self.aug,
-            val_size=self.val_size,
-            test_size=self.test_size,
-            seed=self.seed,
-            on_bad_row=self.on_bad_row,
-            augment=self.augment,
-            options=self.options,
-        )
+        chosen = {field.name: getattr(self, field.name) for field in fields(Choices)}
+        return DatasetSpec(**chosen, source=source, test_source=test_source)

@@ -182,12 +182,10 @@ class OwnOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetSpec:
-    """Everything that determines the rows of a dataset."""
+class Choices:
+    """What determines the rows of a dataset, its sources aside."""
 
     kind: str
-    source: SourceSpec
-    test_source: SourceSpec | None = None
     size: int | None = None
     """Base puzzles (groups) of the training split; None is all that the source has."""
     aug: int = 0
@@ -200,6 +198,14 @@ class DatasetSpec:
     augment: Augment = "stored"
     """Whether augmented rows are stored, or computed by the loader."""
     options: Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSpec(Choices):
+    """Everything that determines the rows of a dataset."""
+
+    source: SourceSpec
+    test_source: SourceSpec | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, read back by `kinds.registry.spec_from_json`."""

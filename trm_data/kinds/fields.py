@@ -6,7 +6,7 @@ Imported for `--help`, so nothing heavy is imported here, nor where a kind deriv
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from typing_extensions import override
@@ -55,6 +55,15 @@ class BuildFields:
         """What is asked for."""
         raise NotImplementedError
 
+    def ask(self, **others: Any) -> BuildRequest:
+        """The request for these fields, with other values than typed for some."""
+        from trm_data.request import BuildRequest
+
+        names = {field.name for field in fields(self)}.intersection(
+            field.name for field in fields(BuildRequest)
+        )
+        return BuildRequest(**{name: getattr(self, name) for name in names} | others)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PuzzleFields(BuildFields):
@@ -98,8 +107,6 @@ class PuzzleFields(BuildFields):
             aug: Augmentations, where they are not as typed.
             hub: Repository that `hf` means; the default of the hub's source if empty.
         """
-        from trm_data.request import BuildRequest
-
         source, test_source = self.sources(allowed, hub)
         generated = source.kind == "generated"
         val_size, test_size = self.val_size, self.test_size
@@ -115,19 +122,14 @@ class PuzzleFields(BuildFields):
                 "and test",
                 without_credentials(self.source),
             )
-        return BuildRequest(
+        return self.ask(
             kind=kind,
             source=source,
             test_source=test_source,
-            size=self.size,
             aug=self.aug if aug is None else aug,
             val_size=val_size,
             test_size=test_size,
-            seed=self.seed,
-            on_bad_row=self.on_bad_row,
-            augment=self.augment,
             options=options,
-            name=self.name,
         )
 
     def sources(self, allowed: tuple[str, ...], hub: str = "") -> tuple[SourceRef, SourceRef | None]:

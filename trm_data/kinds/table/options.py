@@ -89,7 +89,6 @@ class BuildTable(BuildFields):
     @override
     def request(self) -> BuildRequest:
         from trm_data.kinds.table.source import read_table
-        from trm_data.request import BuildRequest
         from trm_data.sources.base import SourceRef, open_sources
 
         named = self.columns or ""
@@ -104,24 +103,17 @@ class BuildTable(BuildFields):
         if self.grid is not None:
             rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 8x8")
         largest = max(int(max(t.inputs.max(initial=0), t.labels.max(initial=0))) for t in tables)
-        return BuildRequest(
+        return self.ask(
             kind="table",
             source=train,
             test_source=test,
-            size=self.size,
-            aug=self.aug,
-            val_size=self.val_size,
             test_size=(None if test is not None else 0) if self.test_size is None else self.test_size,
-            seed=self.seed,
-            on_bad_row=self.on_bad_row,
-            augment=self.augment,
             options=TableOptions(
                 rows=rows,
                 columns=columns,
                 vocabulary_size=self.vocabulary or max(2, largest + 1),
                 dihedral=self.dihedral,
             ),
-            name=self.name,
         )
 
     def _say_what_is_easily_missed(self, train: TableRows) -> None:
