@@ -1,4 +1,11 @@
-"""Wheels from the package index, by pip: which file each requirement is, and the files themselves."""
+"""Wheels that predicting needs on another machine: which they are, and the files, from the package index by pip.
+
+They are the distributions that run here, in their versions. pip evaluates the markers of requirements for the Python
+that runs it, not for the one it fetches wheels for (`--python-version` chooses wheels only). So requirements are
+followed here, and pip is asked for named versions without theirs. What only the other machine needs, as the libraries
+of an accelerator, has no version yet: pip chooses one within the bounds that are known, and says what it requires in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +18,47 @@ import tempfile
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from trm_eval.bundle.needs import Wheel, requirements
 from trm_eval.bundle.target import Target
 from trm_eval.errors import BundleError
 from trm_eval.package.contents import SHA256
 
+PROJECT = "trm-lab"
+LEFT_OUT = ("matplotlib", "wandb")
+"""Required by this package and not by predicting: pictures, and the mirror of training."""
 UNREACHED = ("Retrying (", "ProxyError", "NewConnectionError", "NameResolutionError", "ConnectTimeoutError")
 """What pip says where it reaches no index."""
 QUIET = ("--disable-pip-version-check", "--no-input", "--quiet", "--retries", "2")
 ANSWER_S = 20
 """Longest wait for the size of a file."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel that an index has.
+
+    Attributes:
+        name: Of the distribution, normalized.
+        version: Its version.
+        url: Where it is.
+        sha256: Of the file.
+        requires: What it requires, with markers.
+    """
+
+    name: str
+    version: str
+    url: str
+    sha256: str
+    requires: tuple[str, ...]
 
 
 def pip_command() -> list[str]:
@@ -54,6 +86,61 @@ def find_wheels(target: Target, extras: Sequence[str]) -> list[Wheel]:
         if not new:
             return [known[name] for name in wanted]
         known |= _report(target, new)
+
+
+def requirements(target: Target, extras: Sequence[str], known: Mapping[str, Wheel]) -> dict[str, str]:
+    """A line for pip of every distribution that is needed, this package aside, by name.
+
+    Args:
+        target: The machine.
+        extras: Extras of this package.
+        known: Wheels that were found so far, by name.
+    """
+    bounds: dict[str, list[tuple[str, SpecifierSet]]] = {}
+    waiting = [(PROJECT, extra) for extra in ("", *extras)]
+    seen = set(waiting)
+    while waiting:
+        name, extra = waiting.pop()
+        for text in _requires(name, known):
+            requirement = Requirement(text)
+            needed = canonicalize_name(requirement.name)
+            if needed in LEFT_OUT or not _applies(requirement, target, extra):
+                continue
+            if needed != PROJECT:
+                bounds.setdefault(needed, []).append((name, requirement.specifier))
+            new = {(needed, more) for more in ("", *requirement.extras)} - seen
+            seen |= new
+            waiting += sorted(new)
+    return {name: _line(name, bounds[name], known) for name in sorted(bounds)}
+
+
+def _requires(name: str, known: Mapping[str, Wheel]) -> Sequence[str]:
+    """What a distribution requires: as its wheel says, else as installed here; nothing where neither is there."""
+    if name in known:
+        return known[name].requires
+    try:
+        return distribution(name).requires or ()
+    except PackageNotFoundError:
+        return ()
+
+
+def _applies(requirement: Requirement, target: Target, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({**target.markers, "extra": extra})
+
+
+def _line(name: str, bounds: Sequence[tuple[str, SpecifierSet]], known: Mapping[str, Wheel]) -> str:
+    """The version that was found, else the one that runs here, else the bounds."""
+    try:
+        version = known[name].version if name in known else distribution(name).version
+    except PackageNotFoundError:
+        return f"{name}{','.join(sorted({str(bound) for _, specifier in bounds for bound in specifier}))}"
+    for who, specifier in bounds:
+        if not specifier.contains(version, prereleases=True):
+            raise BundleError(
+                f"{name} {version} does not suit {who}, which requires {name}{specifier}: install versions that fit "
+                "each other here, and bundle again"
+            )
+    return f"{name}=={version}"
 
 
 def _report(target: Target, lines: Sequence[str]) -> dict[str, Wheel]:

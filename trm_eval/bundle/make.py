@@ -19,8 +19,7 @@ from trm_data.show.progress import Progress
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.bundle.index import fetch_wheels, file_name, find_wheels, hashed_lines, sizes_of
-from trm_eval.bundle.needs import PROJECT, Wheel
+from trm_eval.bundle.index import PROJECT, Wheel, fetch_wheels, file_name, find_wheels, hashed_lines, sizes_of
 from trm_eval.bundle.notebook import NOTEBOOK, PACKAGE, WHEELS, WHEELS_FILE, Recipe, notebook_bytes
 from trm_eval.bundle.own_wheel import write_own_wheel
 from trm_eval.bundle.target import Target

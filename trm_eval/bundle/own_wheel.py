@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from trm_eval.bundle.needs import PROJECT
+from trm_eval.bundle.index import PROJECT
 from trm_eval.errors import BundleError
 
 PACKAGES = ("catalogs", "trm_data", "trm_eval", "trm_train")

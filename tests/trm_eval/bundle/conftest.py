@@ -14,8 +14,7 @@ from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import run
 from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.bundle.index import pip_command
-from trm_eval.bundle.needs import requirements
+from trm_eval.bundle.index import pip_command, requirements
 from trm_eval.bundle.target import DEFAULT_PLATFORM, Target, parse_target
 from trm_eval.errors import BundleError
 

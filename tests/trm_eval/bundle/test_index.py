@@ -13,8 +13,7 @@ import pytest
 from tests.trm_eval.bundle.conftest import write_wheel
 from trm_data.storage.atomic import file_sha256
 from trm_eval.bundle import index as pip
-from trm_eval.bundle.index import fetch_wheels, file_name, find_wheels, sizes_of
-from trm_eval.bundle.needs import Wheel, requirements
+from trm_eval.bundle.index import Wheel, fetch_wheels, file_name, find_wheels, requirements, sizes_of
 from trm_eval.bundle.target import Target
 from trm_eval.errors import BundleError
 

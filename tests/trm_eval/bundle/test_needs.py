@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from trm_eval.bundle.needs import Wheel, requirements
+from trm_eval.bundle.index import Wheel, requirements
 from trm_eval.bundle.target import DEFAULT_PLATFORM, Target, parse_target
 from trm_eval.errors import BundleError
 
