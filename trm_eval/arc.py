@@ -22,8 +22,6 @@ from scipy.special import expit
 from trm_data.kinds.arc.encode import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR
 from trm_data.symmetry.dihedral import Dihedral, source_cells
 
-PASS_AT = (1, 2, 5, 10, 100, 1000)
-"""The K of pass@K that are reported."""
 ATTEMPTS = 2
 """Answers to each test input in a submission."""
 
@@ -154,31 +152,19 @@ class Ballot:
         """All candidates, ranked."""
         test_inputs = np.array([number for number, _ in self._candidates], np.int64)
         grids = [grid for _, grid in self._candidates]
-        return rank(
-            test_inputs, grids, self._votes, self._q_sums / np.maximum(self._votes, 1), self._first_rows
+        mean_q = self._q_sums / np.maximum(self._votes, 1)
+        order = np.lexsort((-mean_q, -self._votes, test_inputs))  # stable: of equal ones the first seen leads
+        numbers = test_inputs[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        counts = np.diff(np.append(starts, len(numbers)))
+        return Ranking(
+            test_inputs=numbers,
+            ranks=np.arange(len(numbers)) - np.repeat(starts, counts) + 1,
+            votes=self._votes[order],
+            mean_q=mean_q[order],
+            first_rows=self._first_rows[order],
+            grids=[grids[position] for position in order.tolist()],
         )
-
-
-def rank(
-    test_inputs: NDArray[np.int64],
-    grids: Sequence[Grid],
-    votes: NDArray[np.int64],
-    mean_q: NDArray[np.float64],
-    first_rows: NDArray[np.int64],
-) -> Ranking:
-    """Candidates in the order in which they were first seen, all [C], ranked."""
-    order = np.lexsort((-mean_q, -votes, test_inputs))  # stable: of equal ones the first seen leads
-    numbers = test_inputs[order]
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    counts = np.diff(np.append(starts, len(numbers)))
-    return Ranking(
-        test_inputs=numbers,
-        ranks=np.arange(len(numbers)) - np.repeat(starts, counts) + 1,
-        votes=votes[order],
-        mean_q=mean_q[order],
-        first_rows=first_rows[order],
-        grids=[grids[position] for position in order.tolist()],
-    )
 
 
 def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:

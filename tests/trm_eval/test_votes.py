@@ -26,7 +26,6 @@ from trm_data.kinds.arc.symmetry import ArcSymmetry
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval import votes
-from trm_eval.arc import PASS_AT
 from trm_eval.cli import main
 from trm_eval.evaluation import flow, prepare
 from trm_eval.evaluation.flow import EvalResult, evaluate_run
@@ -38,6 +37,8 @@ from trm_eval.tables.query import query_results
 from trm_train.runs.record import RunRecord, list_runs, read_record
 
 AUG = 5
+PASS_AT = (1, 2, 5, 10, 100, 1000)
+"""As `catalogs/results.sql` has them."""
 CONFIG = dataclasses.replace(
     TINY,
     data=dataclasses.replace(TINY.data, dataset="arc", global_batch_size=4),

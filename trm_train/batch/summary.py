@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -103,9 +102,3 @@ def write_summary(rows: Sequence[dict[str, Any]], folder: Path) -> None:
     pq.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), table, compression="zstd")
     write_bytes(folder / PARQUET_FILE, table.getvalue())
     write_json(folder / JSON_FILE, list(rows))
-
-
-def read_summary(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a batch."""
-    rows: list[dict[str, Any]] = json.loads((folder / JSON_FILE).read_bytes())
-    return rows

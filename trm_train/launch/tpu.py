@@ -39,7 +39,6 @@ RUNTIMES = {
 CREATE_S = 1800.0
 LOST = ("PREEMPTED", "TERMINATED", "FAILED", "SUSPENDED", "HIDDEN", "UNHIDING")
 """States that nothing comes back from."""
-LEAVING = ("DELETING", "SUSPENDING")
 HELD = ("STOPPED", "STOPPING", "HIDING")
 """Somebody has done this on purpose."""
 

@@ -15,11 +15,6 @@ from trm_train.objective import Losses
 
 Metrics = dict[str, Array]
 
-COUNTED = ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps")
-"""Sums to be divided by `count`."""
-LOSSES = ("lm_loss", "q_halt_loss")
-"""Sums over all slots, to be divided by the global batch in training and by `count` in evaluation."""
-
 
 def metric_sums(
     losses: Losses,
@@ -28,7 +23,7 @@ def metric_sums(
     counted: Bool[Array, " B"],
     weight: Bool[Array, " B"] | None = None,
 ) -> Metrics:
-    """Sums over the batch.
+    """Sums over the batch, to be divided by `count`; losses are over all slots, in training by the global batch.
 
     Args:
         losses: Of every slot.
