@@ -89,6 +89,8 @@ CREATE TABLE puzzles (
     clues               INTEGER,
     path_length         INTEGER,
     walls               INTEGER,
+    log10_shortest_paths FLOAT,
+    forced_share        FLOAT,
     grid_sizes          VARCHAR,
     scored              BOOLEAN,
     num_augmentations   INTEGER NOT NULL,
@@ -108,6 +110,8 @@ COMMENT ON COLUMN puzzles.subset IS 'ARC: subset the task comes from; NULL for o
 COMMENT ON COLUMN puzzles.rating IS 'Sudoku: difficulty (guesses of a solver up to the first solution), see rating_source; maze: rating of the source, else NULL.';
 COMMENT ON COLUMN puzzles.path_length IS 'Maze: steps from S to G (steps).';
 COMMENT ON COLUMN puzzles.walls IS 'Maze: walls (cells).';
+COMMENT ON COLUMN puzzles.log10_shortest_paths IS 'Maze: decimal logarithm of the number of shortest paths from S to G; 0 is one path.';
+COMMENT ON COLUMN puzzles.forced_share IS 'Maze: share of the cells of a shortest path, between S and G, that every shortest path uses (0 to 1).';
 COMMENT ON COLUMN puzzles.grid_sizes IS 'ARC: rows x columns of input > output of each example, by spaces.';
 COMMENT ON COLUMN puzzles.scored IS 'ARC: whether the right outputs are known; NULL for other kinds.';
 COMMENT ON COLUMN puzzles.num_examples IS 'Examples of every augmentation of the group (examples).';

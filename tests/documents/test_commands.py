@@ -323,7 +323,7 @@ def test_python_of_the_readme_runs(reader: Reader) -> None:
     assert len(blocks) == 2
     names: dict[str, Any] = {}
     for text in blocks:
-        text = text.replace("maze-30x30-generated-1000-aug-7", "mazes").replace("gs://bucket/trm", "trm")
+        text = text.replace("maze-30x30-generated-1000-aug-7-rule", "mazes").replace("gs://bucket/trm", "trm")
         exec(compile(text, "README.md", "exec"), names)
     batch = names["batch"]
     assert (batch["inputs"].shape, batch["inputs"].dtype) == ((768, 900), np.uint8)

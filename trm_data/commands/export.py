@@ -25,7 +25,7 @@ class Export:
     For example:
 
       trm-data export sudoku-generated-500-aug-1000 --format npy --out published/
-      trm-data export maze-30x30-generated-1000-aug-7 --format hf --out hub/
+      trm-data export maze-30x30-generated-1000-aug-7-rule --format hf --out hub/
     """
 
     name: Name

@@ -21,7 +21,7 @@ class Remove:
     For example:
 
       trm-data rm sudoku-generated-500-aug-1000
-      trm-data rm 'sudoku-2x2-*' maze-30x30-generated-1000-aug-7 --yes
+      trm-data rm 'sudoku-2x2-*' maze-30x30-generated-1000-aug-7-rule --yes
       trm-data rm 'sudoku-2x2-*' --dry-run
     """
 

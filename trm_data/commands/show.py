@@ -25,7 +25,7 @@ class Show:
 
       trm-data show sudoku-generated-500-aug-1000 --split train --index 3
       trm-data show sudoku-generated-500-aug-1000 --rating 5.. --count 4
-      trm-data show maze-30x30-generated-1000-aug-7 --out maze.png
+      trm-data show maze-30x30-generated-1000-aug-7-rule --out maze.png
       trm-data show arc1-aug-100 --split test --task 0934a4d8 --out task.svg
     """
 

@@ -48,9 +48,7 @@ class GridKind(Kind):
             augmentations = Augmentations.regular(len(chosen), 0)
             if aug:
                 keys = np.arange(len(chosen), dtype=np.int64)
-                lists = distinct_dihedral_ks(
-                    chosen.inputs, chosen.labels, keys, spec.seed, *self.grid(spec), aug
-                )
+                lists = distinct_dihedral_ks(chosen.inputs, keys, spec.seed, *self.grid(spec), aug)
                 augmentations = Augmentations.of_lists(lists)
             stream = test if split == "test" else main
             return chosen_groups(chosen, stream, augmentations, chosen.facts)

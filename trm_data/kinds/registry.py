@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trm_data.kinds.base import Kind
     from trm_data.kinds.fields import BuildFields
     from trm_data.request import BuildRequest
+    from trm_data.sources.published import ImportedRows
 
 
 ENTRY_POINTS = "trm_data.kinds"
@@ -194,6 +195,7 @@ class KindParts:
             there is one only, or the name is none of its own.
         shape_options: Gives the options of rows with a grid of R x C cells and so many tokens, for rows made
             elsewhere; None where the shape does not say them. Whether they fit is checked afterwards.
+        form_of_rows: Gives these options with what the rows themselves show; None where they show nothing more.
         import_request: Where its rows are imported: the request for a folder, under a name or its own, by the rules of
             a kind; None for kinds that are built.
     """
@@ -205,4 +207,5 @@ class KindParts:
     warm: str = ""
     spellings: Callable[[str], Sequence[str]] = one_spelling
     shape_options: Callable[[int, int, int], Options] | None = None
+    form_of_rows: Callable[[Any, ImportedRows], Options] | None = None
     import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

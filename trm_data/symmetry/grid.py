@@ -96,16 +96,15 @@ def _fill(
 
 def distinct_dihedral_ks(
     inputs: NDArray[np.uint8],
-    labels: NDArray[np.uint8],
     keys: NDArray[np.int64],
     seed: int,
     rows: int,
     columns: int,
     aug: int,
 ) -> list[NDArray[np.int32]]:
-    """For each grid the first k whose images (input and label) differ from those before, `aug` + 1 at most."""
+    """For each grid the first k whose images (of the input) differ from those before, `aug` + 1 at most."""
     order = len(grid_dihedrals(rows, columns))
-    augmenter = GridAugmenter(inputs, labels, keys, seed, rows, columns)
+    augmenter = GridAugmenter(inputs, inputs, keys, seed, rows, columns)
     count = len(inputs)
     groups = np.repeat(np.arange(count, dtype=np.int64), order)
     ks = np.tile(np.arange(order, dtype=np.int64), count)
@@ -117,7 +116,7 @@ def distinct_dihedral_ks(
         distinct: list[int] = []
         for k in range(order):
             row = group * order + k
-            image = images[0, row].tobytes() + images[1, row].tobytes()
+            image = images[0, row].tobytes()
             if image not in seen and len(distinct) <= aug:
                 seen.add(image)
                 distinct.append(k)

@@ -25,7 +25,7 @@ def base(setting: Setting) -> RunConfig:
 
 
 def mazes(setting: Setting) -> str:
-    """Name of the maze dataset of a setting."""
+    """Name of the maze dataset of a setting; labels of augmented mazes move with them, as in the runs there are."""
     full = f"maze-30x30-{'hard' if setting.data == 'published' else 'generated'}-1000-aug-7"
     return at(By(full, "maze-9x9-generated-1000-aug-7", "maze-6x6-generated-10000-aug-0"), setting.scale)
 

@@ -115,4 +115,4 @@ def _sizes_of(config: RunConfig) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-_SIZES = re.compile(r"-(\d+)-aug-(\d+)(?:-virtual)?$")
+_SIZES = re.compile(r"-(\d+)-aug-(\d+)(?:-rule)?(?:-virtual)?$")

@@ -108,7 +108,11 @@ def _rules(found: ImportedRows, kind: str | None, rows: int, columns: int) -> tu
     assert kind is not None
     if kind == NAME:
         raise SpecError(f"--kind {kind}: name the kind whose rules hold, or {NO_RULES!r}")
-    return kind, canonical_json(asdict(options_of_shape(kind, rows, columns, found.vocabulary_size))).decode()
+    options = options_of_shape(kind, rows, columns, found.vocabulary_size)
+    parts = find_kind(kind)
+    if parts is not None and parts.form_of_rows is not None:
+        options = parts.form_of_rows(options, found)
+    return kind, canonical_json(asdict(options)).decode()
 
 
 PARTS = KindParts(

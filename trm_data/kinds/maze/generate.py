@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from trm_data.errors import SpecError
 from trm_data.kinds.maze.encode import check_maze_size
+from trm_data.kinds.maze.options import longest_unique_path, usual_min_path
 from trm_data.seeds.draws import check_word
 
 MOST_LAYOUTS = 4_000_000
@@ -50,7 +51,7 @@ def default_min_path(rows: int, columns: int) -> int:
     the number of cells.
     """
     check_maze_size(rows, columns)
-    return max(1, round(3.9 * math.sqrt(rows * columns)) - 8)
+    return usual_min_path(rows, columns, unique=False)
 
 
 def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tuple[int, int]:
@@ -121,6 +122,50 @@ def generate_mazes(
     return _generate(seed, stream, start, count, rows, columns, min_path, wall_low, wall_high, most_layouts)[
         0
     ]
+
+
+def generate_unique_mazes(
+    seed: int,
+    stream: int,
+    start: int,
+    count: int,
+    rows: int,
+    columns: int,
+    min_path: int,
+    *,
+    most_layouts: int = MOST_LAYOUTS,
+) -> NDArray[np.uint8]:
+    """Return perfect mazes number `start` to `start + count - 1`, uint8 [count, S].
+
+    Rooms lie at every second row and column, from row and column 0, or 1 where the side is even (drawn). The passages
+    between them are a uniformly drawn spanning tree, so any two free cells are joined by one path. Trees are drawn
+    until one has a path of at least `min_path` steps; S and G are drawn uniformly among its pairs as far apart.
+    """
+    from trm_data.kinds.maze import tree_kernels  # imports numba
+
+    check_maze_size(rows, columns)
+    longest = longest_unique_path(rows, columns)
+    if not 1 <= min_path <= longest:
+        raise SpecError(
+            f"least path: got {min_path} steps, allowed is 1 to {longest} in a perfect maze of {rows}x{columns} cells"
+        )
+    mazes = np.empty((count, rows * columns), np.uint8)
+    written = tree_kernels.generate_trees(
+        np.uint64(check_word("seed", seed)),
+        np.uint64(check_word("stream", stream)),
+        start,
+        rows,
+        columns,
+        min_path,
+        most_layouts,
+        mazes,
+    )
+    if written < count:
+        raise SpecError(
+            f"no perfect maze of {rows}x{columns} cells with a path of at least {min_path} steps among "
+            f"{most_layouts:,} random trees: ask for a shorter path"
+        )
+    return mazes
 
 
 def _generate(

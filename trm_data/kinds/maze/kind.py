@@ -31,15 +31,22 @@ from trm_data.kinds.choosing import (
 )
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.maze.encode import check_inputs, check_maze_size, check_tokens, decode_maze
-from trm_data.kinds.maze.generate import default_min_path, generate_mazes, wall_range
-from trm_data.kinds.maze.options import MazeOptions
-from trm_data.kinds.maze.solve import label_mazes, marked_steps, path_problems
+from trm_data.kinds.maze.generate import (
+    default_min_path,
+    generate_mazes,
+    generate_unique_mazes,
+    wall_range,
+)
+from trm_data.kinds.maze.options import MazeOptions, longest_unique_path
+from trm_data.kinds.maze.relabel import Relabelled, RelabelledOnce
+from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes, marked_steps, path_problems
 from trm_data.kinds.maze.source import MazeRows, read_mazes
 from trm_data.kinds.sizes import check_sizes, puzzles_asked
-from trm_data.records import Reject, SourceFile
+from trm_data.records import Groups, Reject, SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
 from trm_data.specs import DatasetSpec, Split
+from trm_data.symmetry.base import Augmenter
 from trm_data.symmetry.dihedral import source_cells
 from trm_data.symmetry.grid import grid_dihedrals
 
@@ -47,8 +54,15 @@ PER_S, SLOWER = 85.0, 1.1
 """Mazes of 30x30 that a core makes in a second; the rate falls with this power of the cells (5x5 to 50x50, within a
 factor of 1.7)."""
 
+UNIQUE_PER_S, UNIQUE_SLOWER = 400.0, 2.4
+"""The same of perfect mazes (20x20 to 64x64, within a factor of 1.5; smaller ones are made faster)."""
+
 PALETTE = ("#ffffff", "#1f2937", "#16a34a", "#dc2626", "#60a5fa")
 """Free, wall, start, goal, path."""
+ANOTHER_PATH = (
+    "the label is another shortest path than the published rule gives (down, left, right, up; expected with --labels "
+    "rule). --labels moved keeps it and moves it with its maze"
+)
 _SYMBOLS = "?# SGo"
 _COLOURS = np.array([0, 1, 0, 2, 3, 4], np.uint8)
 
@@ -76,7 +90,14 @@ class MazeKind(GridKind):
             raise SpecError(f"--grid {options.rows}x{options.columns}: {error}") from error
         most = len(grid_dihedrals(options.rows, options.columns)) - 1
         check_sizes(spec, most, f"a {options.rows}x{options.columns} maze")
-        if spec.source.kind == "generated":
+        if spec.source.kind == "generated" and options.unique:
+            longest = longest_unique_path(options.rows, options.columns)
+            if not 1 <= options.min_path <= longest:
+                raise SpecError(
+                    f"--min-path {options.min_path}: from 1 to {longest} steps in a perfect maze of {options.rows}x"
+                    f"{options.columns} cells"
+                )
+        elif spec.source.kind == "generated":
             low, _ = wall_range(options.rows, options.columns, options.wall_low, options.wall_high)
             longest = options.rows * options.columns - low - 1
             if not 1 <= options.min_path <= longest:
@@ -97,6 +118,17 @@ class MazeKind(GridKind):
         return _options(spec).rows, _options(spec).columns
 
     @override
+    def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
+        moved = super().augmenter(spec, split, groups)
+        if _options(spec).labels != "rule":
+            return moved
+        if spec.augment == "stored":  # every image is made once
+            return Relabelled(moved, *self.grid(spec))
+        numbers = groups.numbered(0, len(groups))
+        ks = groups.augmentations.ks(numbers.groups, numbers.augmentations)
+        return RelabelledOnce(moved, numbers.groups, ks, len(groups), *self.grid(spec))
+
+    @override
     def open_stream(
         self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
@@ -106,7 +138,7 @@ class MazeKind(GridKind):
     def facts(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
-        return _facts(inputs, labels)
+        return _facts(_options(spec), inputs, labels)
 
     @override
     def cost(self, spec: DatasetSpec) -> Cost:
@@ -114,7 +146,8 @@ class MazeKind(GridKind):
         if spec.source.kind != "generated":
             return cost
         cells = options.rows * options.columns
-        per_s = PER_S * (30 * 30 / cells) ** SLOWER
+        per_s, slower = (UNIQUE_PER_S, UNIQUE_SLOWER) if options.unique else (PER_S, SLOWER)
+        per_s *= (30 * 30 / cells) ** slower
         usual = options.min_path <= default_min_path(options.rows, options.columns)
         plain = usual and (options.wall_low, options.wall_high) == (
             MazeOptions.wall_low,
@@ -133,19 +166,19 @@ class MazeKind(GridKind):
         problems = named_problems(split, "group", wrong, "is no maze with one S and one G")
         if problems:
             return CheckedPuzzles(problems)
-        shortest = options.labels == "shortest"
-        found = path_problems(inputs, puzzles.labels, *shape, shortest=shortest)
+        found = path_problems(inputs, puzzles.labels, *shape, shortest=options.shortest)
         problems = [f"{split} group {first + i}: {problem}" for i, problem in enumerate(found) if problem]
         ruled = label_mazes(inputs, *shape)
         other = (ruled.labels != puzzles.labels).any(axis=1)
         # A file may state another shortest path than the rule's; what is labelled here follows it.
-        if spec.source.kind == "generated":
+        if spec.source.kind == "generated" or options.labels == "rule":
             wrong = first + np.flatnonzero(other)
             problems += named_problems(split, "group", wrong, "its label does not follow the published rule")
         lengths = np.array(puzzles.facts["path_length"])
         marked = np.count_nonzero(puzzles.labels == MAZE_PATH, axis=1) + 1
-        wrong = first + np.flatnonzero(lengths != (ruled.path_steps if shortest else marked))
+        wrong = first + np.flatnonzero(lengths != (ruled.path_steps if options.shortest else marked))
         problems += named_problems(split, "group", wrong, "has another path length than its catalog row")
+        problems += _other_counts(split, puzzles, options)
         hashes = layout_hashes(inputs, *shape)
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
         return CheckedPuzzles(
@@ -203,11 +236,28 @@ class MazeKind(GridKind):
         return Drawing(symbols, _COLOURS[grid], PALETTE, spaced=False, silent=" #")
 
 
+def _other_counts(split: Split, puzzles: BasePuzzles, options: MazeOptions) -> list[str]:
+    """Groups whose shortest paths are others than the catalog counts; catalogs of earlier versions count none."""
+    problems: list[str] = []
+    found = _facts(options, puzzles.inputs, puzzles.labels)
+    for name, what in (("log10_shortest_paths", "number of"), ("forced_share", "forced share of")):
+        stated = puzzles.facts.get(name)
+        if stated is None:
+            continue
+        wrong = ~np.isclose(np.array(stated, np.float32), found[name], atol=1e-4, equal_nan=True)
+        wrong_groups = puzzles.first_group + np.flatnonzero(wrong)
+        problems += named_problems(
+            split, "group", wrong_groups, f"has another {what} shortest paths than its catalog row"
+        )
+    return problems
+
+
 def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine, cache: Path) -> Stream:
     """A stream of candidates; a file is read whole."""
     options = _options(spec)
     if source.spec.kind == "generated":
-        folder = cache_folder(cache, "maze", spec.seed, asdict(options))
+        # Candidates are the same however their images are labelled.
+        folder = cache_folder(cache, "maze", spec.seed, asdict(replace(options, labels="rule")))
         return GeneratedStream(partial(_generated, spec.seed, options), engine, cache=folder)
     rows, rejects = read_mazes(source, options.rows, options.columns, progress=chooser.progress)
     chooser.reject(rejects)
@@ -220,17 +270,11 @@ def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engi
 
 def _generated(seed: int, options: MazeOptions, stream: int, bounds: tuple[int, int]) -> Candidates:
     start, stop = bounds
-    inputs = generate_mazes(
-        seed,
-        stream,
-        start,
-        stop - start,
-        options.rows,
-        options.columns,
-        options.min_path,
-        options.wall_low,
-        options.wall_high,
-    )
+    numbers, size = (seed, stream, start, stop - start), (options.rows, options.columns, options.min_path)
+    if options.unique:
+        inputs = generate_unique_mazes(*numbers, *size)
+    else:
+        inputs = generate_mazes(*numbers, *size, options.wall_low, options.wall_high)
     labelled = label_mazes(inputs, options.rows, options.columns)
     return _candidates(options, inputs, labelled.labels, np.arange(start, stop))
 
@@ -242,12 +286,13 @@ def _checked(options: MazeOptions, shown: str, rows: MazeRows) -> Checked:
     labels = np.where(stated.any(axis=1, keepdims=True), stated, ruled.labels)
     problems: list[str | None] = ["there is no path from S to G"] * len(inputs)
     solvable = ruled.path_steps >= 0
-    shortest = options.labels == "shortest"
     found = path_problems(
-        inputs[solvable], labels[solvable], options.rows, options.columns, shortest=shortest
+        inputs[solvable], labels[solvable], options.rows, options.columns, shortest=options.shortest
     )
     for position, problem in zip(np.flatnonzero(solvable).tolist(), found, strict=True):
         problems[position] = problem
+        if options.labels == "rule" and not problem and (labels[position] != ruled.labels[position]).any():
+            problems[position] = ANOTHER_PATH
     good = np.array([problem is None for problem in problems], np.bool_)
     rejects = [
         Reject(shown, int(line), problem)
@@ -264,12 +309,20 @@ def _candidates(
     options: MazeOptions, inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: NDArray[np.int64]
 ) -> Candidates:
     hashes = np.array(layout_hashes(inputs, options.rows, options.columns), np.str_)
-    facts = _facts(inputs, labels)
+    facts = _facts(options, inputs, labels)
     return Candidates(inputs, labels, rows, hashes, np.ones(len(inputs), np.int64), facts)
 
 
-def _facts(inputs: NDArray[np.uint8], labels: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+def _facts(
+    options: MazeOptions, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
+) -> dict[str, NDArray[Any]]:
+    paths, forced = np.full((2, len(inputs)), np.nan)
+    whole = [(inputs == token).sum(axis=1) == 1 for token in (MAZE_START, MAZE_GOAL)]
+    mazes = whole[0] & whole[1] & ((inputs >= MAZE_WALL) & (inputs <= MAZE_GOAL)).all(axis=1)
+    paths[mazes], forced[mazes] = count_shortest_paths(inputs[mazes], options.rows, options.columns)
     return {
+        "log10_shortest_paths": np.log10(np.where(paths > 0, paths, np.nan)).astype(np.float32),
+        "forced_share": forced.astype(np.float32),
         "path_length": ((labels == MAZE_PATH).sum(axis=1) + 1).astype(np.int32),
         "walls": (inputs == MAZE_WALL).sum(axis=1).astype(np.int32),
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from typing_extensions import override
 from tyro.conf import arg
@@ -17,6 +18,11 @@ from trm_data.specs import DatasetSpec, Options
 
 if TYPE_CHECKING:
     from trm_data.request import BuildRequest
+    from trm_data.sources.published import ImportedRows
+
+Labels = Literal["rule", "moved", "given"]
+WALLS = "0.3-0.5"
+"""Range of the share of walls, where none is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +36,24 @@ class MazeOptions(Options):
     wall_low: float = 0.3
     """Least share of cells that are walls, for generated mazes."""
     wall_high: float = 0.5
-    labels: Literal["shortest", "given"] = "shortest"
-    """Whether the path that a file states must be a shortest one, or is kept as given."""
+    unique: bool = False
+    """Generated mazes are perfect mazes, which have one path."""
+    labels: Labels = "moved"
+    """rule: every image is labelled by the published rule; moved: a shortest path moves with its maze; given: any path
+    does."""
 
     hub_repository: ClassVar[str] = "sapientinc/maze-30x30-hard-1k"
+
+    @classmethod
+    @override
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        labels = value.get("labels", "moved")
+        return super().from_json({**value, "labels": "moved" if labels == "shortest" else labels})
+
+    @property
+    def shortest(self) -> bool:
+        """Whether a stated path must be a shortest one."""
+        return self.labels != "given"
 
     @override
     def shape_words(self) -> list[str]:
@@ -43,15 +63,45 @@ class MazeOptions(Options):
     def arguments(self, spec: DatasetSpec) -> list[str]:
         arguments = [f"--grid {self.rows}x{self.columns}"]
         if spec.source.kind == "generated":
-            walls = f"{self.wall_low:g}-{self.wall_high:g}"
-            arguments.append(f"--min-path {self.min_path} --walls {walls}")
-        if self.labels != "shortest":
+            layout = "--unique" if self.unique else f"--walls {self.wall_low:g}-{self.wall_high:g}"
+            arguments.append(f"--min-path {self.min_path} {layout}")
+        if spec.aug or self.labels != "moved":
             arguments.append(f"--labels {self.labels}")
         return arguments
 
     @override
     def choice_words(self) -> list[str]:
-        return [] if self.labels == "shortest" else ["labels", self.labels]
+        words = ["unique"] if self.unique else []
+        if self.min_path and self.min_path != usual_min_path(self.rows, self.columns, unique=self.unique):
+            words += ["min-path", str(self.min_path)]
+        return words + {"rule": ["rule"], "moved": [], "given": ["labels", "given"]}[self.labels]
+
+
+def usual_min_path(rows: int, columns: int, *, unique: bool) -> int:
+    """Least path of generated mazes, where none is asked for (`generate.default_min_path` says why)."""
+    usual = max(1, round(3.9 * math.sqrt(rows * columns)) - 8)
+    return min(usual, longest_unique_path(rows, columns)) if unique else usual
+
+
+def longest_unique_path(rows: int, columns: int) -> int:
+    """Steps of the longest path that a perfect maze can have: through all rooms."""
+    return 2 * (((rows + 1) // 2) * ((columns + 1) // 2) - 1)
+
+
+def form_of_rows(options: MazeOptions, found: ImportedRows) -> MazeOptions:
+    """The options with how the labels of rows that were made elsewhere came about, as the rows show it."""
+    from trm_data.kinds.maze.solve import label_mazes, path_problems
+
+    shape, labels = (options.rows, options.columns), "rule"
+    for rows in found.splits.values():
+        try:
+            if (label_mazes(rows.inputs, *shape).labels == rows.labels).all():
+                continue
+            shortest = not any(path_problems(rows.inputs, rows.labels, *shape))
+        except ValueError:  # no mazes; the import says what is wrong
+            return options
+        labels = "moved" if shortest and labels != "given" else "given"
+    return replace(options, labels=labels)
 
 
 def symmetries(rows: int, columns: int) -> int:
@@ -89,6 +139,7 @@ class BuildMaze(PuzzleFields):
 
       trm-data build maze --size 1000 --aug 8
       trm-data build maze --grid 50x50 --size 1000
+      trm-data build maze --grid 30x30 --unique --size 1000
       trm-data build maze --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 8
     """
 
@@ -98,31 +149,41 @@ class BuildMaze(PuzzleFields):
     """Rows x columns, up to 64x64."""
     min_path: Annotated[int | None, arg(metavar="STEPS", **NO_DEFAULT_SHOWN)] = None
     """Steps from S to G at least, for generated mazes (default: 109 for 30x30, in proportion for other grids)."""
-    walls: Annotated[str, arg(metavar="LOW-HIGH")] = "0.3-0.5"
-    """Range of the share of cells that are walls, for generated mazes."""
-    labels: Literal["shortest", "given"] = "shortest"
-    """Paths that a file states: shortest refuses others, given keeps every path as it is."""
+    walls: Annotated[str | None, arg(metavar="LOW-HIGH", **NO_DEFAULT_SHOWN)] = None
+    """Range of the share of cells that are walls, for generated mazes (default: 0.3-0.5)."""
+    unique: bool = False
+    """Generate perfect mazes: a spanning tree, in which any two cells have one path."""
+    labels: Annotated[Labels | None, arg(metavar="rule|moved|given", **NO_DEFAULT_SHOWN)] = None
+    """Labels of augmented mazes (default: rule). rule labels every image by the published rule, and refuses an original
+    with another path; moved moves a shortest path with its maze; given does so with any path of a file."""
 
     @override
     def request(self) -> BuildRequest:
-        from trm_data.kinds.maze.generate import default_min_path
         from trm_data.sources.hub import MAZE_HARD
 
         allowed = ("generated", "csv", "txt", "table", "hf")
         rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 30x30")
         generated = self.source == "generated"
-        low, high = parse_range("--walls", self.walls) if generated else (0.3, 0.5)
-        try:
-            default = default_min_path(rows, columns) if generated else 0
-        except ValueError as error:
-            raise SpecError(f"--grid {self.grid}: {error}") from error
-        if self.labels != "shortest" and generated:
-            raise SpecError(f"--labels {self.labels}: only for mazes of a file")
+        low, high = parse_range("--walls", self.walls or WALLS if generated else WALLS)
+        if self.unique and (self.walls is not None or not generated):
+            what = f"--walls {self.walls}" if generated else f"--source {self.source}"
+            raise SpecError(
+                f"--unique with {what}: a perfect maze is generated, and its layout sets its walls"
+            )
+        default = usual_min_path(rows, columns, unique=self.unique) if generated else 0
+        if self.labels == "given" and generated:
+            raise SpecError(f"--labels {self.labels}: only for mazes of a file; allowed are rule, moved")
         if self.min_path is not None and not generated:
             raise SpecError(f"--min-path {self.min_path}: only for generated mazes")
         min_path = default if self.min_path is None else self.min_path
         options = MazeOptions(
-            rows=rows, columns=columns, min_path=min_path, wall_low=low, wall_high=high, labels=self.labels
+            rows=rows,
+            columns=columns,
+            min_path=min_path,
+            wall_low=low,
+            wall_high=high,
+            unique=self.unique,
+            labels=self.labels or ("rule" if self.aug else "moved"),
         )
         aug = self.aug - 1 if self.aug == symmetries(rows, columns) else self.aug  # 8 is accepted as "all"
         return self.make_request("maze", options, allowed, aug=aug, hub=MAZE_HARD)
@@ -136,4 +197,5 @@ PARTS = KindParts(
     warm="trm_data.kinds.maze.warm",
     spellings=spellings,
     shape_options=shape_options,
+    form_of_rows=form_of_rows,
 )

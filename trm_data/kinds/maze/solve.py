@@ -40,6 +40,21 @@ def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabel
     return MazeLabels(labels=labels, path_steps=steps)
 
 
+def count_shortest_paths(
+    inputs: NDArray[np.uint8], rows: int, columns: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How many shortest paths each maze has, and which share of a path's cells between S and G all of them use.
+
+    Both are float64 [N]. Both are 0 where there is no path.
+    """
+    from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
+
+    inputs = check_inputs(inputs, rows, columns)
+    paths, forced = np.empty(len(inputs)), np.empty(len(inputs))
+    maze_kernels.count_paths_many(inputs, rows, columns, paths, forced)
+    return paths, forced
+
+
 def marked_steps(
     inputs: NDArray[np.uint8], answers: NDArray[np.uint8], rows: int, columns: int
 ) -> NDArray[np.int32]:

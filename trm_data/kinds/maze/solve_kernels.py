@@ -1,6 +1,7 @@
 """Breadth-first search in mazes, compiled.
 
-Input: mazes as tokens uint8 [N, S]. Output: labels and lengths, written in place.
+Input: mazes as tokens uint8 [N, S]. Output: labels, lengths and counts of shortest paths, written in place.
+Searches run on a grid with a border of zeros, so that no step asks whether it leaves the maze.
 Neighbours: wrapped by `solve.maze`.
 """
 
@@ -17,56 +18,58 @@ from trm_data.kernel import kernel
 NO_PATH = -1
 
 
-@kernel
+@kernel(forceinline=True)
+def _pad(cells: NDArray[np.uint8], rows: int, columns: int, padded: NDArray[np.uint8]) -> int:
+    """Copy a maze into the middle of `padded`, whose border is 0; return the place of S there."""
+    start = 0
+    for row in range(rows):
+        first = (row + 1) * (columns + 2) + 1
+        for column in range(columns):
+            token = cells[row * columns + column]
+            padded[first + column] = token
+            if token == MAZE_START:
+                start = first + column
+    return start
+
+
+@kernel(forceinline=True)
 def _find_path(
-    cells: NDArray[np.uint8],
-    rows: int,
-    columns: int,
+    padded: NDArray[np.uint8],
+    start: int,
+    stride: int,
     free: int,
-    parents: NDArray[np.int64],
-    queue: NDArray[np.int64],
+    parents: NDArray[np.int32],
+    queue: NDArray[np.int32],
 ) -> int:
     """Search from S over cells of the token `free` until G is met; return the place of G, or -1.
 
-    Neighbours in the order down, left, right, up; the first parent wins.
+    Cells that were met become 0. Neighbours in the order down, left, right, up; the first parent wins.
     """
-    for cell in range(rows * columns):
-        parents[cell] = -1
-        if cells[cell] == MAZE_START:
-            queue[0] = cell
-    parents[queue[0]] = queue[0]
+    queue[0] = start
+    parents[start] = start
     head, tail = 0, 1
     while head < tail:
-        cell = queue[head]
+        cell = np.int64(queue[head])
         head += 1
-        row, column = cell // columns, cell % columns
-        for direction in range(4):
-            if direction == 0:
-                inside, other = row < rows - 1, cell + columns
-            elif direction == 1:
-                inside, other = column > 0, cell - 1
-            elif direction == 2:
-                inside, other = column < columns - 1, cell + 1
-            else:
-                inside, other = row > 0, cell - columns
-            if not inside or parents[other] >= 0:
-                continue
-            if cells[other] == free:
+        for other in (cell + stride, cell - 1, cell + 1, cell - stride):
+            token = padded[other]
+            if token == free:
+                padded[other] = 0
                 parents[other] = cell
                 queue[tail] = other
                 tail += 1
-            elif cells[other] == MAZE_GOAL:
+            elif token == MAZE_GOAL:
                 parents[other] = cell
                 return other
     return NO_PATH
 
 
 @kernel
-def _count_steps(parents: NDArray[np.int64], goal: int) -> int:
+def _count_steps(parents: NDArray[np.int32], goal: int) -> int:
     """The number of steps from S to a cell; -1 for no cell."""
     steps, cell = 0, goal
     while cell >= 0 and parents[cell] != cell:
-        cell = parents[cell]
+        cell = np.int64(parents[cell])
         steps += 1
     return NO_PATH if goal < 0 else steps
 
@@ -76,24 +79,110 @@ def label_many(
     inputs: NDArray[np.uint8], rows: int, columns: int, labels: NDArray[np.uint8], steps: NDArray[np.int32]
 ) -> None:
     """Fill labels [N, S] and path lengths [N], -1 where there is no path."""
-    parents = np.empty(rows * columns, np.int64)
-    queue = np.empty(rows * columns, np.int64)
+    stride = columns + 2
+    padded = np.zeros((rows + 2) * stride, np.uint8)
+    parents = np.empty(len(padded), np.int32)
+    queue = np.empty(len(padded), np.int32)
     for i in range(inputs.shape[0]):
         labels[i] = inputs[i]
-        goal = _find_path(inputs[i], rows, columns, MAZE_FREE, parents, queue)
+        start = _pad(inputs[i], rows, columns, padded)
+        goal = _find_path(padded, start, stride, MAZE_FREE, parents, queue)
         steps[i] = _count_steps(parents, goal)
         if goal >= 0:
-            cell = parents[goal]
+            cell = np.int64(parents[goal])
             while parents[cell] != cell:
-                labels[i, cell] = MAZE_PATH
-                cell = parents[cell]
+                labels[i, (cell // stride - 1) * columns + cell % stride - 1] = MAZE_PATH
+                cell = np.int64(parents[cell])
 
 
 @kernel
 def marked_many(labels: NDArray[np.uint8], rows: int, columns: int, steps: NDArray[np.int32]) -> None:
     """Fill steps [N] with the length of the shortest path over marked cells alone, -1 where there is none."""
-    parents = np.empty(rows * columns, np.int64)
-    queue = np.empty(rows * columns, np.int64)
+    stride = columns + 2
+    padded = np.zeros((rows + 2) * stride, np.uint8)
+    parents = np.empty(len(padded), np.int32)
+    queue = np.empty(len(padded), np.int32)
     for i in range(labels.shape[0]):
-        goal = _find_path(labels[i], rows, columns, MAZE_PATH, parents, queue)
+        start = _pad(labels[i], rows, columns, padded)
+        goal = _find_path(padded, start, stride, MAZE_PATH, parents, queue)
         steps[i] = _count_steps(parents, goal)
+
+
+@kernel
+def _count_ways(
+    padded: NDArray[np.uint8],
+    start: int,
+    stride: int,
+    distances: NDArray[np.int32],
+    ways: NDArray[np.float64],
+    queue: NDArray[np.int32],
+) -> int:
+    """Fill the distance from S and the number of shortest paths for all cells up to G; return its place, or -1."""
+    distances[:] = -1
+    distances[start], ways[start] = 0, 1.0
+    queue[0] = start
+    head, tail = 0, 1
+    while head < tail:
+        cell = np.int64(queue[head])
+        head += 1
+        if padded[cell] == MAZE_GOAL:  # every cell that is one step nearer came before it
+            return cell
+        for other in (cell + stride, cell - 1, cell + 1, cell - stride):
+            if padded[other] != MAZE_FREE and padded[other] != MAZE_GOAL:
+                continue
+            if distances[other] < 0:
+                distances[other], ways[other] = distances[cell] + 1, ways[cell]
+                queue[tail] = other
+                tail += 1
+            elif distances[other] == distances[cell] + 1:
+                ways[other] += ways[cell]
+    return NO_PATH
+
+
+@kernel
+def count_paths_many(
+    inputs: NDArray[np.uint8],
+    rows: int,
+    columns: int,
+    paths: NDArray[np.float64],
+    forced: NDArray[np.float64],
+) -> None:
+    """Fill the numbers of shortest paths [N], and the share of a path's cells between S and G that all have [N].
+
+    Both are 0 where there is no path; the share is 1 where S and G are neighbours. A cell is on every shortest path
+    if no other cell of a shortest path is as far from S, so the share is exact however many paths there are.
+    """
+    stride = columns + 2
+    padded = np.zeros((rows + 2) * stride, np.uint8)
+    distances = np.empty(len(padded), np.int32)
+    ways = np.empty(len(padded), np.float64)
+    queue = np.empty(len(padded), np.int32)
+    cells_at = np.empty(len(padded), np.int32)
+    for i in range(inputs.shape[0]):
+        start = _pad(inputs[i], rows, columns, padded)
+        goal = _count_ways(padded, start, stride, distances, ways, queue)
+        paths[i] = forced[i] = 0.0
+        if goal < 0:
+            continue
+        paths[i] = ways[goal]
+        steps = distances[goal]
+        beyond = steps + 2
+        cells_at[: steps + 1] = 0
+        queue[0] = goal
+        head, tail = 0, 1
+        while (
+            head < tail
+        ):  # back from G; a cell that was met has a distance beyond all others, which says its level
+            cell = np.int64(queue[head])
+            head += 1
+            level = steps - 1 if cell == goal else distances[cell] - beyond - 1
+            for other in (cell + stride, cell - 1, cell + 1, cell - stride):
+                if level >= 0 and distances[other] == level:
+                    cells_at[level] += 1
+                    distances[other] = level + beyond
+                    queue[tail] = other
+                    tail += 1
+        single = 0
+        for level in range(1, steps):
+            single += cells_at[level] == 1
+        forced[i] = single / (steps - 1) if steps > 1 else 1.0

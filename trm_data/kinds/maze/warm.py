@@ -7,7 +7,7 @@ import numpy as np
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START
 from trm_data.kernel import without_unused
 from trm_data.kinds.maze.kind import layout_hashes
-from trm_data.kinds.maze.solve import label_mazes, path_problems
+from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes, path_problems
 from trm_data.symmetry.grid import GridAugmenter
 
 
@@ -17,6 +17,7 @@ def warm() -> None:
     maze[0, 0], maze[0, 8] = MAZE_START, MAZE_GOAL
     labels = label_mazes(maze, 3, 3).labels
     path_problems(maze, labels, 3, 3)
+    count_shortest_paths(maze, 3, 3)
     layout_hashes(maze, 3, 3)
     one = np.zeros(1, np.int64)
     GridAugmenter(maze, labels, one, 0, 3, 3).fill(one, one, one, np.empty_like(maze), np.empty_like(maze))
