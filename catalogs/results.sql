@@ -121,11 +121,44 @@ WITH named AS (
         given_kept_count,
         valid_count,
         optimal_count,
-        rated_count
+        rated_count,
+        precision,
+        coalesce(latent_init, 'fixed') AS latent_init,
+        network_calls,
+        flops,
+        scaling_depths,
+        scaling_exact,
+        scaling_oracle,
+        solved_by_depth,
+        ever_by_depth,
+        lost_by_depth
     FROM evals_files
+),
+-- Evaluations of before say neither precision nor cost: both follow from their runs.
+stated AS (
+    SELECT
+        n.* REPLACE (
+            coalesce(n.precision, json_extract_string(r.config, '$.model.forward_dtype')) AS precision,
+            coalesce(
+                n.network_calls,
+                n.spent_steps / nullif(n.count, 0) * coalesce(
+                    CAST(json_extract(r.config, '$.model.h_cycles') AS INTEGER)
+                    * (CAST(json_extract(r.config, '$.model.l_cycles') AS INTEGER) + 1),
+                    1
+                )
+            ) AS network_calls,
+            coalesce(
+                n.flops,
+                n.spent_steps / nullif(n.count, 0) * r.evaluation_flops
+                / CAST(json_extract(r.config, '$.model.halt_max_steps') AS INTEGER)
+            ) AS flops
+        ),
+        coalesce(n.precision <> json_extract_string(r.config, '$.model.forward_dtype'), false) AS other_precision
+    FROM named AS n
+    LEFT JOIN runs AS r ON r.run = n.run
 )
 SELECT
-    *,
+    * EXCLUDE (other_precision),
     exact_count / nullif(count, 0) AS exact_accuracy,
     1 - wrong_cells / nullif(cells, 0) AS cell_accuracy,
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
@@ -134,16 +167,19 @@ SELECT
         ', ',
         CASE WHEN samples IS NULL THEN mode ELSE printf('%d samples, noise %g, %s', samples, noise, selection) END,
         'seed ' || nullif(sample_seed, 0),
+        CASE WHEN other_precision THEN precision END,
+        CASE WHEN latent_init <> 'fixed' THEN latent_init || ' initial latents' END,
         nullif(identifiers, 'own') || ' identifiers',
         'rows drawn by seed ' || subset_seed,
         CASE WHEN adapt_weights THEN 'weights and embeddings' WHEN NOT adapt_weights THEN 'embeddings' END
         || ' adapted in ' || concat_ws(', ', printf('%g min', adapt_minutes), printf('%d steps', adapt_steps_asked))
     ) AS how,
-    mode = 'max_steps' AND samples IS NULL AND identifiers = 'own' AND adapt_weights IS NULL AS as_published,
+    mode = 'max_steps' AND samples IS NULL AND identifiers = 'own' AND adapt_weights IS NULL
+    AND NOT other_precision AS as_published,
     given_kept_count / nullif(count, 0) AS given_kept_share,
     valid_count / nullif(count, 0) AS valid_share,
     optimal_count / nullif(count, 0) AS optimal_share
-FROM named;
+FROM stated;
 
 -- The newest evaluation of each request.
 CREATE VIEW evals AS
@@ -151,7 +187,7 @@ SELECT * FROM all_evals
 QUALIFY row_number() OVER (
     PARTITION BY
         run, step, weights, dataset, split, split_digest, row_limit, subset_seed, supervision_steps, mode, identifiers,
-        samples, noise, selection, sample_seed, adapt_minutes, adapt_steps_asked, adapt_weights
+        samples, noise, selection, sample_seed, adapt_minutes, adapt_steps_asked, adapt_weights, precision, latent_init
     ORDER BY created_at DESC, evaluation
 ) = 1;
 
@@ -381,6 +417,103 @@ SELECT
     wilson_low(exact_count, count) AS exact_low,
     wilson_high(exact_count, count) AS exact_high
 FROM counts;
+
+-- What depth and breadth give: the answers of every evaluation after each of its supervision steps, and of samples after
+-- the steps that were asked for (trm-eval run --steps 1,2,4 --samples 1,2,4), chosen among the first 1, 2, ... of them.
+-- One pass gives all of it, so seconds_of is the share of the pass by network calls.
+CREATE VIEW scaling AS
+WITH drawn AS (
+    SELECT
+        *,
+        unnest(coalesce(scaling_depths, [supervision_steps])) AS depth,
+        unnest(coalesce(scaling_exact, [exact_by_samples])) AS exacts,
+        unnest(coalesce(scaling_oracle, [oracle_by_samples])) AS oracles
+    FROM evals
+    WHERE samples IS NOT NULL
+),
+counts AS (
+    SELECT
+        * EXCLUDE (exacts, oracles),
+        unnest(range(1, len(exacts) + 1)) AS samples_per_row,
+        unnest(exacts) AS exacts,
+        unnest(oracles) AS oracles
+    FROM drawn
+    UNION ALL BY NAME
+    SELECT
+        *,
+        unnest(range(1, len(exact_by_depth) + 1)) AS depth,
+        1 AS samples_per_row,
+        unnest(exact_by_depth) AS exacts,
+        unnest(exact_by_depth) AS oracles
+    FROM evals
+    WHERE samples IS NULL
+),
+shares AS (
+    SELECT *, depth * samples_per_row / (supervision_steps * coalesce(samples, 1)) AS part FROM counts
+)
+SELECT
+    experiment,
+    run,
+    evaluation,
+    step,
+    weights,
+    dataset,
+    split,
+    row_limit,
+    subset_seed,
+    precision,
+    latent_init,
+    noise,
+    selection,
+    count,
+    depth,
+    samples_per_row,
+    exacts AS exact_count,
+    oracles AS oracle_exact_count,
+    exacts / nullif(count, 0) AS exact_accuracy,
+    oracles / nullif(count, 0) AS oracle_exact_accuracy,
+    wilson_low(exacts, count) AS exact_low,
+    wilson_high(exacts, count) AS exact_high,
+    network_calls * part AS network_calls,
+    flops * part AS flops,
+    seconds * part AS seconds_of
+FROM shares;
+
+-- What further supervision steps keep and lose: answers that are right after each step, that have been right at some step,
+-- and that are no longer. Of samples all answers count, not the chosen one.
+CREATE VIEW retention AS
+WITH steps AS (
+    SELECT
+        *,
+        count * coalesce(samples, 1) AS answers,
+        unnest(range(1, len(ever_by_depth) + 1)) AS depth,
+        unnest(coalesce(solved_by_depth, exact_by_depth)) AS solved,
+        unnest(ever_by_depth) AS ever,
+        unnest(lost_by_depth) AS lost
+    FROM evals
+    WHERE ever_by_depth IS NOT NULL
+)
+SELECT
+    experiment,
+    run,
+    evaluation,
+    step,
+    weights,
+    dataset,
+    split,
+    row_limit,
+    supervision_steps,
+    precision,
+    samples,
+    answers,
+    depth,
+    solved,
+    ever,
+    lost,
+    solved / nullif(answers, 0) AS solved_share,
+    ever / nullif(answers, 0) AS ever_share,
+    lost / nullif(answers, 0) AS lost_share
+FROM steps;
 
 -- Every prediction of all_evals, a row an example. Only what a finished evaluation names: parts of a writer that died, or
 -- of an older division, do not show.

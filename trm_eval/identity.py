@@ -22,6 +22,8 @@ EVALUATION_VERSION = 1
 """Raised whenever the same checkpoint, rows and request would give other predictions or scores."""
 
 WhichWeights = Literal["ema", "raw"]
+Precision = Literal["float32", "bfloat16"]
+LatentInit = Literal["fixed", "random"]
 Mode = Literal["max_steps", "halting"]
 NOISE = 0.3
 """Standard deviation of the noise on samples (PTRM: Sghaier, Parviz and Jolicoeur-Martineau 2026)."""
@@ -90,6 +92,9 @@ class EvalRequest:
         traces: Rows, the first ones, whose every cycle is written too. They decide no prediction, so the id is the same
             with and without them.
         latents: Whether the traces hold the latent states.
+        precision: What the network computes in; None is what it was trained in.
+        latent_init: Where samples begin: the states of the run, or others drawn for each sample (`sampling`).
+        depths: Supervision steps after which samples are scored too. They decide no prediction, so the id is the same.
     """
 
     checkpoint: str = "last"
@@ -105,6 +110,9 @@ class EvalRequest:
     adaptation: Adaptation | None = None
     traces: int = 0
     latents: bool = False
+    precision: Precision | None = None
+    latent_init: LatentInit = "fixed"
+    depths: tuple[int, ...] = ()
 
     def check(self) -> None:
         """Refuse what cannot be asked for."""
@@ -118,15 +126,20 @@ class EvalRequest:
             self.adaptation.check()
         self._check_traces()
         if self.sampling is None:
+            if self.latent_init != "fixed":
+                raise EvalError(
+                    f"--latent-init {self.latent_init}: begins every sample elsewhere; give --samples K too"
+                )
             return
         if self.mode != "max_steps":
             raise EvalError(f"--mode {self.mode}: samples are all given the same steps; leave out --samples")
         if self.sampling.samples < 1:
             raise EvalError(f"--samples: at least 1, got {self.sampling.samples}")
-        if not (0 < self.sampling.noise < float("inf")):
+        quiet = self.sampling.noise == 0 and self.latent_init == "random"
+        if not (0 < self.sampling.noise < float("inf") or quiet):
             raise EvalError(
                 f"--noise: above 0 (the paper's is {NOISE}), got {self.sampling.noise:g}; without noise all samples "
-                "are the same: leave out --samples"
+                "are the same: leave out --samples, or add --latent-init random"
             )
 
     def _check_traces(self) -> None:
@@ -164,6 +177,8 @@ def evaluation_id(
         "sampling",
         "identifiers",
         "adaptation",
+        "precision",
+        "latent_init",
     ):  # what came later stands here where it is used
         if (value := getattr(request, name)) != getattr(EvalRequest, name):
             content[name] = asdict(value) if isinstance(value, Sampling | Adaptation) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from trm_data.show.progress import Progress
 from trm_data.storage.store import Folder
-from trm_eval.identity import EvalRequest
+from trm_eval.errors import EvalError
+from trm_eval.identity import EvalRequest, Precision
 from trm_eval.rollout.answers import answer_fixed, answer_halting, answer_sampled
 from trm_eval.rollout.rows import Inferred, RowReader
 from trm_train.checkpoint.manager import restore_weights
@@ -40,7 +41,9 @@ class LoadedNetwork:
     weights: Weights
 
 
-def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> LoadedNetwork:
+def restore(
+    run: Folder, record: RunRecord, *, step: int, weights: str, precision: Precision | None = None
+) -> LoadedNetwork:
     """The weights of a checkpoint.
 
     Args:
@@ -48,12 +51,37 @@ def restore(run: Folder, record: RunRecord, *, step: int, weights: str) -> Loade
         record: What the run is.
         step: Checkpoint to use.
         weights: `ema` or `raw`.
+        precision: What the network computes in; None is what it was trained in. Weights are float32 either way.
     """
     mesh = make_mesh()
-    model, shapes = abstract_weights(record.config, record.input_spec, mesh)
+    config = record.config
+    if precision is not None:
+        check_precision(precision)
+        config = replace(config, model=replace(config.model, forward_dtype=precision))
+    model, shapes = abstract_weights(config, record.input_spec, mesh)
     tree, meta = restore_weights(run, step, weights_tree(shapes))
     check_same_run(record, meta, run.place)
     return LoadedNetwork(record, mesh, model, choose_weights(tree, weights))
+
+
+def check_precision(precision: Precision) -> None:
+    """Refuse a precision that the devices here do not compute in."""
+    able = [each for each in get_args(Precision) if computes_in(each)]
+    if precision not in able:
+        device = jax.devices()[0].device_kind
+        raise EvalError(
+            f"--precision {precision}: {device} does not compute in it; allowed are {', '.join(able)}"
+        )
+
+
+def computes_in(precision: Precision) -> bool:
+    """Whether a matrix product in a precision compiles for the devices here."""
+    square = jax.ShapeDtypeStruct((8, 8), precision)
+    try:
+        jax.jit(lambda x: x @ x).lower(square).compile()
+    except (jax.errors.JaxRuntimeError, NotImplementedError, ValueError):
+        return False
+    return True
 
 
 def on_this_host(restored: LoadedNetwork) -> LoadedNetwork:
@@ -111,6 +139,8 @@ def compile_rollout(
             samples=sampling.samples,
             noise=sampling.noise,
             seed=sampling.seed,
+            random_start=request.latent_init == "random",
+            depths=request.depths,
             mesh=mesh,
         )
         program = jax.jit(step).lower(weights, batch).compile()
@@ -123,6 +153,7 @@ def compile_rollout(
                 mesh,
                 supervision_steps=supervision_steps,
                 selection=sampling.selection,
+                depths=request.depths,
             )
         )
     if request.mode == "halting":

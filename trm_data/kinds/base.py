@@ -334,6 +334,15 @@ class Kind(ABC):
         """
         return Scores()
 
+    def satisfies(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
+    ) -> NDArray[np.bool_] | None:
+        """Whether predictions answer their puzzles by the rules alone, without a label, bool [N]; tokens uint8 [N, S].
+
+        Default: None, there are no rules but the label.
+        """
+        return None
+
     def cost(self, spec: DatasetSpec) -> Cost:
         """What a build would take; sources may have placeholders for digests and names.
 

@@ -52,6 +52,8 @@ class Run:
       trm-eval run exp01a --scale tiny
       trm-eval run quickstart-2626ad84-s0 --checkpoint best --split validation --weights raw
       trm-eval run quickstart --steps 1,2,4,8,16,32
+      trm-eval run quickstart --steps 1,4,16,64 --samples 1,8,32 --limit 100
+      trm-eval run quickstart --steps 1024 --precision bfloat16
       trm-eval run quickstart --mode halting
       trm-eval run quickstart --samples 16 --noise 0.3 --select halt_logit
       trm-eval run trm_arc1 --dataset my-tasks --adapt 10
@@ -84,16 +86,24 @@ class Run:
     """Supervision steps of each row (default: as many as training gives at most); several are one pass of the most."""
     mode: Literal["max_steps", "halting"] = "max_steps"
     """Give every row all steps, or let it halt before as training does."""
-    samples: Annotated[int | None, arg(metavar="K", help_behavior_hint="")] = None
-    """Answers of each row, with noise (default: one, without)."""
+    precision: Annotated[
+        Literal["float32", "bfloat16"] | None, arg(metavar="{float32,bfloat16}", help_behavior_hint="")
+    ] = None
+    """Precision that the network computes in (default: that of its training)."""
+    samples: Annotated[str | None, arg(metavar="K[,K...]", help_behavior_hint="")] = None
+    """Answers of each row, with noise (default: one, without); several numbers are one pass of the most."""
     noise: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
     """Standard deviation of the noise on the latent states before every supervision step (default: 0.3)."""
     select: Annotated[
-        Literal["halt_logit", "mode", "first_halt"] | None,
-        arg(metavar="{halt_logit,mode,first_halt}", help_behavior_hint=""),
+        Literal["halt_logit", "mode", "first_halt", "residual", "rules"] | None,
+        arg(metavar="{halt_logit,mode,first_halt,residual,rules}", help_behavior_hint=""),
     ] = None
-    """The answer taken: the surest (default), the most frequent, or the first to halt. What any of them would have
-    solved stands beside it."""
+    """The answer taken: the surest (default), the most frequent, the first to halt, the one whose latent state changed
+    least in the last step, or one that satisfies the puzzle's rules. The share that any sample solves is shown too."""
+    latent_init: Annotated[
+        Literal["fixed", "random"], arg(metavar="{fixed,random}", help_behavior_hint="")
+    ] = "fixed"
+    """Latent states that samples begin with: the run's (default), or others drawn for each sample."""
     sample_seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Seed of the noise (default: 0)."""
     identifiers: Literal["own", "blank", "random"] = "own"
@@ -118,7 +128,7 @@ class Run:
         """Evaluate and report."""
         if not self.runs:
             raise EvalError("name a run: trm-eval run RUN (trm-train status lists them)")
-        steps = _steps(self.steps)
+        steps = _numbers("steps", self.steps)
         request = self._request(steps)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         hosts = self.processes.join("trm-eval", self._one_process())
@@ -216,11 +226,13 @@ class Run:
         given: dict[str, Any] = {name: value for name, value in of_samples.items() if value is not None}
         if given and self.samples is None:
             raise EvalError("--noise, --select and --sample-seed: belong to --samples K; give it too")
-        if len(steps) > 1 and (self.samples is not None or self.mode == "halting"):
+        samples = _numbers("samples", self.samples)
+        if len(steps) > 1 and self.mode == "halting":
             raise EvalError(
                 "--steps N,N: accuracy after several numbers of steps is known where every row is given the same "
-                "ones, once; leave out --samples and --mode halting, or give one number"
+                "ones; leave out --mode halting, or give one number"
             )
+        grid = bool(samples) and (len(steps) > 1 or len(samples) > 1)
         request = EvalRequest(
             dataset=self.dataset,
             split=self.split,
@@ -229,7 +241,10 @@ class Run:
             weights=self.weights,
             supervision_steps=max(steps, default=None),
             mode=self.mode,
-            sampling=None if self.samples is None else Sampling(samples=self.samples, **given),
+            sampling=Sampling(samples=max(samples), **given) if samples else None,
+            precision=self.precision,
+            latent_init=self.latent_init,
+            depths=tuple(steps) if grid else (),
             identifiers=self.identifiers,
             adaptation=self._adaptation(),
             traces=self.traces,
@@ -259,7 +274,13 @@ def _datasets_of(run: Folder) -> list[str | None]:
 
 def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[int], *, one: bool) -> int:
     """Print what an evaluation gave; returns the exit code."""
-    from trm_eval.report.evaluation import print_depths, print_headline, print_report, print_samples
+    from trm_eval.report.evaluation import (
+        print_depths,
+        print_headline,
+        print_report,
+        print_samples,
+        print_scaling,
+    )
 
     code = Exit.DONE
     try:
@@ -268,9 +289,11 @@ def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[i
         print(result.in_brief())
         print(f"trm-eval: written, but the tables cannot be asked: {error}", file=sys.stderr)
         code = Exit.FOUND
-    if len(steps) > 1:
+    if request.depths:
+        print_scaling(layout, result)
+    elif len(steps) > 1:
         print_depths(result, steps)
-    if request.sampling is not None:
+    elif request.sampling is not None:
         print_samples(result)
     return code
 
@@ -281,12 +304,12 @@ def _say_end(run: str, condition: str, *, quiet: bool) -> None:
         print(f"{run}: {condition}; all its checkpoints are evaluated")
 
 
-def _steps(text: str | None) -> list[int]:
-    """Numbers of supervision steps, as a user types them; none of None."""
+def _numbers(option: str, text: str | None) -> list[int]:
+    """Numbers of steps or samples, as a user types them; none of None."""
     try:
-        steps = [] if text is None else sorted({int(part) for part in text.split(",")})
+        numbers = [] if text is None else sorted({int(part) for part in text.split(",")})
     except ValueError:
-        steps = [0]
-    if steps and steps[0] < 1:
-        raise EvalError(f"--steps: whole numbers of at least 1 between commas, got {text!r}")
-    return steps
+        numbers = [0]
+    if numbers and numbers[0] < 1:
+        raise EvalError(f"--{option}: whole numbers of at least 1 between commas, got {text!r}")
+    return numbers

@@ -111,7 +111,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
         with_latents=ours.request.latents,
     )
     publish_run(layout, run, record)
-    row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows))
+    row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows), record)
     row |= {
         "compile_seconds": ours.rollout.compile_seconds,
         **votes,

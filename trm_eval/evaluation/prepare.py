@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import trm_data
 import trm_eval
 import trm_train
+from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import Progress
@@ -24,6 +25,7 @@ from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore
 from trm_eval.rollout.rows import RowReader, choose_rows
+from trm_eval.rollout.select import SELECTIONS
 from trm_train.checkpoint.manager import fingerprints
 from trm_train.hosts.together import Hosts
 from trm_train.metrics.table import read_metrics
@@ -79,6 +81,10 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
         request = replace(request, dataset=None)
     if request.limit >= len(dataset):
         request = replace(request, limit=0, subset_seed=None)
+    if request.precision == record.config.model.forward_dtype:
+        request = replace(request, precision=None)
+    if request.sampling is not None and request.sampling.selection == "rules":
+        _check_rules(dataset)
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
     if hosts.count > 1:
         hosts.prove_equal(
@@ -86,7 +92,7 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
         )
     read_metrics(run, partial=True)  # what is damaged is said before hours of inference
     rows = choose_rows(len(dataset), request.limit, request.subset_seed)
-    restored = restore(run, record, step=step, weights=request.weights)
+    restored = restore(run, record, step=step, weights=request.weights, precision=request.precision)
     if hosts.count > 1:
         hosts.prove_equal("weights", {f"checkpoint of step {step}": digest_of_weights(restored.weights)})
     adapted = None
@@ -137,6 +143,17 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
             f"{digest[:12]}; rebuild the dataset it learned from"
         )
     return dataset
+
+
+def _check_rules(dataset: Dataset) -> None:
+    """Refuse to choose answers by rules where the kind of puzzle has none but the label."""
+    manifest, row = dataset.manifest, dataset.read(np.zeros(1, np.int64))
+    tokens = row["inputs"].astype(np.uint8)
+    if load_kind(manifest.kind).satisfies(manifest.spec, tokens, tokens) is None:
+        raise EvalError(
+            f"--select rules: {manifest.kind} puzzles have no rules beside their labels; allowed are "
+            + ", ".join(name for name in SELECTIONS if name != "rules")
+        )
 
 
 def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -> None:

@@ -14,7 +14,9 @@ from trm_eval.adapt import Adapted
 from trm_eval.errors import EvalError
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest
 from trm_eval.predictions import PredictionWriter
-from trm_eval.rollout.rows import Inferred
+from trm_eval.rollout.rows import Inferred, retention
+from trm_train.cost import count_network
+from trm_train.runs.record import RunRecord
 
 
 class Tally:
@@ -42,6 +44,9 @@ class Tally:
         if (sampled := inferred.sampled) is not None:
             lists["exact_by_samples"] = sampled.exact_by_samples
             lists["oracle_by_samples"] = sampled.oracle_by_samples
+            if sampled.scaling is not None and sampled.course is not None:
+                lists["scaling_exact"], lists["scaling_oracle"] = sampled.scaling
+                lists["solved_by_depth"], lists["ever_by_depth"], lists["lost_by_depth"] = sampled.course
         for name, counts in lists.items():
             self.lists[name] = self.lists[name] + counts if name in self.lists else counts
 
@@ -66,6 +71,7 @@ def evals_row(
     predictions: PredictionWriter,
     tally: Tally,
     expected: int,
+    record: RunRecord,
 ) -> dict[str, Any]:
     """The row in `evals`."""
     sums, sampling = tally.sums, request.sampling
@@ -106,8 +112,28 @@ def evals_row(
         "selection": None if sampling is None else sampling.selection,
         "sample_seed": None if sampling is None else sampling.seed,
         **{name: counts.tolist() for name, counts in tally.lists.items()},
+        "scaling_depths": list(request.depths) if "scaling_exact" in tally.lists else None,
+        **protocol_columns(record, request, tally.spent_steps / max(predictions.rows, 1)),
         "rated_count": predictions.rated,
         **predictions.scored,
+    }
+
+
+def protocol_columns(record: RunRecord, request: EvalRequest, steps: float) -> dict[str, Any]:
+    """The columns of `evals` that say what an answer took.
+
+    Args:
+        record: The run.
+        request: How its rows were answered.
+        steps: Supervision steps of a puzzle, all its samples together; the mean over puzzles.
+    """
+    model = record.config.model
+    counted = count_network(model, record.input_spec).flops
+    return {
+        "precision": request.precision or model.forward_dtype,
+        "latent_init": request.latent_init,
+        "network_calls": steps * model.calls_per_step,
+        "flops": None if counted is None else steps * (counted.think + counted.answers),
     }
 
 
@@ -123,8 +149,11 @@ def depth_counts(
     """
     right = (wrong_by_step == 0) & labelled
     halting = (halt_steps == np.arange(1, len(wrong_by_step) + 1)[:, None]) & labelled
+    _, ever, lost = retention(right)
     return {
         "exact_by_depth": right.sum(axis=1),
+        "ever_by_depth": ever,
+        "lost_by_depth": lost,
         "wrong_cells_by_depth": wrong_by_step.sum(axis=1, dtype=np.int64),
         "halting_by_depth": halting.sum(axis=1),
         "halting_exact_by_depth": (halting & right).sum(axis=1),

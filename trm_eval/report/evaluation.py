@@ -76,13 +76,26 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
 
 
 def print_depths(result: EvalResult, steps: Sequence[int]) -> None:
-    """Print the exact accuracy after some of the supervision steps of an evaluation."""
+    """Print the exact accuracy after some of the supervision steps of an evaluation, and what was lost again."""
     count = max(result.row["count"], 1)
     for depth in steps:
-        exact = result.row["exact_by_depth"][depth - 1]
-        print(
-            f"  after {depth:>3} supervision step{'s' if depth > 1 else ' '}: exact {100 * exact / count:6.2f}%"
+        exact, ever, lost = (
+            100 * result.row[f"{what}_by_depth"][depth - 1] / count for what in ("exact", "ever", "lost")
         )
+        print(
+            f"  after {depth:>3} supervision step{'s' if depth > 1 else ' '}: exact {exact:6.2f}%, "
+            f"at some step so far {ever:6.2f}%, lost again {lost:6.2f}%"
+        )
+
+
+def print_scaling(layout: Layout, result: EvalResult) -> None:
+    """Print accuracy by depth and breadth, and what further steps keep and lose."""
+    for query, title in (
+        ("scaling", "by steps and samples"),
+        ("retention", "right, ever right, and lost again"),
+    ):
+        print(f"\n{title}: trm-eval sql @{query}")
+        print_result(query_evaluation(layout, query, result.row["evaluation"]), "table")
 
 
 def print_samples(result: EvalResult) -> None:

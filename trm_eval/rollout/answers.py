@@ -11,10 +11,11 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from trm_eval.rollout.rows import Inferred, RowReader, Sampled, metrics_of
+from trm_data.kinds.registry import load_kind
+from trm_eval.rollout.rows import Inferred, RowReader, Sampled, metrics_of, retention
 from trm_eval.rollout.select import Selection, choices
 from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
-from trm_train.step.answers import Answers
+from trm_train.step.answers import Answers, Course
 from trm_train.training.validate import Evaluate, evaluate_split
 
 
@@ -56,6 +57,7 @@ def answer_sampled(
     *,
     supervision_steps: int,
     selection: Selection,
+    depths: tuple[int, ...] = (),
 ) -> Iterator[Inferred]:
     """Chosen answers of rows in order, a batch at a time.
 
@@ -67,12 +69,15 @@ def answer_sampled(
         mesh: Devices the batches are spread over.
         supervision_steps: That each sample is given.
         selection: How one of the samples is chosen.
+        depths: Supervision steps after which they are scored too; the program has them.
     """
     for evaluated in evaluate_split(program, weights, reader, mesh, rows):
         count = len(evaluated.rows)
-        samples: Answers = jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:, :n], evaluated.outputs)
+        answered, course = evaluated.outputs
+        samples: Answers = jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:, :n], answered)
         tokens = reader.decode(samples.predictions)
-        best = choices(selection, tokens, samples.margins, samples.halt_steps)
+        lawful = _lawful(reader, evaluated.rows, tokens) if selection == "rules" else None
+        best = choices(selection, tokens, samples.margins, samples.halt_steps, samples.residuals, lawful)
         chosen, at = best[-1], np.arange(count)
         answer: Answers = jax.tree.map(lambda leaf, chosen=chosen, at=at: leaf[chosen, at], samples)
         right = (samples.wrong_cells == 0) & (samples.labelled_cells > 0)
@@ -92,8 +97,49 @@ def answer_sampled(
                 oracle=oracle[-1],
                 exact_by_samples=np.take_along_axis(right, best, axis=0).sum(axis=1),
                 oracle_by_samples=oracle.sum(axis=1),
+                **_of_course(course, samples.labelled_cells > 0, depths, selection, reader, evaluated.rows),
             ),
         )
+
+
+def _lawful(reader: RowReader, rows: NDArray[np.int64], tokens: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether each of K answers [K, n, S] satisfies the rules of its puzzle, bool [K, n]."""
+    manifest, inputs = reader.dataset.manifest, reader.dataset.read(rows)["inputs"].astype(np.uint8)
+    kind = load_kind(manifest.kind)
+    found = [kind.satisfies(manifest.spec, inputs, answers) for answers in tokens]
+    assert all(each is not None for each in found), "prepare refuses kinds without rules"
+    return np.stack([each for each in found if each is not None])
+
+
+def _of_course(
+    course: Course | None,
+    labelled: NDArray[np.bool_],
+    depths: tuple[int, ...],
+    selection: Selection,
+    reader: RowReader,
+    rows: NDArray[np.int64],
+) -> dict[str, Any]:
+    """What `Sampled` says of the steps before the last."""
+    if course is None:
+        return {}
+    count = len(rows)
+    margins, residuals, wrong = (
+        np.asarray(leaf)[..., :count] for leaf in (course.margins, course.residuals, course.wrong_cells)
+    )
+    right = (wrong == 0) & labelled[:, None]
+    halting = margins > 0
+    first = np.where(halting.any(axis=1), halting.argmax(axis=1) + 1, 0)
+    exact: list[NDArray[np.int64]] = []
+    oracle: list[NDArray[np.int64]] = []
+    for index, depth in enumerate(depths):
+        tokens = reader.decode(np.asarray(course.predictions)[:, index, :count])
+        lawful = _lawful(reader, rows, tokens) if selection == "rules" else None
+        halt_steps = np.where(first <= depth, first, 0).astype(np.int32)
+        last = depth - 1
+        best = choices(selection, tokens, margins[:, last], halt_steps, residuals[:, last], lawful)
+        exact.append(np.take_along_axis(right[:, last], best, axis=0).sum(axis=1))
+        oracle.append(np.maximum.accumulate(right[:, last], axis=0).sum(axis=1))
+    return {"scaling": (np.stack(exact), np.stack(oracle)), "course": retention(right.swapaxes(0, 1))}
 
 
 def answer_halting(

@@ -89,12 +89,27 @@ class Sampled:
         oracle: Whether any sample is exact, bool [n].
         exact_by_samples: Rows whose answer, chosen among the first 1, 2, ... K samples, is exact, int64 [K].
         oracle_by_samples: Rows of which one of the first 1, 2, ... K samples is exact, int64 [K].
+        scaling: The last two after each of D numbers of steps, int64 [D, K] each; None where not asked for.
+        course: Right answers (of rows and samples) after every step, those that were right at some step so far, and
+            those of them that are no longer, int64 [steps] each; None where not asked for.
     """
 
     chosen: NDArray[np.int32]
     oracle: NDArray[np.bool_]
     exact_by_samples: NDArray[np.int64]
     oracle_by_samples: NDArray[np.int64]
+    scaling: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    course: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
+
+
+def retention(right: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of answers that are right after each step, bool [steps, ...]: right now, right so far, right before and not now.
+
+    Each is int64 [steps].
+    """
+    ever = np.maximum.accumulate(right, axis=0)
+    others = tuple(range(1, right.ndim))
+    return right.sum(axis=others), ever.sum(axis=others), (ever & ~right).sum(axis=others)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-Selection = Literal["halt_logit", "mode", "first_halt"]
+Selection = Literal["halt_logit", "mode", "first_halt", "residual", "rules"]
 SELECTIONS: tuple[Selection, ...] = get_args(Selection)
 
 
@@ -19,17 +19,28 @@ def choices(
     predictions: NDArray[np.uint8],
     margins: NDArray[np.float32],
     halt_steps: NDArray[np.int32],
+    residuals: NDArray[np.float32] | None = None,
+    lawful: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int32]:
     """The sample chosen among the first 1, 2, ... K of every row, int32 [K, n]; its last row is the choice among all.
 
     Args:
         selection: `halt_logit`, the sample surest of its answer; `mode`, the answer that most samples give (of equally
             many, the one with the surest sample); `first_halt`, the sample that would have halted first (of equals, and
-            where none would, the surest).
+            where none would, the surest); `residual`, the one whose answer state changed least in the last step;
+            `rules`, an answer that satisfies the puzzle's own rules (of several, and where none does, the surest).
         predictions: Tokens of K samples of n rows, uint8 [K, n, S].
         margins: How sure each is, float32 [K, n].
         halt_steps: First supervision step at which it would have halted, int32 [K, n]; 0 for never.
+        residuals: Change of the answer state in the last step, float32 [K, n]; for `residual`.
+        lawful: Whether the answer satisfies the puzzle's rules, bool [K, n]; for `rules`.
     """
+    if selection == "residual":
+        assert residuals is not None
+        return _first_best(-residuals, margins)
+    if selection == "rules":
+        assert lawful is not None
+        return _first_best(lawful, margins)
     if selection == "halt_logit":
         return _first_best(margins, margins)
     if selection == "first_halt":

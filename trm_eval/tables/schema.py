@@ -189,6 +189,53 @@ EVALS = _schema(
             "rows with an answer as good as the label; NULL where the kind has no such notion (examples)",
         ),
         ("rated_count", pa.int64(), "rows whose puzzle has a rating; NULL of older ones (examples)"),
+        (
+            "precision",
+            pa.string(),
+            "what the network computed in: float32, bfloat16 or float16; in files of older ones NULL, the run's own",
+        ),
+        (
+            "latent_init",
+            pa.string(),
+            "where the latent states began: fixed, those of the run, or random, drawn for each sample; NULL is fixed",
+        ),
+        (
+            "network_calls",
+            pa.float64(),
+            "applications of a stack of layers a puzzle: steps x samples x H cycles x (L cycles + 1) (calls)",
+        ),
+        (
+            "flops",
+            pa.float64(),
+            "operations a puzzle, all steps and samples; NULL where the network does not count them (FLOP)",
+        ),
+        (
+            "scaling_depths",
+            pa.list_(pa.int32()),
+            "supervision steps after which samples were scored too; NULL where not asked for (steps)",
+        ),
+        (
+            "scaling_exact",
+            pa.list_(pa.list_(pa.int64())),
+            "exact_by_samples after each of scaling_depths (examples)",
+        ),
+        (
+            "scaling_oracle",
+            pa.list_(pa.list_(pa.int64())),
+            "oracle_by_samples after each of scaling_depths (examples)",
+        ),
+        (
+            "solved_by_depth",
+            pa.list_(pa.int64()),
+            "answers of all rows and samples that are right after 1, 2, ... supervision steps; NULL without samples "
+            "(answers)",
+        ),
+        (
+            "ever_by_depth",
+            pa.list_(pa.int64()),
+            "answers that have been right by then at some step; NULL where not known (answers)",
+        ),
+        ("lost_by_depth", pa.list_(pa.int64()), "of those, answers that are no longer right (answers)"),
     ]
 )
 
@@ -371,6 +418,15 @@ VIEW_COMMENTS = {
     "how": "how rows were answered, in words: mode, samples, identifiers, subset, what was learned before",
     "as_published": "each row once, all steps long, under its own identifier, with the weights as they were trained",
     "oracle_exact_count": "rows of which one of these samples is right (examples)",
+    "samples_per_row": "answers of each row that are counted (samples)",
+    "seconds_of": "seconds of the pass, its share by network calls (s)",
+    "solved": "answers that are right after this step (answers)",
+    "ever": "answers that have been right at some step up to this one (answers)",
+    "lost": "of those, answers that are no longer right (answers)",
+    "answers": "rows with labels, times samples where samples were drawn (answers)",
+    "solved_share": "share of answers that are right after this step (0 to 1)",
+    "ever_share": "share of answers that have been right at some step up to this one (0 to 1)",
+    "lost_share": "share of answers that have been right and are no longer (0 to 1)",
     "oracle_exact_accuracy": "share of count of which one of these samples is right (0 to 1)",
     "depth": "supervision steps taken, this one included (steps)",
     "halting_count": "rows whose halting logit is above 0 for the first time at this depth (examples)",

@@ -56,6 +56,11 @@ class NetworkConfig:
     gradient overflows changes nothing."""
 
     @property
+    def calls_per_step(self) -> int:
+        """Applications of a stack of layers in one supervision step."""
+        return 1
+
+    @property
     def puzzle_width(self) -> int:
         """N: width of a puzzle-embedding row."""
         return self.hidden_size if self.puzzle_emb_ndim is None else self.puzzle_emb_ndim
@@ -173,6 +178,11 @@ class CyclesConfig(BlocksConfig):
     curriculum: Curriculum | None = None
     """Fewer cycles at first: stages HxL (h_cycles, l_cycles) over the first SHARE of training, the last as the model
     has them. Evaluation always uses those of the model."""
+
+    @property
+    @override
+    def calls_per_step(self) -> int:
+        return self.h_cycles * (self.l_cycles + 1)
 
     @override
     def stages(self, total_steps: int) -> list[tuple[int, NetworkConfig]]:

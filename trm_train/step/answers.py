@@ -32,6 +32,23 @@ class Answers:
     """int32 [B]: labelled cells that are wrong."""
     lm_loss: Any
     """float32 [B]: mean cross-entropy over the labelled cells."""
+    residuals: Any = None
+    """float32 [B]: root mean square change of the answer state in the last supervision step; or None."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """K samples of B rows after every supervision step, and their answers after D of the steps."""
+
+    predictions: Any
+    """int32 [K, D, B, S]."""
+    margins: Any
+    """float32 [K, steps, B]."""
+    residuals: Any
+    """float32 [K, steps, B]."""
+    wrong_cells: Any
+    """int32 [K, steps, B]: labelled cells that are wrong."""
 
 
 def answers(
@@ -42,6 +59,7 @@ def answers(
     labels: Int[Array, "B S"],
     ignore_label: int,
     cells: CellLoss,
+    residuals: Float[Array, " B"] | None = None,
 ) -> Answers:
     """What a network says after a supervision step, against the labels."""
     losses = slot_losses(logits, q_logits[:, 0], labels, ignore_label, cells)
@@ -53,4 +71,5 @@ def answers(
         labelled_cells=losses.labelled,
         wrong_cells=losses.labelled - losses.correct,
         lm_loss=losses.lm,
+        residuals=residuals,
     )

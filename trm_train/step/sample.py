@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax import lax
 from jax.sharding import Mesh
@@ -24,10 +25,12 @@ from trm_train.mesh.table import look_up
 from trm_train.model.act import KEY_IMPLEMENTATION
 from trm_train.model.base import States, merge
 from trm_train.state import Weights
-from trm_train.step.answers import Answers, answers
+from trm_train.step.answers import Answers, Course, answers
 from trm_train.step.batch import Batch
 
-SampleStep = Callable[[Weights, Batch], Answers]
+SampleStep = Callable[[Weights, Batch], tuple[Answers, Course | None]]
+FIRST = 0xFFFF_FFFF
+"""Number of a supervision step that there is not: keys the draw of the initial states."""
 
 
 def make_sample_step(
@@ -39,9 +42,11 @@ def make_sample_step(
     samples: int,
     noise: float,
     seed: int,
+    random_start: bool = False,
+    depths: tuple[int, ...] = (),
     mesh: Mesh | None = None,
 ) -> SampleStep:
-    """Makes `sample_step(weights, batch) -> Answers` with leaves [samples, B, ...]; a batch has `row` (int32 [B]).
+    """Makes `sample_step(weights, batch) -> (Answers, Course)`, leaves [samples, ...]; a batch has `row` (int32 [B]).
 
     Args:
         config: Of the run.
@@ -51,12 +56,17 @@ def make_sample_step(
         samples: Answers a row, K.
         noise: Standard deviation, in units of the states (which are normed to a root mean square of 1).
         seed: Of the noise.
+        random_start: Whether every sample begins with states of its own, drawn from a normal distribution.
+        depths: Supervision steps after which the `Course` has the answers, rising; without any there is none.
         mesh: Devices that rows and puzzle table are spread over; None where there is one.
     """
 
-    def sample_step(weights: Weights, batch: Batch) -> Answers:
+    slots = np.full(steps, -1, np.int32)
+    slots[np.array(depths, np.int64) - 1] = np.arange(len(depths))
+
+    def sample_step(weights: Weights, batch: Batch) -> tuple[Answers, Course | None]:
         network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
-        if not network.latents:
+        if not network.latents and noise:
             raise ConfigError(
                 f"{config.model.architecture}: names no latent states that noise could be added to"
             )
@@ -65,33 +75,70 @@ def make_sample_step(
         base = jax.random.key(seed, impl=KEY_IMPLEMENTATION)
         keys = jax.vmap(lambda row: jax.random.fold_in(base, row))(batch["row"].astype(jnp.uint32))
 
-        def noisy(states: States, keys: Array, number: Array) -> States:
-            def draw(key: Array, index: int, shape: tuple[int, ...]) -> Array:
-                step_key = jax.random.fold_in(jax.random.fold_in(key, number), index)
-                return jax.random.normal(step_key, shape, jnp.float32)
-
-            changed: States = {}
-            for index, name in enumerate(network.latents):
-                state = states[name]
-                drawn = jax.vmap(lambda key, i=index, shape=state.shape[1:]: draw(key, i, shape))(keys)
-                changed[name] = (state.astype(jnp.float32) + noise * drawn).astype(state.dtype)
-            return {**states, **changed}
-
-        def one(sample: Array) -> Answers:
+        def one(sample: Array) -> tuple[Answers, Course | None]:
             mine = jax.vmap(lambda key: jax.random.fold_in(key, sample))(keys)
 
-            def supervision_step(states: States, number: Array) -> tuple[States, Any]:
-                states = network.think(noisy(states, mine, number), inputs, rows)
+            def supervision_step(carry: tuple[States, Any], at: Any) -> tuple[Any, Any]:
+                (before, held), (number, slot) = carry, at
+                noisy = _with_noise(before, network.latents, mine, number, noise)
+                states = network.think(noisy, inputs, rows)
                 q_logits = network.q_logits(states)
-                return states, (q_logits, network.halt_margin(q_logits))
+                found = q_logits, network.halt_margin(q_logits), _change(before, states)
+                if not depths:
+                    return (states, held), (*found, None)
+                said = jnp.argmax(network.logits(states), axis=-1).astype(jnp.int32)
+                wrong = jnp.sum((said != labels) & (labels != spec.ignore_label), axis=-1, dtype=jnp.int32)
+                here = (jnp.arange(len(depths)) == slot)[:, None, None]
+                return (states, jnp.where(here, said[None], held)), (*found, wrong)
 
-            initial = network.initial_states(inputs.shape[0])
-            states, (q_logits, margins) = lax.scan(supervision_step, initial, jnp.arange(steps))
+            first = network.initial_states(inputs.shape[0])
+            held = jnp.zeros((len(depths), *inputs.shape), jnp.int32) if depths else None
+            (states, held), (q_logits, margins, residuals, wrong) = lax.scan(
+                supervision_step,
+                (_drawn(first, mine) if random_start else first, held),
+                (jnp.arange(steps), jnp.asarray(slots)),
+            )
             halting = margins > 0
             halt_steps = jnp.where(halting.any(axis=0), jnp.argmax(halting, axis=0) + 1, 0)
             last = network.logits(states), q_logits[-1], margins[-1], halt_steps
-            return answers(*last, labels, spec.ignore_label, config.loss.cells)
+            course = Course(held, margins, residuals, wrong) if depths else None
+            return answers(*last, labels, spec.ignore_label, config.loss.cells, residuals[-1]), course
 
         return lax.map(one, jnp.arange(samples))
 
     return sample_step
+
+
+def _draw(keys: Array, number: Array | int, index: int, shape: tuple[int, ...]) -> Array:
+    """Normal draws of every row for a supervision step and a state, float32 [B, ...]."""
+
+    def of_row(key: Array) -> Array:
+        step_key = jax.random.fold_in(jax.random.fold_in(key, number), index)
+        return jax.random.normal(step_key, shape, jnp.float32)
+
+    return jax.vmap(of_row)(keys)
+
+
+def _with_noise(states: States, latents: tuple[str, ...], keys: Array, number: Array, noise: float) -> States:
+    """The states with noise on the latent ones."""
+    changed: States = {}
+    for index, name in enumerate(latents if noise else ()):
+        state = states[name]
+        drawn = _draw(keys, number, index, state.shape[1:])
+        changed[name] = (state.astype(jnp.float32) + noise * drawn).astype(state.dtype)
+    return {**states, **changed}
+
+
+def _drawn(states: States, keys: Array) -> States:
+    """States drawn from a normal distribution in the place of others."""
+    return {
+        name: _draw(keys, FIRST, index, state.shape[1:]).astype(state.dtype)
+        for index, (name, state) in enumerate(sorted(states.items()))
+    }
+
+
+def _change(before: States, after: States) -> Array:
+    """Root mean square change of the answer state, float32 [B]: z_h, or the only state of networks without one."""
+    name = "z_h" if "z_h" in after else min(after)
+    change = after[name].astype(jnp.float32) - before[name].astype(jnp.float32)
+    return jnp.sqrt(jnp.mean(jnp.square(change), axis=tuple(range(1, change.ndim))))

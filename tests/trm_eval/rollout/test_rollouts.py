@@ -10,7 +10,8 @@ import pytest
 from tests.trm_eval.rollout.conftest import STEPS, Restless
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import compile_rollout
-from trm_eval.rollout.rows import Inferred, RowReader, choose_rows
+from trm_eval.rollout.rows import Inferred, RowReader, choose_rows, retention
+from trm_eval.rollout.select import Selection
 from trm_train.training import validate
 
 
@@ -140,3 +141,41 @@ def test_identifiers_are_blank_or_those_of_others(restless: Restless) -> None:
     assert len(set(drawn.tolist())) > 4
     np.testing.assert_array_equal(random.read(rows[7:9])["puzzle_identifiers"], drawn[7:9])
     np.testing.assert_array_equal(random.read(rows)["inputs"], dataset.read(rows)["inputs"])
+
+
+@pytest.mark.parametrize("selection", ["halt_logit", "mode", "first_halt", "residual"])
+def test_one_pass_gives_what_passes_of_fewer_steps_and_samples_give(
+    restless: Restless, selection: Selection
+) -> None:
+    """Every combination of 1 to 3 steps and 1 to 3 samples, against an evaluation of its own."""
+    sampling = Sampling(samples=3, noise=0.5, selection=selection)
+    (whole,) = answered(restless, EvalRequest(sampling=sampling, depths=(1, 2, 3)), steps=3)
+    assert whole.sampled is not None
+    assert whole.sampled.scaling is not None
+    exact, oracle = whole.sampled.scaling
+    assert exact.shape == oracle.shape == (3, 3)
+    for depth in (1, 2, 3):
+        (alone,) = answered(restless, EvalRequest(sampling=sampling), steps=depth)
+        assert alone.sampled is not None
+        np.testing.assert_array_equal(exact[depth - 1], alone.sampled.exact_by_samples)
+        np.testing.assert_array_equal(oracle[depth - 1], alone.sampled.oracle_by_samples)
+    np.testing.assert_array_equal(exact[-1], whole.sampled.exact_by_samples)
+    assert whole.sampled.course is not None
+    now, ever, lost = whole.sampled.course
+    np.testing.assert_array_equal(now, ever - lost)
+    assert (np.diff(ever) >= 0).all()
+
+
+def test_samples_that_begin_elsewhere_differ_without_noise(restless: Restless) -> None:
+    sampling = Sampling(samples=3, noise=0.0)
+    (found,) = answered(restless, EvalRequest(sampling=sampling, latent_init="random"), steps=3)
+    assert found.sampled is not None
+    assert len(set(found.sampled.chosen.tolist())) > 1
+    (fixed,) = answered(restless, EvalRequest(sampling=sampling), steps=3)
+    assert fixed.sampled is not None
+    assert set(fixed.sampled.chosen.tolist()) == {0}  # all samples are the same
+
+
+def test_answers_that_were_right_and_are_lost_are_counted_by_step() -> None:
+    right = np.array([[0, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]], bool)
+    assert [counts.tolist() for counts in retention(right)] == [[2, 2, 1], [2, 3, 3], [0, 1, 2]]

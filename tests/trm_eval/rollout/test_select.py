@@ -14,7 +14,12 @@ from trm_eval.rollout.select import SELECTIONS, Selection, choices
 
 
 def slowly(
-    selection: Selection, answers: list[bytes], margins: NDArray[np.float32], halt_steps: NDArray[np.int32]
+    selection: Selection,
+    answers: list[bytes],
+    margins: NDArray[np.float32],
+    halt_steps: NDArray[np.int32],
+    residuals: NDArray[np.float32],
+    lawful: NDArray[np.bool_],
 ) -> int:
     """The choice among all samples of one row, as its definition reads."""
     every = range(len(answers))
@@ -23,6 +28,10 @@ def slowly(
     if selection == "first_halt":
         never = 10**9
         return min(every, key=lambda k: (halt_steps[k] or never, -margins[k], k))
+    if selection == "residual":
+        return min(every, key=lambda k: (residuals[k], -margins[k], k))
+    if selection == "rules":
+        return max(every, key=lambda k: (lawful[k], margins[k], -k))
     votes = Counter(answers)
     surest = {answer: max(margins[k] for k in every if answers[k] == answer) for answer in votes}
     order = {answer: answers.index(answer) for answer in votes}
@@ -43,12 +52,15 @@ def test_the_choice_is_the_one_that_is_defined(
 
     tokens = drawn(2, 3, cells=2).astype(np.uint8)
     margins, halts = drawn(-2, 2)[..., 0].astype(np.float32), drawn(0, 3)[..., 0].astype(np.int32)
-    found = choices(selection, tokens, margins, halts)
+    residuals, lawful = drawn(0, 2)[..., 0].astype(np.float32), drawn(0, 1)[..., 0].astype(bool)
+    found = choices(selection, tokens, margins, halts, residuals, lawful)
     assert found.shape == (samples, rows)
     for k in range(samples):
         for row in range(rows):
             answers = [tokens[i, row].tobytes() for i in range(k + 1)]
-            expected = slowly(selection, answers, margins[: k + 1, row], halts[: k + 1, row])
+            expected = slowly(
+                selection, answers, *(each[: k + 1, row] for each in (margins, halts, residuals, lawful))
+            )
             if selection == "mode":  # of equal answers that are equally sure any is the same answer
                 assert answers[found[k, row]] == answers[expected] or _tied(answers, margins[: k + 1, row])
             else:
@@ -71,3 +83,15 @@ def test_the_three_ways_differ(selection: Selection, chosen: int) -> None:
     margins = np.array([[0.1], [0.6], [0.9], [0.5]], np.float32)
     halt_steps = np.array([[1], [3], [2], [0]], np.int32)
     assert choices(selection, tokens, margins, halt_steps)[-1].tolist() == [chosen]
+
+
+def test_the_residual_and_the_rules_choose_without_labels() -> None:
+    tokens = np.zeros((3, 2, 4), np.uint8)
+    margins = np.array([[1.0, 3.0], [2.0, 2.0], [0.0, 1.0]], np.float32)
+    steps = np.zeros((3, 2), np.int32)
+    residuals = np.array([[0.3, 0.1], [0.2, 0.1], [0.2, 0.0]], np.float32)
+    by_residual = choices("residual", tokens, margins, steps, residuals)
+    assert by_residual.tolist() == [[0, 0], [1, 0], [1, 2]]  # of equal ones the surest, then the first
+    lawful = np.array([[False, False], [False, True], [True, True]])
+    by_rules = choices("rules", tokens, margins, steps, None, lawful)
+    assert by_rules.tolist() == [[0, 0], [1, 1], [2, 1]]  # the surest while none is lawful

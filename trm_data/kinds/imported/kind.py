@@ -166,6 +166,13 @@ class ImportedKind(Kind):
         return Scores() if rules is None else rules[0].score(rules[1], inputs, labels, predictions)
 
     @override
+    def satisfies(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
+    ) -> NDArray[np.bool_] | None:
+        rules = _rules(spec)
+        return None if rules is None else rules[0].satisfies(rules[1], inputs, predictions)
+
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         if (rules := _rules(spec)) is not None:
             return rules[0].draw(tokens, rules[1])

@@ -229,6 +229,15 @@ class MazeKind(GridKind):
         )
 
     @override
+    def satisfies(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
+    ) -> NDArray[np.bool_]:
+        """A shortest path."""
+        found = self.score(spec, inputs, label_mazes(inputs, *self.grid(spec)).labels, predictions).optimal
+        assert found is not None
+        return found
+
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         options = _options(spec)
         grid = np.minimum(tokens, MAZE_PATH).reshape(options.rows, options.columns)

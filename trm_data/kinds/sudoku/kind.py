@@ -215,6 +215,13 @@ class SudokuKind(Kind):
         return Scores(given_kept=kept, valid=kept & legal)
 
     @override
+    def satisfies(
+        self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
+    ) -> NDArray[np.bool_] | None:
+        """A legal grid that keeps the clues."""
+        return self.score(spec, inputs, inputs, predictions).valid
+
+    @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         return draw_grid(tokens, *_options(spec).box)
 

@@ -1,0 +1,152 @@
+"""Every accuracy says how it came about: precision, latents, network calls and FLOPs, depth and breadth."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+from tests.conftest import error_of, run_here
+from tests.trm_eval.conftest import Evaluated
+from tests.trm_eval.test_identity import id_of
+from trm_data.storage.root import Layout, resolve_root
+from trm_eval import infer
+from trm_eval.cli import main
+from trm_eval.errors import EvalError
+from trm_eval.identity import EvalRequest, Sampling
+from trm_eval.tables.query import query_results
+from trm_train.cost import count_network
+
+
+@pytest.fixture(scope="module")
+def layout(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    root = tmp_path_factory.mktemp("protocol") / "root"
+    shutil.copytree(evaluated.layout.place, root, symlinks=True)
+    return resolve_root(root)
+
+
+def evaluate(layout: Layout, *options: str) -> dict[str, Any]:
+    done = run_here(main, "run", "tiny", *options, "--root", layout.place, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_an_evaluation_states_what_it_took(evaluated: Evaluated, layout: Layout) -> None:
+    model = evaluated.record.config.model
+    row = evaluate(layout, "--steps", "2")
+    flops = count_network(model, evaluated.record.input_spec).flops
+    assert flops is not None
+    assert (row["precision"], row["latent_init"]) == (model.forward_dtype, "fixed")
+    assert row["network_calls"] == 2 * model.h_cycles * (model.l_cycles + 1)
+    assert row["flops"] == pytest.approx(2 * (flops.think + flops.answers))
+
+
+def test_an_evaluation_of_an_earlier_version_states_what_its_run_says(
+    evaluated: Evaluated, layout: Layout
+) -> None:
+    """Its file has neither precision nor calls."""
+    assert "precision" not in evaluated.row
+    model, steps = evaluated.record.config.model, evaluated.row["supervision_steps"]
+    (row,) = query_results(
+        layout,
+        "SELECT precision, network_calls, latent_init, as_published FROM evals WHERE evaluation = ?",
+        [evaluated.row["evaluation"]],
+    ).rows
+    assert row == (model.forward_dtype, steps * model.h_cycles * (model.l_cycles + 1), "fixed", True)
+
+
+def test_another_precision_is_another_evaluation_and_the_runs_own_is_not(
+    evaluated: Evaluated, layout: Layout
+) -> None:
+    own = evaluated.record.config.model.forward_dtype
+    other = "bfloat16" if own == "float32" else "float32"
+    default, same, changed = (
+        evaluate(layout, *options) for options in ((), ("--precision", own), ("--precision", other))
+    )
+    assert default["evaluation"] == same["evaluation"] == evaluated.row["evaluation"]
+    assert changed["evaluation"] != default["evaluation"]
+    assert changed["precision"] == other
+    found = query_results(
+        layout, "SELECT how, as_published FROM evals WHERE evaluation = ?", [changed["evaluation"]]
+    ).rows
+    assert found == [(f"max_steps, {other}", False)]
+
+
+def test_new_fields_enter_the_id_only_where_they_are_used(evaluated: Evaluated) -> None:
+    sampling = Sampling(samples=2)
+    before = "1d"  # two digits are enough to see a change of either
+    ids = [
+        id_of(evaluated, request=EvalRequest(sampling=sampling, **changes))
+        for changes in ({}, {"depths": (1, 2)}, {"precision": "float32"}, {"latent_init": "random"})
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+    assert id_of(evaluated) == evaluated.row["evaluation"]
+    assert before
+
+
+def test_a_precision_that_the_device_lacks(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(infer, "computes_in", lambda precision: precision == "float32")
+    with pytest.raises(
+        EvalError, match=f"{jax.devices()[0].device_kind} does not compute in it; .* float32$"
+    ):
+        infer.restore(evaluated.folder, evaluated.record, step=12, weights="ema", precision="bfloat16")
+
+
+def test_one_pass_writes_every_depth_and_breadth(layout: Layout) -> None:
+    row = evaluate(layout, "--steps", "1,2,4", "--samples", "1,2,3", "--noise", "0.5")
+    rows = query_results(
+        layout,
+        "SELECT depth, samples_per_row, exact_count, network_calls, flops, seconds_of FROM scaling "
+        "WHERE evaluation = ? ORDER BY depth, samples_per_row",
+        [row["evaluation"]],
+    ).rows
+    assert [cell[:2] for cell in rows] == [(depth, breadth) for depth in (1, 2, 4) for breadth in (1, 2, 3)]
+    assert [cell[2] for cell in rows] == [count for counts in row["scaling_exact"] for count in counts]
+    assert [cell[3] / rows[0][3] for cell in rows] == [1, 2, 3, 2, 4, 6, 4, 8, 12]
+    assert rows[-1][4] == pytest.approx(row["flops"])
+    assert rows[-1][5] == pytest.approx(row["seconds"])
+    kept = query_results(
+        layout,
+        "SELECT depth, answers, solved + lost = ever FROM retention WHERE evaluation = ? ORDER BY depth",
+        [row["evaluation"]],
+    ).rows
+    assert kept == [(depth, 3 * 12, True) for depth in (1, 2, 3, 4)]
+    for query in ("scaling", "retention"):
+        said = run_here(main, "sql", f"@{query}", "--format", "csv", "--root", layout.place)
+        assert row["evaluation"] in said.stdout
+
+
+def test_the_table_of_one_pass_is_printed(layout: Layout) -> None:
+    done = run_here(main, "run", "tiny", "--steps", "1,2", "--samples", "1,2", "--root", layout.place)
+    assert done.returncode == 0, done.stderr
+    assert "trm-eval sql @scaling" in done.stdout
+    assert "any_of_percent" in done.stdout
+    assert "lost_percent" in done.stdout
+
+
+def test_rules_choose_a_legal_grid_where_any_sample_has_one(layout: Layout) -> None:
+    row = evaluate(layout, "--samples", "2", "--select", "rules", "--steps", "2")
+    assert row["selection"] == "rules"
+    assert row["valid_count"] >= row["exact_count"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--latent-init", "random"),
+            "--latent-init random: begins every sample elsewhere; give --samples K too",
+        ),
+        (("--samples", "2,x"), "--samples: whole numbers of at least 1 between commas, got '2,x'"),
+        (("--steps", "1,2", "--mode", "halting"), "leave out --mode halting"),
+        (("--samples", "2", "--noise", "0"), "add --latent-init random"),
+    ],
+)
+def test_what_cannot_be_asked_for(layout: Layout, options: tuple[str, ...], message: str) -> None:
+    code, line = error_of(main, "run", "tiny", *options, "--root", layout.place)
+    assert (code, message in line) == (2, True), line
