@@ -155,7 +155,11 @@ stated AS (
         ),
         coalesce(n.precision <> json_extract_string(r.config, '$.model.forward_dtype'), false) AS other_precision
     FROM named AS n
-    LEFT JOIN runs AS r ON r.run = n.run
+    LEFT JOIN (
+        SELECT run, any_value(config) AS config, any_value(evaluation_flops) AS evaluation_flops
+        FROM runs_files
+        GROUP BY run
+    ) AS r ON r.run = n.run
 )
 SELECT
     * EXCLUDE (other_precision),
@@ -201,6 +205,9 @@ CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(
 
 -- Every named experiment at every scale and data; an alias has the identity of the run that it shares.
 CREATE VIEW experiments AS SELECT * FROM experiments_live;
+
+-- Results that others published, each with its protocol (catalogs/claims.csv).
+CREATE VIEW claims AS SELECT * FROM claims_live;
 
 -- Every experiment with its runs, a row a seed, and the test of each: the experiment's last step, averaged weights, all
 -- rows of its own dataset, as many supervision steps as training gives at most, one answer a row. NULL where it is not

@@ -23,12 +23,14 @@ from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.errors import Note, QueryError
 from trm_data.storage.root import Layout, Root, root_to_read
+from trm_eval.tables.claims import claims_table
 from trm_eval.tables.files import Only, open_tables, skipping_damaged
 from trm_eval.tables.live import live_runs, no_runs
 from trm_eval.tables.named import load_query, query_text
 from trm_eval.tables.parts import Parts, allow
 from trm_eval.tables.recent import forget
 from trm_eval.tables.schema import (
+    CLAIMS,
     COMMENTS_OF_ONE_VIEW,
     EXPERIMENTS,
     NAMED_BY_EVALS,
@@ -62,6 +64,7 @@ COMMENT = re.compile(r"--.*")
 COLUMN_OF_PAIR = re.compile(r"_[ab]$")
 
 COMMENTED = (
+    "claims",
     "puzzle_tokens",
     "traces",
     "votes",
@@ -255,6 +258,7 @@ def _make_views(
     connection.register("runs_live", runs)
     experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
     connection.register("experiments_live", experiments)
+    connection.register("claims_live", claims_table() if "claims_live" in named else CLAIMS.empty_table())
     opened, missing = open_tables(layout, wanted, folders, again=again, only=only)
     for table, found in opened.items():
         if isinstance(found, Parts):
@@ -306,7 +310,12 @@ def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
     ).fetchall()
     texts = {(table, column): text for table, column, text in known if text}
     texts |= {(table, column): text for table in TABLES for column, text in comments(table).items()}
-    for of, schema in (("experiments", EXPERIMENTS), ("runs", RUN_STATUS), ("puzzle_tokens", PUZZLE_TOKENS)):
+    for of, schema in (
+        ("experiments", EXPERIMENTS),
+        ("runs", RUN_STATUS),
+        ("puzzle_tokens", PUZZLE_TOKENS),
+        ("claims", CLAIMS),
+    ):
         texts |= {(of, column): text for column, text in comments_of(schema).items()}
     columns = connection.execute(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"

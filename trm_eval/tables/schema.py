@@ -363,6 +363,32 @@ EXPERIMENTS = _schema(
 )
 """Columns of the view `experiments`, which comes from the registry."""
 
+CLAIMS = _schema(
+    [
+        ("work", pa.string(), "what was published"),
+        ("source", pa.string(), "arXiv number, repository, or page of arcprize.org or huggingface"),
+        ("dataset", pa.string(), "puzzles it was tested on, as the field calls them"),
+        ("metric", pa.string(), "exact_accuracy, optimal_accuracy (any shortest path), pass@1 or pass@2"),
+        ("value", pa.float64(), "published result (%)"),
+        ("interval", pa.string(), "its interval or spread, as it is stated"),
+        ("depth", pa.int32(), "supervision steps; NULL where not stated (steps)"),
+        ("breadth", pa.int32(), "samples, or augmentations that vote; NULL where not stated"),
+        ("selection", pa.string(), "how one answer is chosen: last, halt_logit, residual, votes, ..."),
+        ("precision", pa.string(), "precision of the evaluation; NULL where not stated"),
+        ("parameters", pa.int64(), "parameters of the network; NULL where not stated (parameters)"),
+        ("training_puzzles", pa.int64(), "base puzzles or tasks that it learned (puzzles)"),
+        ("hardware", pa.string(), "what it was trained on"),
+        ("hours", pa.float64(), "training time (h)"),
+        (
+            "stated",
+            pa.string(),
+            "primary: in the work's own paper or repository; second-hand: as others report it",
+        ),
+        ("note", pa.string(), "where in the source, and what else differs"),
+    ]
+)
+"""Columns of the view `claims`, which comes from `catalogs/claims.csv`."""
+
 PUZZLE_TOKENS = _schema(
     [
         ("dataset", pa.string(), "name of the dataset"),

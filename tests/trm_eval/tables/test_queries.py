@@ -211,7 +211,7 @@ def with_test(wrote: dict[str, Wrote], scale: str = "tiny", dataset: str = "smal
     return [run for run in wrote.values() if run.finished and (run.scale, run.dataset) == (scale, dataset)]
 
 
-OF_OTHER_EVALUATIONS = {"depth", "legal", "pass_at_k", "samples"}
+OF_OTHER_EVALUATIONS = {"claims", "depth", "legal", "pass_at_k", "retention", "samples", "scaling"}
 """Queries of what the evaluations of these tests have not; test_run_command.py and test_votes.py have them."""
 
 
