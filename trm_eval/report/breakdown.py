@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trm_data.storage.root import Layout
@@ -55,6 +55,13 @@ SELECT evaluation, run, step, weights, noise, selection, sample_seed, row_limit,
 FROM samples
 WHERE list_contains(?, run || ' ' || step) AND split = 'test' AND weights = 'ema' AND row_limit = 0 AND count > 0
 ORDER BY run, noise, selection, evaluation, samples"""
+
+SCALING_SQL = """\
+SELECT evaluation, run, step, precision, selection, noise, count, depth, samples_per_row, network_calls, flops,
+       exact_count, exact_accuracy, exact_low, exact_high, oracle_exact_accuracy, seconds_of
+FROM scaling
+WHERE list_contains(?, run) AND split = 'test' AND weights = 'ema' AND count > 0 AND network_calls > 0
+ORDER BY run, evaluation, samples_per_row, depth"""
 
 TOLD_APART = ("sample_seed",)
 """Columns that tell evaluations of one run apart, beside noise and selection."""
@@ -221,5 +228,65 @@ def _paint_samples(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter("{x:g}")
     axis.set_xlabel("samples")
+    axis.set_ylabel("exact accuracy, test (%)")
+    axis.grid()
+
+
+def scaling_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
+    """Accuracy against network calls, where runs of the group were tested with several numbers of steps and samples."""
+    names = group.names()
+    asked = ask(layout, "accuracy by network calls", SCALING_SQL, [list(names)], problems)
+    if max((row["samples_per_row"] for row in asked.rows), default=1) < 2:
+        return []  # the figure by supervision step shows the same
+    return [
+        Picture(
+            f"{group.name}-scaling",
+            draw(lambda axis: paint_scaling(axis, scaling_curves(names, asked.rows))),
+            "Accuracy against network calls",
+            f"{group.name}: exact accuracy over the applications of a stack of layers a puzzle, with 95% intervals",
+            asked.rows,
+            (asked.query,),
+        )
+    ]
+
+
+def scaling_curves(
+    names: Mapping[str, str], rows: Sequence[dict[str, Any]]
+) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Of rows of `SCALING_SQL` those of each evaluation with one sample and with the most, and what each is called.
+
+    Args:
+        names: What each run is called.
+        rows: Of these runs.
+    """
+    most: dict[str, int] = {}
+    for row in rows:
+        most[row["evaluation"]] = max(row["samples_per_row"], most.get(row["evaluation"], 1))
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    precisions, counts = ({row[column] for row in rows} for column in ("precision", "count"))
+    for row in rows:
+        samples = row["samples_per_row"]
+        if samples not in (1, most[row["evaluation"]]):
+            continue
+        said = [names[row["run"]]]
+        said += [row["precision"] or "?"] if len(precisions) > 1 else []
+        if row["noise"] is not None:
+            said += [f"{samples} samples" if samples > 1 else "1 sample", row["selection"]]
+        said += [f"{row['count']:,} puzzles"] if len(counts) > 1 else []
+        found.setdefault((row["evaluation"], ", ".join(said)), []).append(row)
+    return [(name, sorted(own, key=lambda row: row["network_calls"])) for (_, name), own in found.items()]
+
+
+def paint_scaling(axis: Any, curves: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
+    """Draw named curves of `scaling_curves`."""
+    for number, (name, own) in enumerate(curves):
+        style = look(number)
+        calls = [row["network_calls"] for row in own]
+        axis.plot(calls, [100 * row["exact_accuracy"] for row in own], label=short(name, 60), **style)
+        low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))
+        axis.fill_between(calls, low, high, color=style["color"], alpha=0.12, linewidth=0)
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("network calls a puzzle")
     axis.set_ylabel("exact accuracy, test (%)")
     axis.grid()

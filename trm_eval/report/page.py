@@ -9,7 +9,12 @@ from typing import Any
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import filled
 from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text
-from trm_eval.report.breakdown import halting_pictures, rating_pictures, sample_pictures
+from trm_eval.report.breakdown import (
+    halting_pictures,
+    rating_pictures,
+    sample_pictures,
+    scaling_pictures,
+)
 from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure, training_pictures
 from trm_eval.report.group import Comparison, Group, Member, shown_before
 from trm_eval.report.pareto import pareto_blocks
@@ -94,7 +99,13 @@ def further_blocks(
     found: dict[str, list[Block]] = {
         group.name: [
             picture
-            for pictures_of in (training_pictures, rating_pictures, halting_pictures, sample_pictures)
+            for pictures_of in (
+                training_pictures,
+                rating_pictures,
+                halting_pictures,
+                sample_pictures,
+                scaling_pictures,
+            )
             for picture in pictures_of(layout, group, problems)
         ]
         for group in groups

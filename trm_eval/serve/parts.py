@@ -33,7 +33,7 @@ FROM runs
 ORDER BY state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
 """It reads no metrics and evaluations, which are most of the files of a root."""
 
-CURVES, EVALUATIONS, PUZZLES = "curves", "evaluations", "puzzles"
+CURVES, EVALUATIONS, PUZZLES, SCALING = "curves", "evaluations", "puzzles", "scaling"
 FRESH_S = 4
 """An answer of the tables is given again for so long (s)."""
 FOLLOW_S = 5

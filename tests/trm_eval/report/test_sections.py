@@ -15,7 +15,13 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.report.blocks import Animation, Drawings, Picture, Text
-from trm_eval.report.breakdown import halting_pictures, rating_pictures, sample_pictures
+from trm_eval.report.breakdown import (
+    halting_pictures,
+    rating_pictures,
+    sample_pictures,
+    scaling_curves,
+    scaling_pictures,
+)
 from trm_eval.report.figures import training_pictures
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import DIFFERENT_TESTS, findings
@@ -86,6 +92,23 @@ def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Grou
     as_asked(layout, picture)
     assert [row["samples"] for row in picture.data] == [1, 2, 3]
     assert all(row["exact_count"] <= row["oracle_exact_count"] for row in picture.data)
+
+
+def test_accuracy_is_drawn_against_network_calls_where_there_is_breadth(
+    evaluated: Evaluated, group: Group, tmp_path: Path
+) -> None:
+    assert scaling_pictures(evaluated.layout, group, []) == []
+    shutil.copytree(evaluated.layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)
+    layout = resolve_root(tmp_path)
+    request = EvalRequest(sampling=Sampling(samples=2, noise=0.5), depths=(1, 2), supervision_steps=2)
+    evaluate_run(layout, find_run(layout, evaluated.record.run), request)
+    (picture,) = scaling_pictures(layout, group, [])
+    as_asked(layout, picture)
+    curves = scaling_curves({evaluated.record.run: "tiny"}, picture.data)
+    sampled = {name: [row["depth"] for row in rows] for name, rows in curves if "sample" in name}
+    assert sampled == {"tiny, 1 sample, halt_logit": [1, 2], "tiny, 2 samples, halt_logit": [1, 2]}
+    calls = {name: [row["network_calls"] for row in rows] for name, rows in curves if "sample" in name}
+    assert calls["tiny, 2 samples, halt_logit"] == [2 * each for each in calls["tiny, 1 sample, halt_logit"]]
 
 
 def test_puzzles_are_drawn_and_one_is_answered_step_by_step(evaluated: Evaluated, group: Group) -> None:

@@ -14,10 +14,10 @@ from tests.trm_eval.serve.conftest import HOSTILE, app_script, live_run, set_liv
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.runs.record import run_name
 
-PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
+PAGES = ("runs", "curves", "evaluations", "scaling", "puzzles", "sql")
 SCRIPT = """
 import streamlit as st
-from trm_eval.serve import curves, evaluations, puzzles, runs, sql
+from trm_eval.serve import curves, evaluations, puzzles, runs, scaling, sql
 from trm_eval.serve.parts import errors_shown
 
 for module in (runs, evaluations):
