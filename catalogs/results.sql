@@ -47,6 +47,7 @@ named AS (
         device_memory_bytes,
         rows_digest,
         halted_slots,
+        optimal_count,
         dataset
     FROM rows_of
 )
@@ -55,6 +56,7 @@ SELECT
     accuracy_sum / nullif(count, 0) AS accuracy,
     exact_count / nullif(count, 0) AS exact_accuracy,
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
+    optimal_count / nullif(count, 0) AS optimal_share,
     steps_sum / nullif(count, 0) AS mean_steps,
     lm_loss_sum / nullif(global_batch_size, 0) AS lm_loss,
     -- greatest() ignores NULL: it would make 0 of older files, and of steps at which nothing halted.
@@ -238,6 +240,7 @@ SELECT
     e.exact_accuracy,
     wilson_low(e.exact_count, e.count) AS exact_low,
     wilson_high(e.exact_count, e.count) AS exact_high,
+    e.optimal_share,
     e.cell_accuracy,
     e.q_halt_accuracy,
     list_sum(e.halting_by_depth) / nullif(e.count, 0) AS halted_share,

@@ -90,9 +90,11 @@ class RunConsole:
 
     def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
         """Say what the validation split gave."""
+        share = metrics.get("optimal_share")
+        optimal = "" if share is None else f"as good as the label {_percent(share)}, "
         return self._lines(
             f"step {step:>6,}  validation: exact {_percent(metrics['exact_accuracy'])} of {metrics['count']:,.0f}, "
-            f"cells {_percent(metrics['accuracy'])} (EMA weights)"
+            f"{optimal}cells {_percent(metrics['accuracy'])} (EMA weights)"
         )
 
     def _lines(self, *lines: str) -> list[str]:

@@ -334,6 +334,10 @@ class Kind(ABC):
         """
         return Scores()
 
+    def has_several_answers(self, spec: DatasetSpec) -> bool:
+        """Whether a puzzle may have several right answers, of which the label is one. Default: it has one."""
+        return False
+
     def satisfies(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
     ) -> NDArray[np.bool_] | None:

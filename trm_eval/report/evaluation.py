@@ -23,7 +23,8 @@ SECTIONS = (
 )
 
 HEADLINE = """
-SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * cell_accuracy, spent_steps, seconds, compile_seconds, how,
+SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * optimal_share, 100.0 * cell_accuracy, spent_steps, seconds,
+       compile_seconds, how,
        (SELECT count(*) FROM predictions AS p WHERE p.evaluation = e.evaluation),
        (SELECT CASE WHEN count(rating) > 0 THEN count_if(rating > 0) END
         FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation AND p.rating_source = 'solver')
@@ -46,14 +47,27 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
     """Print what one evaluation gave, in a few lines."""
     row = result.row
     headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
-    count, exact, exact_percent, cells_percent, spent, seconds, compiling, how, rows, guessing = headline
+    (
+        count,
+        exact,
+        exact_percent,
+        optimal_percent,
+        cells_percent,
+        spent,
+        seconds,
+        compiling,
+        how,
+        rows,
+        guessing,
+    ) = headline
     print(
         f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}"
         f"{'' if how == 'max_steps' else f', {how}'}"
     )
+    optimal = "" if optimal_percent is None else f"as good as the label {optimal_percent:.2f}%, "
     if count:
         print(
-            f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), cells {cells_percent:.2f}%, "
+            f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), {optimal}cells {cells_percent:.2f}%, "
             f"{spent / rows:.3g} supervision steps a puzzle, {rows / seconds:,.0f} puzzles/s "
             f"({compiling:.1f} s to compile aside)"
         )
@@ -61,7 +75,7 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
         print(
             f"  no row has a solution to compare with, {spent / rows:.3g} supervision steps a puzzle, {seconds:,.0f} s"
         )
-    shares = {text: row.get(f"{notion}_count") for notion, text in NOTIONS.items()}
+    shares = {text: row.get(f"{notion}_count") for notion, text in NOTIONS.items() if notion != "optimal"}
     known = [
         f"{text} {100 * found / count:.2f}%" for text, found in shares.items() if count and found is not None
     ]

@@ -46,6 +46,7 @@ class Member:
     total_steps: int
     training_flops: float | None
     train_seconds: float | None
+    optimal_share: float | None = None
 
     @property
     def solves_none(self) -> bool:

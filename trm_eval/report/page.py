@@ -186,6 +186,7 @@ def _group_blocks(group: Group) -> list[Block]:
 
 
 def _members_table(group: Group) -> Table:
+    several = any(member.optimal_share is not None for member in group.members)
     rows = [
         [
             member.experiment,
@@ -195,6 +196,7 @@ def _members_table(group: Group) -> Table:
             f"{100 * member.exact_low:.1f} to {100 * member.exact_high:.1f}",
             f"{100 * member.cell_accuracy:.2f}",
             f"{100 * member.q_halt_accuracy:.1f}",
+            *([_or_dash(member.optimal_share, lambda share: f"{100 * share:.1f}")] if several else []),
             _or_dash(member.halted_share, lambda share: f"{100 * share:.1f}" if share else "never"),
             _or_dash(
                 member.mean_halting_steps,
@@ -215,6 +217,7 @@ def _members_table(group: Group) -> Table:
         "95%",
         "cells %",
         "halting right %",
+        *(["as good as the label %"] if several else []),
         "halts %",
         "halting steps",
         "steps",

@@ -36,6 +36,7 @@ SELECT
     exact_accuracy,
     wilson_low(exact_count, count) AS exact_low,
     wilson_high(exact_count, count) AS exact_high,
+    optimal_share,
     cell_accuracy,
     count,
     supervision_steps,
@@ -60,10 +61,11 @@ ORDER BY place, as_published DESC, split = 'test' DESC, step DESC, supervision_s
          evaluation"""
 
 COLUMNS = (
-    "run", "exact_accuracy", "exact_low", "exact_high", "cell_accuracy", "count", "supervision_steps", "how", "step",
-    "weights", "split", "dataset", "q_halt_accuracy", "seconds", "traced", "created_at", "evaluation",
+    "run", "exact_accuracy", "exact_low", "exact_high", "optimal_share", "cell_accuracy", "count",
+    "supervision_steps", "how", "step", "weights", "split", "dataset", "q_halt_accuracy", "seconds", "traced",
+    "created_at", "evaluation",
 )  # fmt: skip
-SHARES = ("exact_accuracy", "exact_low", "exact_high", "cell_accuracy", "q_halt_accuracy")
+SHARES = ("exact_accuracy", "exact_low", "exact_high", "optimal_share", "cell_accuracy", "q_halt_accuracy")
 TOLD_APART = ("step", "weights", "dataset", "split", "supervision_steps", "how")
 """Columns that tell the evaluations of one run apart."""
 
@@ -202,6 +204,7 @@ def _table(asked: Asked) -> list[dict[str, Any]]:
             "exact_accuracy": number("exact %", format="%.2f"),
             "exact_low": number("95% from", format="%.2f", help="Wilson's interval of the exact accuracy"),
             "exact_high": number("95% to", format="%.2f"),
+            "optimal_share": number("right %", format="%.2f", help="answers as good as the label"),
             "cell_accuracy": number("cells %", format="%.2f"),
             "count": number("puzzles", format="localized"),
             "supervision_steps": number("steps", help="supervision steps of every puzzle"),

@@ -27,6 +27,7 @@ from trm_train.runs.overview import STALLED_S
 
 COLUMNS = (
     "run", "state", "progress", "step", "total_steps", "examples_per_s", "seconds_left", "loss", "best_validation",
+    "best_optimal_share",
     "heartbeat", "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
 )  # fmt: skip
 STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
@@ -52,6 +53,7 @@ WITH listed AS (
         END AS seconds_left,
         r.loss,
         r.best_validation,
+        r.best_optimal_share,
         r.heartbeat,
         r.experiment,
         r.scale,
@@ -159,8 +161,9 @@ def _table(wanted: Filter) -> None:
             show_sql(asked.query)
             return
         names = [row["run"] for row in asked.rows]
+        shares = ("best_validation", "best_optimal_share")
         rows = [
-            row | {"best_validation": None if (share := row["best_validation"]) is None else 100 * share}
+            row | {name: None if (share := row[name]) is None else 100 * share for name in shares}
             for row in asked.rows
         ]
         number = st.column_config.NumberColumn
@@ -179,6 +182,7 @@ def _table(wanted: Filter) -> None:
                 "seconds_left": number("left (s)", format="%.0f"),
                 "loss": number("loss (train)", format="%.4f"),
                 "best_validation": number("best exact % (validation)", format="%.2f"),
+                "best_optimal_share": number("best right % (validation)", format="%.2f"),
                 "heartbeat": st.column_config.DatetimeColumn("heard of", format="distance"),
                 "parameters": number(format="compact"),
                 "train_seconds": number("trained (s)", format="%.0f"),

@@ -78,6 +78,7 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
                 "heartbeat": datetime.fromisoformat(status.heartbeat),
                 "loss": status.loss,
                 "best_validation": status.exact_accuracy,
+                "best_optimal_share": status.optimal_share,
             }
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=no_runs().schema), runs, problems

@@ -418,6 +418,11 @@ RUN_STATUS = _schema(
         ("heartbeat", pa.timestamp("us", "UTC"), "when the run was heard of last (UTC)"),
         ("loss", pa.float64(), "mean cross-entropy of the last training step over slots and cells (nats)"),
         ("best_validation", pa.float64(), "highest exact accuracy of the validations so far (0 to 1)"),
+        (
+            "best_optimal_share",
+            pa.float64(),
+            "largest share of answers as good as the label in them; NULL of puzzles with one right answer (0 to 1)",
+        ),
     ]
 )
 """Columns of the view `runs` that change while a run goes on; they come from its status.json."""

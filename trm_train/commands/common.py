@@ -116,6 +116,11 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}%"
 
 
+def validation_of(exact: float | None, optimal: float | None) -> str:
+    """The best of the validations; of puzzles with several right answers the share of right ones too."""
+    return percent(exact) if optimal is None else f"{percent(exact)} (right {percent(optimal)})"
+
+
 def duration(seconds: float | None) -> str:
     """A time for people: 12 s, 4 min, 3.5 h, 12 d."""
     if seconds is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trm_data.command import Json, Root, emit
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted, percent
+from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted, validation_of
 from trm_train.config.run import identity_hash
 from trm_train.experiments.registry import (
     Experiment,
@@ -74,6 +74,7 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
             one for one in every if one.record is not None and identity_hash(one.record.config) == identity
         ]
         best = [one.status.exact_accuracy for one in own if one.status is not None]
+        optimal = [one.status.optimal_share for one in own if one.status is not None]
         facts[item.name] = {
             "name": item.name,
             "group": item.group,
@@ -94,6 +95,7 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
                 if one not in own
             ],
             "best_validation": max((value for value in best if value is not None), default=None),
+            "best_optimal_share": max((value for value in optimal if value is not None), default=None),
         }
     return facts
 
@@ -143,6 +145,8 @@ def _line(item: Experiment, facts: dict[str, Any]) -> str:
     other = facts["runs_of_other_options"]
     altered = f"{counted(other, 'run')} with other options{_how(facts['other_runs'])}" if other else ""
     best = (
-        f"best validation {percent(facts['best_validation'])}" if facts["best_validation"] is not None else ""
+        f"best validation {validation_of(facts['best_validation'], facts['best_optimal_share'])}"
+        if facts["best_validation"] is not None
+        else ""
     )
     return "; ".join(part for part in (item.varies, alias, data, runs, best, altered) if part)

@@ -14,7 +14,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
 from trm_data.storage.root import resolve_root
-from trm_train.commands.common import duration, percent
+from trm_train.commands.common import duration, percent, validation_of
 
 if TYPE_CHECKING:
     from trm_train.runs.overview import RunOverview
@@ -103,7 +103,7 @@ def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
                 one.condition,
                 f"{status.step:,} of {status.total_steps:,}",
                 duration(one.seconds_left) if one.condition == "running" else "-",
-                percent(status.exact_accuracy),
+                validation_of(status.exact_accuracy, status.optimal_share),
                 "-" if status.loss is None else f"{status.loss:.4f}",
                 f"{status.examples_per_s:,.0f}/s",
                 f"{duration(max(ago, 0.0))} ago, {status.host}",

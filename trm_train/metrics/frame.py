@@ -69,6 +69,7 @@ def _rates() -> list[pl.Expr]:
         "accuracy": per("accuracy_sum", count),
         "exact_accuracy": per("exact_count", count),
         "q_halt_accuracy": per("q_halt_right_count", count),
+        "optimal_share": per("optimal_count", count),
         "mean_steps": per("steps_sum", count),
         "steps_std": variance.clip(lower_bound=0).sqrt(),
         "lm_loss": per("lm_loss_sum", slots),

@@ -85,6 +85,11 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
         "slots that halted at this step, with labels or without; NULL of validation and of older rows (examples)",
     ),
     (
+        "optimal_count",
+        pa.int64(),
+        "rows with an answer as good as the label; NULL of training, and of puzzles with one right answer (examples)",
+    ),
+    (
         "dataset",
         pa.string(),
         "dataset of a mixture whose slots or rows these are; NULL where they are all of the step",
@@ -101,6 +106,7 @@ SUM_OF = {
     "lm_loss": "lm_loss_sum",
     "q_halt_loss": "q_halt_loss_sum",
     "skipped": "skipped_count",
+    "optimal": "optimal_count",
 }
 """Column of each metric, which on the devices and in format 1 goes by the name of its rate."""
 
@@ -117,6 +123,7 @@ ADDED = (
     "device_memory_bytes",
     "rows_digest",
     "halted_slots",
+    "optimal_count",
     "dataset",
 )
 """Columns that parts may lack, those of runs of before; they are NULL there."""

@@ -36,6 +36,8 @@ class Status:
         started_at: When this start began (UTC).
         reason: Why it failed.
         exact_accuracy: Best of the validations so far (0 to 1); None before the first.
+        optimal_share: Largest share of answers as good as the label in the validations so far (0 to 1); None of puzzles
+            with one right answer.
         workers: Processes that train it together; each has a heartbeat of its own.
     """
 
@@ -52,6 +54,7 @@ class Status:
     started_at: str
     reason: str = ""
     exact_accuracy: float | None = None
+    optimal_share: float | None = None
     workers: int = 1
 
 
@@ -86,6 +89,8 @@ def status_bytes(status: Status) -> bytes:
     value = asdict(status)
     if status.workers == 1:
         del value["workers"]
+    if status.optimal_share is None:
+        del value["optimal_share"]
     return json_bytes(with_digest(value))
 
 
@@ -126,6 +131,7 @@ def _is_plain(status: Status) -> bool:
         status.compile_s,
         0.0 if status.loss is None else status.loss,
         0.0 if status.exact_accuracy is None else status.exact_accuracy,
+        0.0 if status.optimal_share is None else status.optimal_share,
     )
     return (
         status.state in get_args(State)

@@ -94,6 +94,8 @@ class Recorder(Observer):
         self._console, self._tracker, self._lease = console, tracker, lease
         self._table = MetricTable(folder, start)
         self.scores = self._table.scores
+        before = read_status(self._folder)
+        self._optimal_share = None if before is None else before.optimal_share
         self._merge_metrics()
         self._begun = time.perf_counter()
         self._status_step = start
@@ -144,9 +146,13 @@ class Recorder(Observer):
             row = {**shared, "dataset": dataset, "global_batch_size": int(found["count"]), **found}
             for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps", "steps_squared"):
                 row[name] = int(found[name])
+            if "optimal" in found:
+                row["optimal"] = int(found["optimal"])
             self._table.add(row)
         shown = means(sums, count)
         self.scores[step] = shown["exact_accuracy"] if count else None
+        if "optimal_share" in shown and count:
+            self._optimal_share = max(self._optimal_share or 0.0, shown["optimal_share"])
         self._note(*self._console.validated(step, shown))
         self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
 
@@ -293,6 +299,7 @@ class Recorder(Observer):
             started_at=self._started_at,
             reason=reason,
             exact_accuracy=max((score for score in self.scores.values() if score is not None), default=None),
+            optimal_share=self._optimal_share,
             workers=self._hosts.count,
         )
 
@@ -307,6 +314,8 @@ def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
     shown = {"count": float(count)}
     for name in ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps"):
         shown[name] = sums[name] / count if count else float("nan")
+    if "optimal" in sums:
+        shown["optimal_share"] = sums["optimal"] / count if count else float("nan")
     spread = sums["steps_squared"] / count - shown["steps"] ** 2 if count else float("nan")
     shown["steps_std"] = math.sqrt(max(spread, 0.0)) if count else spread
     for name in ("lm_loss", "q_halt_loss"):

@@ -15,6 +15,8 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
+from trm_data.kinds.registry import load_kind
+from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import ReadsRows, evaluation_batches
 from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
 from trm_train.step.evaluate import EvalOutputs
@@ -92,18 +94,45 @@ def validate(
     limit: int = 0,
     beat: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
-    """Metric sums over a split, by name, as `trm_train.metrics.sums` defines them; `beat` hears of every batch."""
+    """Metric sums over a split, by name, as `trm_train.metrics.sums` defines them; `beat` hears of every batch.
+
+    Of puzzles with several right answers, `optimal` counts the answers that are as good as the label.
+    """
     sums: dict[str, float] = {}
     rows = np.arange(min(limit, len(dataset)) if limit else len(dataset))
+    count_optimal = optimal_counter(dataset)
 
-    def only_metrics(weights: Any, batch: dict[str, jax.Array]) -> Any:
-        return EvalOutputs(None, None, None, evaluate(weights, batch).metrics, None)
+    def only_needed(weights: Any, batch: dict[str, jax.Array]) -> Any:
+        outputs = evaluate(weights, batch)
+        answers = None if count_optimal is None else outputs.predictions
+        return EvalOutputs(answers, None, None, outputs.metrics, None)
 
-    for evaluated in evaluate_split(only_metrics, weights, dataset, mesh, rows):
+    for evaluated in evaluate_split(only_needed, weights, dataset, mesh, rows):
         beat()
-        for name, value in evaluated.outputs.metrics.items():
-            sums[name] = sums.get(name, 0.0) + float(value)
+        found = {name: float(value) for name, value in evaluated.outputs.metrics.items()}
+        if count_optimal is not None:
+            found["optimal"] = count_optimal(evaluated.rows, evaluated.outputs.predictions)
+        for name, value in found.items():
+            sums[name] = sums.get(name, 0.0) + value
     return sums
+
+
+def optimal_counter(dataset: ReadsRows) -> Callable[[NDArray[np.int64], NDArray[np.integer]], int] | None:
+    """Counts answers that are as good as the label; None for puzzles with one right answer, and in mixtures."""
+    if not isinstance(dataset, Dataset):
+        return None
+    kind, spec = load_kind(dataset.manifest.kind), dataset.manifest.spec
+    if not kind.has_several_answers(spec):
+        return None
+
+    def count(rows: NDArray[np.int64], answers: NDArray[np.integer]) -> int:
+        batch = dataset.read(rows)
+        inputs, labels = (batch[name].astype(np.uint8) for name in ("inputs", "labels"))
+        scores = kind.score(spec, inputs, labels, np.asarray(answers)[: len(rows)].astype(np.uint8))
+        assert scores.optimal is not None, f"kind {kind.name} has several answers and does not judge them"
+        return int(np.count_nonzero(scores.optimal))
+
+    return count
 
 
 def evaluation_batch_size(dataset: ReadsRows, mesh: Mesh) -> int:

@@ -166,6 +166,11 @@ class ImportedKind(Kind):
         return Scores() if rules is None else rules[0].score(rules[1], inputs, labels, predictions)
 
     @override
+    def has_several_answers(self, spec: DatasetSpec) -> bool:
+        rules = _rules(spec)
+        return rules is not None and rules[0].has_several_answers(rules[1])
+
+    @override
     def satisfies(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
     ) -> NDArray[np.bool_] | None:

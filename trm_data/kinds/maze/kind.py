@@ -229,6 +229,10 @@ class MazeKind(GridKind):
         )
 
     @override
+    def has_several_answers(self, spec: DatasetSpec) -> bool:
+        return True
+
+    @override
     def satisfies(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
     ) -> NDArray[np.bool_]:
