@@ -143,11 +143,11 @@ stated AS (
             coalesce(n.precision, json_extract_string(r.config, '$.model.forward_dtype')) AS precision,
             coalesce(
                 n.network_calls,
-                n.spent_steps / nullif(n.count, 0) * coalesce(
+                n.spent_steps / nullif(n.count, 0) * CASE WHEN r.config IS NOT NULL THEN coalesce(
                     CAST(json_extract(r.config, '$.model.h_cycles') AS INTEGER)
                     * (CAST(json_extract(r.config, '$.model.l_cycles') AS INTEGER) + 1),
                     1
-                )
+                ) END
             ) AS network_calls,
             coalesce(
                 n.flops,
@@ -159,7 +159,7 @@ stated AS (
     FROM named AS n
     LEFT JOIN (
         SELECT run, any_value(config) AS config, any_value(evaluation_flops) AS evaluation_flops
-        FROM runs_files
+        FROM (FROM runs_live UNION ALL BY NAME FROM runs_files)
         GROUP BY run
     ) AS r ON r.run = n.run
 )

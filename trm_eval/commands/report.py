@@ -6,21 +6,26 @@ import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
 from trm_data.command import Json, Root, SkipDamaged, emit, say_what_is_left_out
 from trm_data.storage.root import Layout, root_to_read
+from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, Patterns, ScaleOption
+from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
+
+if TYPE_CHECKING:
+    from trm_eval.report.group import Group
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write what came of experiments: verdicts on what was expected, tables with intervals, figures, puzzles, and the
-    SQL behind every number.
+    """Write what came of experiments, or of runs by their names: verdicts on what was expected, tables with intervals,
+    figures, puzzles, and the SQL behind every number.
 
     DIR gets index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV; a name that
     ends in .md or .html gets that page alone, its figures in a folder beside it. Experiments without a tested run are
@@ -32,6 +37,7 @@ class Report:
       trm-eval report exp04a --scale tiny --out exp04a.md
       trm-eval report exp04a --scale tiny --out docs/exp04a.md --no-png
       trm-eval report quickstart_width
+      trm-eval report 'quickstart-*' exp01a-2f0c1f7e-s1
     """
 
     patterns: Patterns = ()
@@ -48,14 +54,12 @@ class Report:
     def run(self) -> int:
         """Write it and say where."""
         from trm_eval.report.page import further_blocks, study_page
-        from trm_eval.report.study import gather
         from trm_eval.report.write import write_report
         from trm_eval.tables.files import skipping_damaged
 
         layout = root_to_read(self.root)
-        setting = self._setting()
         with skipping_damaged(self.skip_damaged):
-            groups, problems = gather(layout, select_experiments(self.patterns, setting), setting)
+            groups, problems, setting = self._gather(layout)
             runs = sorted({member.run for group in groups for member in group.members})
             further = further_blocks(layout, groups, setting, problems)
             page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
@@ -63,6 +67,21 @@ class Report:
         said = f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it"
         emit({"runs": runs, "files": paths}, said, as_json=self.json)
         return say_what_is_left_out("trm-eval", problems, skip=self.skip_damaged)
+
+    def _gather(self, layout: Layout) -> tuple[list[Group], list[str], Setting | None]:
+        """What came of the experiments, or of the runs that are named, which have no one setting."""
+        from trm_eval.report.named_runs import gather_runs, runs_named
+        from trm_eval.report.study import gather
+
+        try:
+            setting = self._setting()
+            return *gather(layout, select_experiments(self.patterns, setting), setting), setting
+        except (ConfigError, EvalError) as error:
+            try:
+                runs = runs_named(layout, self.patterns, parse_setting(self.scale, self.data))
+                return *gather_runs(layout, runs), None
+            except EvalError as of_runs:
+                raise (error if isinstance(error, EvalError) else of_runs) from None
 
     def _setting(self) -> Setting:
         """What was asked for; else where these experiments usually run, if that is one setting."""

@@ -17,6 +17,7 @@ from trm_eval.report.breakdown import (
 )
 from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure, training_pictures
 from trm_eval.report.group import Comparison, Group, Member, shown_before
+from trm_eval.report.named_runs import NAMED_SQL
 from trm_eval.report.pareto import pareto_blocks
 from trm_eval.report.provenance import provenance_blocks
 from trm_eval.report.puzzles import puzzle_blocks
@@ -39,7 +40,7 @@ SURE = 0.05
 
 def study_page(
     groups: Sequence[Group],
-    setting: Setting,
+    setting: Setting | None,
     command: str,
     versions: str,
     problems: Sequence[str] = (),
@@ -49,7 +50,7 @@ def study_page(
 
     Args:
         groups: From `gather`.
-        setting: Scale and data.
+        setting: Scale and data; None of runs that are named themselves.
         command: What writes this report.
         versions: Of what trained the runs.
         problems: What the report is without, a line each.
@@ -76,23 +77,27 @@ def study_page(
     blocks += further.get("", ())
     blocks += [
         Heading("The SQL behind it"),
-        Query("tests with their intervals, for a scale, data and a list of experiments", MEMBERS_SQL),
+        Query("tests with their intervals, for a list of runs", NAMED_SQL)
+        if setting is None
+        else Query("tests with their intervals, for a scale, data and a list of experiments", MEMBERS_SQL),
         Query("validations of a list of runs", CURVES_SQL),
         Query("accuracy after every supervision step of a list of evaluations", DEPTH_SQL),
         Query("puzzles that only one of two evaluations solves", FLIPS_SQL),
     ]
+    if setting is None:
+        return Page("Runs", blocks)
     return Page(f"The study at {setting}" if len(groups) > 1 else f"{groups[0].name} at {setting}", blocks)
 
 
 def further_blocks(
-    layout: Layout, groups: Sequence[Group], setting: Setting, problems: list[str]
+    layout: Layout, groups: Sequence[Group], setting: Setting | None, problems: list[str]
 ) -> dict[str, list[Block]]:
     """Figures of each group by its name, and under the empty name the sections of the whole report.
 
     Args:
         layout: The root.
         groups: From `gather`.
-        setting: Scale and data.
+        setting: Scale and data; None of runs that are named themselves, for which there is no Pareto front.
         problems: What the report is without, to which this adds.
     """
     shown = shown_before(groups)
@@ -112,17 +117,19 @@ def further_blocks(
         if group.name not in shown
     }
     found[""] = [
-        *pareto_blocks(layout, groups, setting, problems),
+        *(pareto_blocks(layout, groups, setting, problems) if setting is not None else []),
         *puzzle_blocks(layout, groups),
         *provenance_blocks(layout, groups, problems),
     ]
     return found
 
 
-def _about(groups: Sequence[Group], setting: Setting) -> Text:
+def _about(groups: Sequence[Group], setting: Setting | None) -> Text:
     runs = {member.run: member for group in groups for member in group.members}
     tested = sorted({member.count for member in runs.values()})
-    smaller = "" if setting.scale == "full" else "; most guides were written for the scale full"
+    smaller = (
+        "" if setting is None or setting.scale == "full" else "; most guides were written for the scale full"
+    )
     return Text(
         f"{len(runs)} run{'s' * (len(runs) != 1)}, each tested with its averaged weights at its last step on "
         f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
@@ -232,10 +239,16 @@ def _or_dash(value: float | None, said: Callable[[float], str]) -> str:
     return "-" if value is None else said(value)
 
 
-def _figures(group: Group, setting: Setting) -> list[Block]:
+def _figures(group: Group, setting: Setting | None) -> list[Block]:
     """Tests, training, and accuracy by step, of those that are known."""
     named = sorted({member.experiment for member in group.members})
-    tests = Query("tests with their intervals", filled(MEMBERS_SQL, [setting.scale, setting.data, named]))
+    runs = sorted({member.run for member in group.members})
+    tests = Query(
+        "tests with their intervals",
+        filled(NAMED_SQL, [runs])
+        if setting is None
+        else filled(MEMBERS_SQL, [setting.scale, setting.data, named]),
+    )
     curves = [
         {"run": run, "step": step, "exact_accuracy": share}
         for run, (steps, shares) in group.curves.items()

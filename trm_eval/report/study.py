@@ -82,7 +82,7 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
     if not members:
         said = f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests them"
         said += ", with the options that the study gives them (runs with others are none of its runs)"
-        others = _rows(layout, SETTINGS_SQL, [names], problems)
+        others = rows_of(layout, SETTINGS_SQL, [names], problems)
         if others:
             tested = " or ".join(
                 f"--scale {scale} --data {data} ({count} runs)" for scale, data, count in others
@@ -90,9 +90,9 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
             said += f"; there are tests at {tested}"
         raise EvalError("; ".join([said, *problems]))
     runs = sorted({member.run for found in members.values() for member in found})
-    curves = _curves(layout, runs, problems)
+    curves = curves_of(layout, runs, problems)
     tests = sorted({member.evaluation for found in members.values() for member in found})
-    depths = _depths(layout, tests, problems)
+    depths = depths_of(layout, tests, problems)
     groups = [
         made
         for name, of_group in groups_of(items).items()
@@ -104,7 +104,7 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
 def _lacks(layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]) -> dict[str, str]:
     """What experiments without a whole test have instead, and the command that helps; none of those without a run."""
     found: dict[str, str] = {}
-    rows = _rows(layout, LACKS_SQL, [setting.scale, setting.data, list(names)], problems) if names else []
+    rows = rows_of(layout, LACKS_SQL, [setting.scale, setting.data, list(names)], problems) if names else []
     for name, run, state, limit in rows:
         if limit:
             found[name] = f"tested on {limit:,} rows only: trm-eval run {run}"
@@ -209,25 +209,29 @@ def _members(
     layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]
 ) -> dict[str, list[Member]]:
     found: dict[str, list[Member]] = {}
-    for row in _rows(layout, MEMBERS_SQL, [setting.scale, setting.data, list(names)], problems):
+    for row in rows_of(layout, MEMBERS_SQL, [setting.scale, setting.data, list(names)], problems):
         member = Member(*row)
         found.setdefault(member.experiment, []).append(member)
     return found
 
 
-def _curves(layout: Layout, runs: list[str], problems: list[str]) -> dict[str, tuple[list[int], list[float]]]:
+def curves_of(
+    layout: Layout, runs: list[str], problems: list[str]
+) -> dict[str, tuple[list[int], list[float]]]:
+    """Validations of runs: steps and exact accuracies."""
     found: dict[str, tuple[list[int], list[float]]] = {}
-    for run, step, exact in _rows(layout, CURVES_SQL, [runs], problems):
+    for run, step, exact in rows_of(layout, CURVES_SQL, [runs], problems):
         steps, shares = found.setdefault(run, ([], []))
         steps.append(step)
         shares.append(exact)
     return found
 
 
-def _depths(layout: Layout, evaluations: list[str], problems: list[str]) -> dict[str, list[dict[str, Any]]]:
+def depths_of(layout: Layout, evaluations: list[str], problems: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """What tests give after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`."""
     names = ("evaluation", "run", "depth", "exact_accuracy", "exact_low", "exact_high", "halted_count")
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in _rows(layout, DEPTH_SQL, [evaluations], problems):
+    for row in rows_of(layout, DEPTH_SQL, [evaluations], problems):
         found.setdefault(row[1], []).append(dict(zip(names, row, strict=True)))
     return found
 
@@ -241,7 +245,7 @@ def _pair(
         if pair[0].split_digest == pair[1].split_digest and pair[0].run != pair[1].run:
             wanted.setdefault(frozenset(_key(pair)), pair)
     keys = {f"{a.evaluation} {b.evaluation}": (a, b) for a, b in wanted.values()}
-    rows = _rows(layout, FLIPS_SQL, [list(keys)], problems) if keys else []
+    rows = rows_of(layout, FLIPS_SQL, [list(keys)], problems) if keys else []
     flips = {f"{a} {b}": Paired(*counts) for a, b, *counts in rows}
     found: dict[tuple[str, str], Paired] = {}
     for key, (a, b) in keys.items():
@@ -265,7 +269,7 @@ def _compare(
     }
 
 
-def _rows(
+def rows_of(
     layout: Layout, sql: str, parameters: Sequence[object], problems: list[str]
 ) -> list[tuple[Any, ...]]:
     """The rows of a query; what it was without is added to the problems, once."""

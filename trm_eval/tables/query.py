@@ -252,7 +252,7 @@ def _make_views(
     if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
         problems += stack.enter_context(_catalog(connection, layout))
     # A query about known evaluations needs no run; the others also say which runs cannot be read.
-    needs_runs = only.evaluations is None or not named.isdisjoint({"runs_live", "train_metrics_live"})
+    needs_runs = only.evaluations is None or not named.isdisjoint({"runs", "train_metrics_live"})
     runs, folders, unread = live_runs(layout) if needs_runs else (no_runs(), [], [])
     problems += unread
     connection.register("runs_live", runs)

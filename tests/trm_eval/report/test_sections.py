@@ -106,7 +106,9 @@ def test_accuracy_is_drawn_against_network_calls_where_there_is_breadth(
     as_asked(layout, picture)
     curves = scaling_curves({evaluated.record.run: "tiny"}, picture.data)
     sampled = {name: [row["depth"] for row in rows] for name, rows in curves if "sample" in name}
-    assert sampled == {"tiny, 1 sample, halt_logit": [1, 2], "tiny, 2 samples, halt_logit": [1, 2]}
+    assert sampled == {"tiny, 1 sample, halt_logit": [1, 2], "tiny, 2 samples, halt_logit": [1, 2]}, {
+        row["precision"] for row in picture.data
+    }
     calls = {name: [row["network_calls"] for row in rows] for name, rows in curves if "sample" in name}
     assert calls["tiny, 2 samples, halt_logit"] == [2 * each for each in calls["tiny, 1 sample, halt_logit"]]
 

@@ -1,0 +1,104 @@
+"""A report of runs by their names: with other options, imported, or of experiments of one's own."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+from trm_data.closest import no_such
+from trm_data.storage.root import Layout
+from trm_eval.errors import EvalError
+from trm_eval.report.group import Group, Member
+from trm_eval.report.study import MOST_SAID, curves_of, depths_of, rows_of
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.setting import Setting
+
+GUIDE = Guide(
+    question="What came of these runs?",
+    varies="the options that each was started with",
+    fixed="nothing; their configurations are under the provenance",
+    expected="nothing is claimed of runs that are named one by one",
+    judge_by="the newest test of all rows at each run's last evaluated step",
+)
+
+NAMES_SQL = "SELECT DISTINCT run, experiment, scale, data FROM runs ORDER BY run"
+
+NAMED_SQL = """\
+SELECT r.experiment, NULL AS alias_of, coalesce(r.differs, '') AS varies, NULL AS value, r.run, r.seed, e.evaluation,
+       e.split_digest, e.count, e.exact_count, e.exact_accuracy, wilson_low(e.exact_count, e.count) AS exact_low,
+       wilson_high(e.exact_count, e.count) AS exact_high, e.cell_accuracy, e.q_halt_accuracy,
+       list_sum(e.halting_by_depth) / nullif(e.count, 0) AS halted_share, NULL AS mean_halting_steps,
+       e.supervision_steps, e.step AS total_steps, r.training_flops, r.train_seconds, e.optimal_share
+FROM runs AS r
+JOIN evals AS e ON e.run = r.run
+WHERE list_contains(?, r.run) AND e.weights = 'ema' AND e.split = 'test' AND e.row_limit = 0 AND e.as_published
+    AND list_contains(string_split(r.dataset, '+'), e.dataset) AND e.count > 0
+QUALIFY row_number() OVER (
+    PARTITION BY r.run, e.dataset
+    ORDER BY e.step DESC,
+        coalesce(e.supervision_steps = CAST(json_extract(r.config, '$.model.halt_max_steps') AS INTEGER), false) DESC,
+        e.created_at DESC
+) = 1
+ORDER BY r.experiment, r.run"""
+
+
+def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None = None) -> list[str]:
+    """Runs whose name or experiment fits one of the patterns, also those of which results alone are there.
+
+    Args:
+        layout: The root.
+        patterns: Names or globs of runs or experiments.
+        setting: Only runs at this scale and data, but for those that are named themselves.
+
+    Raises:
+        EvalError: A pattern fits none.
+    """
+    rows = rows_of(layout, NAMES_SQL, [], [])
+    found: list[str] = []
+    for pattern in patterns:
+        fitting = [
+            run
+            for run, experiment, scale, data in rows
+            if run == pattern
+            or (
+                (setting is None or (scale, data) == (setting.scale, setting.data))
+                and any(fnmatch.fnmatchcase(name, pattern) for name in (run, experiment))
+            )
+        ]
+        if not fitting:
+            known = [run for run, *_ in rows]
+            raise EvalError(no_such(f"no run or experiment {pattern!r}", pattern, known, "trm-train status"))
+        found += fitting
+    return list(dict.fromkeys(found))
+
+
+def gather_runs(layout: Layout, runs: Sequence[str]) -> tuple[list[Group], list[str]]:
+    """What came of runs as one group, and a line for each thing that could not be read.
+
+    Raises:
+        EvalError: None of them has a test of all rows.
+    """
+    problems: list[str] = []
+    members = [Member(*row) for row in rows_of(layout, NAMED_SQL, [list(runs)], problems)]
+    tested = {member.run for member in members}
+    missing = [run for run in runs if run not in tested]
+    if not members:
+        said = "; ".join(f"trm-eval run {run}" for run in missing[:MOST_SAID])
+        raise EvalError(
+            "; ".join([f"no run has a test of all rows with averaged weights: {said}", *problems])
+        )
+    members.sort(key=lambda member: (member.experiment, member.varies, member.seed))
+    depths = depths_of(layout, [member.evaluation for member in members], problems)
+    group = Group(
+        name="runs",
+        guide=GUIDE,
+        quantity="",
+        log=False,
+        members=members,
+        missing=[f"{run} (no test of all rows: trm-eval run {run})" for run in missing],
+        curves=curves_of(layout, sorted(tested), problems),
+        against_baseline=[],
+        ends=None,
+        depths={member.run: depths[member.run] for member in members if member.run in depths},
+    )
+    return [group], problems
