@@ -200,7 +200,7 @@ def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small:
     ("options", "message"),
     [
         (["--noise", "0.3"], "--noise, --select and --sample-seed: belong to --samples K"),
-        (["--samples", "0"], "--samples: at least 1, got 0"),
+        (["--samples", "0"], "--samples: whole numbers of at least 1 between commas, got"),
         (["--samples", "2", "--noise", "0"], "--noise: above 0"),
         (["--samples", "2", "--mode", "halting"], "samples are all given the same steps"),
         (["--mode", "halting", "--steps", "1,2"], "--steps N,N: accuracy after several numbers of steps"),

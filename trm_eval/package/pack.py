@@ -35,6 +35,7 @@ from trm_eval.package.contents import (
     Training,
     packed_file,
 )
+from trm_eval.package.hub_results import write_hub_results
 from trm_eval.package.recipe import dataset_recipes
 from trm_eval.package.weights import Tree, arrays_of, tree_of
 from trm_eval.statistics.intervals import wilson
@@ -128,6 +129,7 @@ def pack_run(
             license=license,
         )
         (temporary / CARD).write_text(card, "utf-8")
+        write_hub_results(temporary, evals)
         package = Package(
             run=record.run,
             step=step,
@@ -215,7 +217,8 @@ def _results(
     rates = query_results(
         layout,
         "SELECT dataset, split, row_limit, weights, how, supervision_steps, count, exact_count, exact_accuracy, "
-        "cell_accuracy FROM evals WHERE run = ? AND step = ? "
+        "cell_accuracy, optimal_share, samples, selection, precision, latent_init, network_calls, flops, split_digest, "
+        "evaluation, created_at FROM evals WHERE run = ? AND step = ? "
         "ORDER BY split, weights, supervision_steps, how, row_limit",
         [record.run, step],
     )

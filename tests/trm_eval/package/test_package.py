@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from tests.conftest import run_here
 from tests.harness.roots import root_with
@@ -188,6 +189,27 @@ def test_the_card_has_intervals_and_is_read_by_the_hubs_own_library(
     assert cells.metric_type == "cell_accuracy"
     assert "trm-eval import hf:me/tiny --root trm" in card.text
     assert "sudoku" in card.data.tags
+
+
+def test_results_stand_beside_the_card_with_their_protocol(evaluated: Evaluated, packed: Packed) -> None:
+    (path,) = (packed.folder / ".eval_results").iterdir()
+    assert path.name == f"small-test-exact_accuracy-{evaluated.row['evaluation']}.yaml"
+    assert f".eval_results/{path.name}" in packed.files
+    (result,) = yaml.safe_load(path.read_text())
+    share = evaluated.row["exact_count"] / evaluated.row["count"]
+    assert result["dataset"] == {"id": "small", "task_id": "exact_accuracy"}
+    assert result["value"] == pytest.approx(100 * share, abs=1e-3)
+    model, steps = evaluated.record.config.model, evaluated.row["supervision_steps"]
+    for said in (
+        f"{evaluated.row['count']} rows of the test split of small",
+        f"{steps} supervision steps",
+        "1 sample",
+        f"{model.forward_dtype} precision",
+        "ema weights",
+        f"{steps * model.h_cycles * (model.l_cycles + 1)} network calls a puzzle",
+        "FLOP a puzzle",
+    ):
+        assert said in result["notes"], result["notes"]
 
 
 def test_the_code_of_the_card_reads_the_weights(
