@@ -98,15 +98,19 @@ def make_sample_step(
                 (_drawn(first, mine) if random_start else first, held),
                 (jnp.arange(steps), jnp.asarray(slots)),
             )
-            halting = margins > 0
-            halt_steps = jnp.where(halting.any(axis=0), jnp.argmax(halting, axis=0) + 1, 0)
-            last = network.logits(states), q_logits[-1], margins[-1], halt_steps
+            last = network.logits(states), q_logits[-1], margins[-1], _first_halt(margins)
             course = Course(held, margins, residuals, wrong) if depths else None
             return answers(*last, labels, spec.ignore_label, config.loss.cells, residuals[-1]), course
 
         return lax.map(one, jnp.arange(samples))
 
     return sample_step
+
+
+def _first_halt(margins: Array) -> Array:
+    """The first step with a margin above 0, from 1, int32 [B]; 0 where there is none. Margins are [steps, B]."""
+    halting = margins > 0
+    return jnp.where(halting.any(axis=0), jnp.argmax(halting, axis=0) + 1, 0)
 
 
 def _draw(keys: Array, number: Array | int, index: int, shape: tuple[int, ...]) -> Array:
