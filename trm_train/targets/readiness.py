@@ -38,11 +38,13 @@ RECIPES = ("trm_sudoku_mlp", "trm_sudoku_attention", "trm_maze", "trm_arc1", "tr
 AUTO = ("--execution.micro-batches", "auto")
 COMPILED_FROM = (
     "model",
-    "step",
     "mesh",
     "optim",
     "objective.py",
     "state.py",
+    "step/train.py",
+    "step/several.py",
+    "step/evaluate.py",
     "targets/catalog.py",
     "targets/program.py",
 )
