@@ -424,7 +424,7 @@ def test_sizes_that_only_the_source_knows_are_called_unknown() -> None:
     every, some = plan_dataset("arc1concept-aug-1000"), plan_dataset("arc1concept-60-aug-1000")
     assert every is not None
     assert some is not None
-    assert (every.groups, every.identifiers, every.input_spec.num_identifiers) == (None, "unknown", 1)
+    assert (every.groups, every.identifiers, every.input_spec.num_identifiers) == (None, "published", 876_407)
     assert (some.groups, some.identifiers, some.input_spec.num_identifiers) == (60, "at most", 60 * 1001 + 1)
     assert (some.input_spec.sequence_length, some.input_spec.vocabulary_size) == (900, 12)
     assert plan_dataset("nobody-knows-this") is None

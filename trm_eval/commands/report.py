@@ -81,7 +81,15 @@ class Report:
                 runs = runs_named(layout, self.patterns, parse_setting(self.scale, self.data))
                 return *gather_runs(layout, runs), None
             except EvalError as of_runs:
-                raise (error if isinstance(error, EvalError) else of_runs) from None
+                experiments = isinstance(error, EvalError) or self._are_experiments()
+                raise (error if experiments else of_runs) from None
+
+    def _are_experiments(self) -> bool:
+        """Whether the patterns name experiments, at whatever setting."""
+        try:
+            return bool(select_experiments(self.patterns))
+        except ConfigError:
+            return False
 
     def _setting(self) -> Setting:
         """What was asked for; else where these experiments usually run, if that is one setting."""

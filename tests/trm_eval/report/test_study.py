@@ -386,7 +386,7 @@ def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, lay
         asked.append(parameters[0])
         return [(*key.split(" "), 100, 3, 9) for key in parameters[0]]
 
-    monkeypatch.setattr(study, "_rows", flips)
+    monkeypatch.setattr(study, "rows_of", flips)
     names = [("small", 16.0, "baseline"), ("middle", 24.0, None), ("large", 32.0, None)]
     members = {
         name: [a_member(name, value, seed, alias_of=alias) for seed in (0, 1)] for name, value, alias in names
