@@ -164,7 +164,7 @@ def tables_page() -> str:
     ]
     for view in list_views().values():
         rows = (
-            f"| `{each.name}` | {each.type} | {each.comment.replace('|', '/')} |" for each in view.columns
+            f"| `{each.name}` | `{each.type}` | {each.comment.replace('|', '/')} |" for each in view.columns
         )
         parts += [
             "",

@@ -39,6 +39,9 @@ DOCUMENTS = [
     *sorted((PROJECT / "examples").rglob("README.md")),
 ]
 BLOCKS = [block for document in DOCUMENTS for block in read_blocks(document) if block.lines]
+GUIDES = [PROJECT / "README.md", *(PROJECT / "docs" / f"{name}.md" for name in ("quickstart", "datasets"))]
+GUIDES += [PROJECT / "docs" / f"{name}.md" for name in ("training", "evaluation")]
+"""What a newcomer reads, in order."""
 SHORT = (
     "--total-steps 6 --optim.lr-warmup-steps 2 --model.h-cycles 1 --model.l-cycles 1 --model.halt-max-steps 2 "
     "--data.global-batch-size 8 --execution.checkpoint-every 3 --execution.validate-every 6 --tracking none"
@@ -124,7 +127,7 @@ def run_of(experiment: str, folder: Path) -> str | None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None]:
-    """A folder in which has happened what README says first, in short; it has files that documents name, too.
+    """A folder in which has happened what the quickstart says, in short; it has files that documents name, too.
 
     A dataset of the demo has fewer test puzzles; the runs have few steps and are tested.
     """
@@ -275,7 +278,7 @@ def quickstarts_of_20_steps() -> Generator[None, None, None]:
         add_experiment(item)
 
 
-def test_the_readme_can_be_typed_from_top_to_bottom_with_its_variants_trained(
+def test_the_guides_can_be_typed_from_top_to_bottom_with_their_variants_trained(
     nqueens: None, quickstarts_of_20_steps: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every quick line, transcripts too; the runs of the quickstart are trained where their block says it."""
@@ -288,7 +291,7 @@ def test_the_readme_can_be_typed_from_top_to_bottom_with_its_variants_trained(
         "trm-data export small --format npy --out published",
     ):
         reader.type(Line(text, 0, Marker()))
-    for block in read_blocks(PROJECT / "README.md"):
+    for block in [block for guide in GUIDES for block in read_blocks(guide)]:
         for line in block.lines:
             hows = line.marker.hows
             if line.text.startswith("trm-train run quickstart"):
@@ -303,28 +306,30 @@ def test_the_readme_can_be_typed_from_top_to_bottom_with_its_variants_trained(
             # After 20 steps no puzzle that needs guessing is solved.
             line = dataclasses.replace(line, text=line.text.replace("--which guessing", "--which wrong"))
             reader.type(line)
-            tested += len(trained) > 3 and line.text.startswith("trm-eval") and "quickstart" in line.text
-    assert len(trained) == 4  # the quickstart in the transcript and in the block, and two variants
+            tested += len(trained) > 4 and line.text.startswith("trm-eval") and "quickstart" in line.text
+    assert len(trained) == 5  # the quickstart in two transcripts and in a block, and two variants
     assert tested >= 8
     runs = trm_eval.sql("SELECT differs, step FROM runs WHERE experiment = 'quickstart'", tmp_path / "trm")
     assert dict(runs.rows()).keys() == {"", "optim.lr=0.0003, seed=1", "optim.name=adamw"}
     assert {step for _, step in runs.rows()} == {20}
 
 
-def test_python_of_the_readme_runs(reader: Reader) -> None:
+def test_python_of_the_guides_runs(reader: Reader, quickstarts_of_20_steps: None) -> None:
     """With fewer mazes, and the reader's root in place of a bucket; what comments say of shapes is so."""
     for text in (
         "trm-data build sudoku --size 500 --aug 1000",
         "trm-data build maze --grid 30x30 --size 12 --aug 7 --val-size 0 --test-size 2 --min-path 20 --name mazes",
-        "trm-eval run quickstart --traces 2",
     ):
         reader.type(Line(text, 0, Marker()))
-    blocks = [block.text for block in read_blocks(PROJECT / "README.md") if block.language == "python"]
-    assert len(blocks) == 2
+    blocks = [block.text for guide in GUIDES for block in read_blocks(guide) if block.language == "python"]
+    assert len(blocks) == 3
     names: dict[str, Any] = {}
     for text in blocks:
         text = text.replace("maze-30x30-generated-1000-aug-7-rule", "mazes").replace("gs://bucket/trm", "trm")
-        exec(compile(text, "README.md", "exec"), names)
+        text = text.replace("val_size=200, test_size=1000", "val_size=20, test_size=40")
+        exec(compile(text, "guide.md", "exec"), names)
+        if "trm_train.train" in text:
+            reader.type(Line("trm-eval run quickstart --traces 2", 0, Marker()))
     batch = names["batch"]
     assert (batch["inputs"].shape, batch["inputs"].dtype) == ((768, 900), np.uint8)
     assert [int((batch["tasks"] == task).sum()) for task in (0, 1)] == [576, 192]
@@ -338,18 +343,18 @@ def headings(text: str) -> list[list[str]]:
 
 def test_transcripts_have_the_columns_that_commands_print(reader: Reader) -> None:
     compared = 0
-    for block in read_blocks(PROJECT / "README.md"):
+    for block in [block for guide in GUIDES for block in read_blocks(guide)]:
         shown = [part.partition("\n") for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]]
         for line, (_, _, answer) in zip(block.lines, shown, strict=False):
             if headings(answer):
                 assert headings(reader.type(line).stdout) == headings(answer), line.text
                 compared += len(headings(answer))
-    assert compared == 5
+    assert compared == 6
 
 
 def test_tables_below_commands_have_the_columns_that_they_print(reader: Reader) -> None:
     compared = 0
-    for block, below in pairwise(read_blocks(PROJECT / "README.md")):
+    for block, below in [pair for guide in GUIDES for pair in pairwise(read_blocks(guide))]:
         if lines_of(block, slow=False) and below.language == "" and headings(below.text):
             lines = lines_of(block, slow=False)
             printed = [columns for line in lines for columns in headings(reader.type(line).stdout)]

@@ -10,7 +10,7 @@ from tests.conftest import PROJECT
 from tests.documents.blocks import read_blocks
 from tests.documents.reading import statements, why_unreadable
 
-README = PROJECT / "README.md"
+QUICKSTART = PROJECT / "docs" / "quickstart.md"
 
 
 def demo(folder: Path) -> str:
@@ -36,9 +36,9 @@ def test_its_last_line_puts_the_commands_on_the_path(tmp_path: Path) -> None:
     assert found.stdout.strip() == str(tmp_path / "bin with space" / "trm-eval")
 
 
-def test_its_commands_are_those_of_the_readme_and_can_be_copied(tmp_path: Path) -> None:
+def test_its_commands_are_those_of_the_quickstart_page_and_can_be_copied(tmp_path: Path) -> None:
     printed = [line[2:] for line in demo(tmp_path).splitlines() if line.startswith("$ ")]
-    (shown,) = (block for block in read_blocks(README) if "all of it took" in block.text)
+    (shown,) = (block for block in read_blocks(QUICKSTART) if "all of it took" in block.text)
     assert printed == [line.text for line in shown.lines]
     for line in printed:
         for words in statements(line):
