@@ -138,7 +138,9 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     item, options = read_options("trm-train run", name, overrides)
     layout, sources = resolve_root(options.root), parse_source_of(options.source, [options.config])
     chosen, said = with_puzzles_at_hand(options.config, sources, layout)
-    if said is not None and options.target is None:  # a machine that is not here trains on the published puzzles
+    if (
+        said is not None and options.target is None
+    ):  # a machine that is not here trains on the published puzzles
         options = replace(options, config=chosen)
         print(f"trm-train: note: {name}: {said}", file=sys.stderr)
     _check(options)
