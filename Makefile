@@ -76,6 +76,7 @@ lint: setup
 	$(UV) lock --check --quiet
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
+	$(BIN)/python tools/prose.py
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 

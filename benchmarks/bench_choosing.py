@@ -27,7 +27,7 @@ from trm_data.specs import DatasetSpec, Options, SourceSpec, Split
 
 SHARD = 131_072
 TWICE = 1_000
-"""One of so many candidates comes again."""
+"""One of this many candidates comes again."""
 
 
 class MadeUp:

@@ -167,7 +167,7 @@ def free_address() -> str:
 
 
 def command(root: Path, processes: int, steps: int) -> tuple[float, float]:
-    """Seconds until the first step of a whole command, and its examples/s, by so many processes."""
+    """Seconds until the first step of a whole command, and its examples/s, by a number of processes."""
     options = ["run", "quickstart", "--root", str(root), "--seed", "1", "--resume", "never"]
     options += ["--tracking", "none", *QUIET]
     options += ["--total-steps", str(steps), "--optim.lr-warmup-steps", "2", "--data.global-batch-size", "32"]

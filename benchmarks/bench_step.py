@@ -43,7 +43,7 @@ MAX_COMPILE_S = 15.0
 PRODUCT_CALLS = 4
 
 Product = tuple[int, int, int, int]
-"""Copies, m, k, n: so many products [m, k] @ [k, n] at once."""
+"""Copies, m, k, n: this many products [m, k] @ [k, n] at once."""
 
 
 def forward_products(model: ModelConfig, batch: int) -> Counter[Product]:

@@ -29,7 +29,7 @@ LOOK_S = 5.0
 
 
 def main(steps: int) -> None:
-    """Train so many steps and print what was seen."""
+    """Train a number of steps and print what was seen."""
     with tempfile.TemporaryDirectory() as folder:
         program = "import sys; from trm_data.cli import main; main(sys.argv[1:])"
         subprocess.run([sys.executable, "-c", program, *BUILD.split(), "--root", folder], check=True)

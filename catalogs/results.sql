@@ -136,7 +136,7 @@ WITH named AS (
         lost_by_depth
     FROM evals_files
 ),
--- Evaluations of before say neither precision nor cost: both follow from their runs.
+-- Earlier evaluations state neither precision nor cost: both follow from their runs.
 stated AS (
     SELECT
         n.* REPLACE (

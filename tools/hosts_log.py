@@ -102,7 +102,7 @@ def alone(command: Sequence[str], root: Path) -> list[str]:
 
 
 def together(count: int, root: Path, kill_after: int | None = None) -> tuple[list[str], list[int]]:
-    """Train by so many processes; the last one is killed once a checkpoint of that step is there."""
+    """Train by several processes; the last one is killed once a checkpoint of that step is there."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     place = ["--coordinator", address, "--num-processes", str(count)]

@@ -181,7 +181,7 @@ def _find_by_other_name(layout: Layout, name: str) -> Manifest | None:
 
 
 def find_manifest(folder: DatasetFolder) -> Manifest | None:
-    """The manifest in a dataset's folder; None if there is no dataset."""
+    """The manifest in a dataset's folder; None if there is none."""
     content = folder.read(MANIFEST)
     return None if content is None else _parse(content, folder.name, folder.where(MANIFEST))
 

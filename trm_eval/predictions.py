@@ -20,7 +20,7 @@ from trm_eval.tables.writer import token_lists, write_table
 from trm_train.runs.record import RunRecord
 
 PART_EXAMPLES = 65_536
-"""Rows of one part, the last one aside: so many and a batch are held in memory."""
+"""Rows of one part, the last one aside: this many and a batch are held in memory."""
 
 
 class PredictionWriter:
@@ -86,7 +86,7 @@ class PredictionWriter:
             self._write(PART_EXAMPLES)
 
     def _take(self, count: int) -> list[Inferred]:
-        """The first rows that wait, so many or all; a batch is cut where they end."""
+        """The first waiting rows, a number or all; a batch is cut where they end."""
         taken: list[Inferred] = []
         while count and self._pending:
             batch = self._pending.pop(0)
@@ -98,7 +98,7 @@ class PredictionWriter:
         return taken
 
     def _write(self, count: int) -> None:
-        """Score and write so many of the rows that wait, or all, as one part."""
+        """Score and write a number of the waiting rows, or all, as one part."""
         batches = self._take(count)
         name = f"{self.evaluation}-{len(self.parts):05d}"
         predictions = np.concatenate([batch.predictions for batch in batches])

@@ -23,7 +23,7 @@ class CheckpointError(TrainError):
 
 
 class NotFiniteError(TrainError):
-    """The loss is no number any more: the run cannot go on as it is."""
+    """The loss is not finite: the run cannot continue as it is."""
 
     exit_code = 3
 

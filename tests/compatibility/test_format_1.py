@@ -1,7 +1,7 @@
 """A root written by the first version still loads, resumes and answers SQL.
 
 `tests/fixtures/format_1_root.tar.xz` holds a run that stopped at step 6 of 12, its two evaluations, and the meta of
-the checkpoint that the undisturbed run wrote at step 12 (`expected_resume_12.json`). Its dataset is built anew.
+the checkpoint that the undisturbed run wrote at step 12 (`expected_resume_12.json`). Its dataset is built again.
 """
 
 import json

@@ -134,7 +134,7 @@ def read_marker(row: str, place: str) -> Marker:
     hows = [word for word in words if "=" not in word]
     for how in hows:
         if how not in HOWS:
-            raise MarkerError(f"{place}: {how!r} is none of {', '.join(HOWS)}")
+            raise MarkerError(f"{place}: unknown word {how!r}; expected {', '.join(HOWS)}")
     return Marker(frozenset(hows), tuple(instead), part=part)
 
 

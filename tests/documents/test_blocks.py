@@ -65,7 +65,7 @@ def test_the_first_comment_whose_words_a_line_has_counts(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("comment", "said"),
     [
-        ("<!-- run: slowly -->", "'slowly' is none of slow, dry-run"),
+        ("<!-- run: slowly -->", "unknown word 'slowly'; expected slow, dry-run"),
         ("<!-- run: slow (maze) -->", "no line needs the comment"),
         ("<!-- run slow -->", "expected <!-- run: HOW"),
     ],

@@ -35,7 +35,7 @@ class ModelHub:
     endpoint: str = ""
 
     def commit(self, repository: str, files: dict[str, bytes]) -> str:
-        """Add a commit with these files and those of before; its id."""
+        """Add a commit with these files and the earlier ones; its id."""
         before = self.commits[repository]
         content = {**(list(before.values())[-1] if before else {}), **files}
         text = "".join(f"{name}{hashlib.sha256(data).hexdigest()}" for name, data in sorted(content.items()))

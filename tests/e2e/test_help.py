@@ -57,7 +57,7 @@ def test_paragraphs_are_no_wider_than_the_terminal(program: str, monkeypatch: py
 
 @pytest.mark.parametrize("program", MAINS)
 def test_every_argument_is_explained(program: str) -> None:
-    """Of one without a word the parser says its name again."""
+    """For an argument without help the parser repeats its name."""
     for command in commands_of(program):
         said = run_here(MAINS[program], command, "--help").stdout
         bare = re.findall(r"^\W*([A-Z]+) +([a-z_]+) (?:\((?:required|default).*)?\W*$", said, re.MULTILINE)

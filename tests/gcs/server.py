@@ -78,7 +78,7 @@ class Faults:
     unavailable: int = 0
     """Requests answered 503."""
     unavailable_share: float = 0.0
-    """So many of all requests, drawn at random, are answered 503."""
+    """Share of all requests, drawn at random, that is answered 503."""
     unavailable_until: float = 0.0
     """By the monotonic clock (s): all requests before are answered 503."""
     hangs_until: float = 0.0

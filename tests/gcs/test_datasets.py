@@ -301,11 +301,11 @@ def test_roots_that_are_none(root: str) -> None:
 
 
 def test_a_bucket_that_is_not_there(server: GcsServer, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(BucketError, match="there is no bucket missing"):
+    with pytest.raises(BucketError, match="bucket missing does not exist"):
         resolve_root("gs://missing/trm").dataset_names()
     code, out = run(capsys, "build", "sudoku", "--size", "2", "--box", "2x3", "--root", "gs://missing/trm")
     assert code == 4
-    assert "there is no bucket missing" in out
+    assert "bucket missing does not exist" in out
 
 
 def test_the_index_of_a_bucket_follows_other_machines(

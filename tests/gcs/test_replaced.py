@@ -39,7 +39,7 @@ def built(bucket: Layout, small_layout: Layout) -> str:
 
 
 def replace_bytes(server: GcsServer, name: str) -> bytes:
-    """Other bytes of the same size under the same notes, as a copy that keeps them would leave; the bytes of before."""
+    """Other bytes of the same size under the same notes, as such a copy leaves; returns the original bytes."""
     there = server.objects["bucket"][name]
     other = bytes([there.data[0] ^ 1]) + there.data[1:]
     server.put("bucket", name, other, metadata=dict(there.metadata))

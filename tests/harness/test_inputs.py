@@ -192,11 +192,11 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
         "run record, format 1": Reader(
             _without_digest(run), through(f"{record_at}/config.json", lambda: find_record(at))
         ),
-        "run record, digested anew": Reader(
+        "run record, with a new digest": Reader(
             _without_digest(run),
             _digested_anew(through(f"{record_at}/config.json", lambda: find_record(at)), 2),
         ),
-        "run status, digested anew": Reader(
+        "run status, with a new digest": Reader(
             status, _digested_anew(through(f"{record_at}/status.json", lambda: read_status(at)))
         ),
         "run status": Reader(status, through(f"{record_at}/status.json", lambda: read_status(at))),

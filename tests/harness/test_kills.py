@@ -97,7 +97,7 @@ def undisturbed_s(program: str, arguments: Callable[[int], list[Path]], runs: in
 def kill_after(
     program: str, seconds: float, *arguments: Path, sign: Callable[[], bool] | None = None
 ) -> bool:
-    """Kill a process when it has worked for so long, or at a sign; whether it was still at work."""
+    """Kill a process after a time, or at a sign; whether it was still at work."""
     with start(program, *arguments) as process:
         go(process)
         end = time.monotonic() + seconds

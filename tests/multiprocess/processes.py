@@ -85,7 +85,7 @@ def ended(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedPr
 def train_together(
     root: Path | str, count: int, options: list[str]
 ) -> list[subprocess.CompletedProcess[str]]:
-    """Train a run in so many processes; all end well."""
+    """Train a run in several processes; all end well."""
     return ended_well(start_together(root, count, options))
 
 
@@ -99,7 +99,7 @@ def start_evaluating(root: Path, count: int, options: list[str]) -> list[subproc
 
 
 def evaluate_together(root: Path, count: int, options: list[str]) -> list[subprocess.CompletedProcess[str]]:
-    """Evaluate a run in so many processes; all end well."""
+    """Evaluate a run in several processes; all end well."""
     return ended_well(start_evaluating(root, count, options))
 
 

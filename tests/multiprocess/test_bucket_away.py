@@ -22,7 +22,7 @@ from trm_train.runs.status import read_status
 
 ENDLESS = ["--execution.checkpoint-every", "20", "--execution.validate-every", "0", "--total-steps", "100000"]
 SOON = {"TRM_BUCKET_PATIENCE_S": "5"}
-"""Requests are given up after so long, where users wait for `gcs.PATIENCE_S`."""
+"""Retry limit of requests here; users have `gcs.PATIENCE_S`."""
 
 
 class Machines:

@@ -167,7 +167,7 @@ def test_every_way_to_answer_writes_the_same(trained: Layout, tmp_path: Path, op
 
 @pytest.mark.slow
 def test_no_answer_is_rounded_otherwise(trained: Layout, tmp_path: Path) -> None:
-    """At the batch that users have, and so many steps that a difference in the last bit grows to other answers."""
+    """At the batch that users have, with enough steps that a difference in the last bit grows to other answers."""
     alone, together = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "together")
     options, program = (
         [*TRAIN, "--steps", "60"],

@@ -64,7 +64,7 @@ class Heard:
 def begin(
     small_layout: Layout, tmp_path: Path
 ) -> Generator[Callable[[int], tuple[Layout, list[Heard]]], None, None]:
-    """Starts a run of so many processes that has nothing compiled yet, and returns when all of them compile."""
+    """Starts a run of several processes that has nothing compiled yet, and returns when all of them compile."""
     started: list[subprocess.Popen[str]] = []
 
     def begun(count: int) -> tuple[Layout, list[Heard]]:

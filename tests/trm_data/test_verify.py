@@ -157,7 +157,7 @@ def test_shards_are_read_into_the_same_memory(tmp_path: Path, monkeypatch: pytes
     assert verify_dataset(layout, "small").whole
     memory = reader.RowsMemory()
     shards = read_manifest(layout, "small").splits["train"].shards
-    assert len(shards) > checker.READ_AHEAD + 1, "so many that memory goes round"
+    assert len(shards) > checker.READ_AHEAD + 1, "enough that memory is reused"
     begins = set[int]()
     for shard in sorted(shards, key=lambda shard: -shard.num_examples):
         counts = {"num_records": shard.num_records, "num_examples": shard.num_examples}

@@ -1,6 +1,6 @@
 """Golden predictions: what a fixed checkpoint predicts for fixed rows. Where they change, so must EVALUATION_VERSION.
 
-The checkpoint is that of the fixture of the first format; its dataset is built anew.
+The checkpoint is that of the fixture of the first format; its dataset is built again.
 """
 
 import hashlib

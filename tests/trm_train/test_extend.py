@@ -86,7 +86,7 @@ def test_an_extended_run_is_the_longer_one_to_the_bit(layout: Layout) -> None:
     assert (further.started_at, further.step) == (16, 18)
     assert weights_steps(further.folder)[-1] == 18
     assert read_record(further.folder).total_steps == 18
-    assert run(layout, resume=False).step == 12  # anew is as it was first
+    assert run(layout, resume=False).step == 12  # again is as it was first
 
 
 def test_a_schedule_over_training_cannot_be_extended(layout: Layout) -> None:

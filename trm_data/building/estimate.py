@@ -66,7 +66,7 @@ class Estimate:
 
 
 def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None = None) -> Estimate:
-    """What building a request would make, about, with so many workers (one for each core if None).
+    """What building a request would make, about, with a number of workers (one for each core if None).
 
     Files on this machine are opened, and small ones read where kernels are compiled, no others.
     """

@@ -35,7 +35,7 @@ def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
     try:
         manifest = find_manifest(folder)
     except CorruptDatasetError as error:
-        raise BuildError(f"{error}; to build it anew, delete {folder.place}") from error
+        raise BuildError(f"{error}; to build it again, delete {folder.place}") from error
     if manifest is None:
         return None
     if manifest.spec_digest != spec.digest():
@@ -56,7 +56,7 @@ def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
     try:
         other = find_manifest(folder)
     except CorruptDatasetError as error:
-        raise BuildError(f"{error}; to build it anew, delete {folder.place}") from error
+        raise BuildError(f"{error}; to build it again, delete {folder.place}") from error
     if other is not None:
         raise SpecError(_taken(other, _asked(request, other)))
     return None

@@ -37,7 +37,7 @@ class Exit(IntEnum):
     ERROR = 2
     """Bad input, or anything else that a user can act on."""
     NOT_FINITE = 3
-    """Training stopped because its loss is no number any more."""
+    """Training stopped because its loss is not finite."""
     BUCKET = 4
     """A bucket cannot be reached, or refuses."""
     STALLED = 5

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 IMPORTING_S = 5.0
-"""A signal waits so long for an import: a library of C that is torn out of its start may crash the process."""
+"""How long a signal waits for an import (s): interrupting the start of a C library may crash the process."""
 AGAIN_S = 0.05
 """Time until it is sent again."""
 GRACE_S = 3.0

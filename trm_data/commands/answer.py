@@ -59,7 +59,8 @@ def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
         return DRAWN
     if ending.lower() not in ENDINGS:
         raise QueryError(
-            f"--out {out}: the ending is none of {', '.join(ENDINGS)}; --format says what it is to hold"
+            f"--out {out}: unknown file name ending (expected {', '.join(ENDINGS)}). "
+            "Choose one, or name the format with --format."
         )
     return ENDINGS[ending.lower()]
 

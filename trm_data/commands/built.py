@@ -51,7 +51,7 @@ def print_built(result: BuildResult) -> None:
 
 
 def bad_rows(count: int) -> str:
-    """So many, in words."""
+    """A number in words."""
     return f"{count:,} bad row{'s' * (count != 1)}"
 
 

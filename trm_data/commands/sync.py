@@ -74,7 +74,7 @@ class Catalog:
     """
 
     action: Annotated[Positional[Literal["refresh"]], arg(metavar="refresh")]
-    """refresh: write it anew."""
+    """refresh: write it again."""
     root: Root = None
     json: Json = False
 

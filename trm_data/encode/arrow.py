@@ -1,6 +1,6 @@
 """NumPy arrays and lists as Arrow columns over the same memory, and back.
 
-`pyarrow.array` and `to_numpy` import pandas where that is installed, if only to see that a value is none of its own: a
+`pyarrow.array` and `to_numpy` import pandas where that is installed, if only to see that a value has its type: a
 third of a second in every process that writes or reads a shard. Numbers, and fewer than `FEW` texts, never do here.
 """
 

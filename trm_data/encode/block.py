@@ -85,7 +85,7 @@ class _Frame:
 
 @functools.lru_cache(maxsize=16)
 def _frame(sequence_length: int) -> _Frame | None:
-    """The frame of blocks of so many cells a row; None if pyarrow does not write a second one in just this way."""
+    """The frame of blocks with this many cells a row; None if pyarrow does not write a second one in just this way."""
     schema, body = block_schema(sequence_length), _body(sequence_length)
     blank, other = _sample_block(sequence_length, 0), _sample_block(sequence_length, 1)
     written, expected = (encode_block(to_batch(rows, schema)) for rows in (blank, other))

@@ -63,7 +63,7 @@ def default_workers() -> int:
 
 
 def number_of_workers(asked: int | None) -> int:
-    """So many as were asked for, else one for each core."""
+    """The number asked for, else one for each core."""
     if asked is not None and asked < 1:
         raise SpecError(f"--workers {asked}: at least 1")
     return default_workers() if asked is None else asked

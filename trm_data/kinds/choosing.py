@@ -41,7 +41,7 @@ CHOOSING_ORDER: tuple[Split, ...] = ("test", "validation", "train")
 SIZE_OPTIONS: dict[Split, str] = {"train": "--size", "validation": "--val-size", "test": "--test-size"}
 STREAMS: dict[Split, int] = {"train": 0, "validation": 1, "test": 2}
 FEW_ROWS = 20_000
-"""So many rows are brought into order in Python in less time than the kernel takes to load."""
+"""Python sorts up to this many rows in less time than the kernel takes to load."""
 
 
 ROW_BITS = 48
@@ -149,7 +149,7 @@ class GeneratedStream:
         make: `make(stream, (start, stop))` makes the puzzles of these numbers; picklable.
         engine: Runs it.
         smallest: Puzzles of one task at least.
-        cache: Folder for the candidates of a generator that is slow; None where they are made anew.
+        cache: Folder for the candidates of a generator that is slow; None where they are made again.
     """
 
     name = "generated"

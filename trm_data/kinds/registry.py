@@ -192,8 +192,8 @@ class KindParts:
         fields: Its command line; None where `trm-data build own` takes options as text.
         warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
         spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
-            there is one only, or the name is none of its own.
-        shape_options: Gives the options of rows with a grid of R x C cells and so many tokens, for rows made
+            there is only one, or it has no name for it.
+        shape_options: Gives the options of rows with a grid of R x C cells and a number of tokens, for rows made
             elsewhere; None where the shape does not say them. Whether they fit is checked afterwards.
         form_of_rows: Gives these options with what the rows themselves show; None where they show nothing more.
         import_request: Where its rows are imported: the request for a folder, under a name or its own, by the rules of

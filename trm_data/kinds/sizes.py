@@ -8,7 +8,7 @@ from trm_data.specs import DatasetSpec
 MOST_PUZZLES = 5_000_000
 """Base puzzles of a dataset: choosing them holds 4.4 GB (9x9, measured; docs/scale.md)."""
 BRIEF_ROWS = 50_000
-"""So many rows are made in about the time that workers take to start."""
+"""Rows that are made in about the time that workers take to start."""
 
 
 def is_brief(spec: DatasetSpec, left: int | None) -> bool:

@@ -34,7 +34,7 @@ class RowsMemory:
         self._rows: Rows | None = None
 
     def rows(self, num_examples: int, sequence_length: int) -> Rows:
-        """Arrays of so many rows, in the place of those before."""
+        """Arrays of this many rows, in the memory of the last ones."""
         rows = self._rows
         if rows is None or len(rows) < num_examples or rows.inputs.shape[1] != sequence_length:
             self._rows = None  # before there are two
@@ -121,7 +121,7 @@ def _chunk_header(content: mmap.mmap, begin: int) -> bytes:
 
 
 def _after(begin: int, count: int) -> int:
-    """Where so many bytes from there end, with the headers of blocks among them."""
+    """Where this many bytes from there end, with the headers of blocks among them."""
     usable = BLOCK_BYTES - BLOCK_HEADER_BYTES
     return begin + count + BLOCK_HEADER_BYTES * ((count + (begin + usable - 1) % BLOCK_BYTES) // usable)
 

@@ -127,7 +127,7 @@ def _in_rows(
 
 
 def svg_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> str:
-    """Titled drawings side by side as an SVG file, so many `across`, in columns where there are several rows."""
+    """Titled drawings side by side as an SVG file, this many `across`, in columns where there are several rows."""
     title, lines = 20, _in_rows(drawings, across)
     widths = [
         max(max(drawing.shape[1] * CELL + 2, 7 * len(name)) for name, drawing in column)
@@ -213,7 +213,7 @@ def write_animation(
 
 
 def png_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> bytes:
-    """Titled drawings side by side as a PNG file, so many `across`, in columns where there are several rows."""
+    """Titled drawings side by side as a PNG file, this many `across`, in columns where there are several rows."""
     figure, out = _figure(drawings, across), io.BytesIO()
     _fill_figure(figure, drawings, across)
     figure.savefig(out, format="png", metadata={"Software": None})

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import IO, Protocol
 
 FIRST_S = 5.0
-"""A stage that takes longer says without a terminal how far it is: after so long, and again after twice the time."""
+"""Without a terminal, a stage reports its progress after this time (s), and again after twice the time."""
 
 
 class Progress(Protocol):
@@ -25,7 +25,7 @@ class Progress(Protocol):
         ...
 
     def advance(self, count: int) -> None:
-        """So many more are done; fewer than none where an estimate was too high. Called from any thread."""
+        """This many more are done; negative where an estimate was too high. Called from any thread."""
         ...
 
 

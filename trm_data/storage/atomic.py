@@ -44,7 +44,7 @@ def remove_temporary(folder: Path, pattern: str = f"{_TEMPORARY}*", *, older_s: 
     Args:
         folder: It need not exist.
         pattern: What their names are like.
-        older_s: Only files that were not written to for so long: where a writer may be at work.
+        older_s: Only files not written to for this time (s), where a writer may be at work.
     """
     before = time.time() - older_s
     for path in folder.rglob(pattern):

@@ -141,7 +141,7 @@ def _is_whole(path: Path, size_bytes: int, digest: str, algorithm: Algorithm) ->
 
 
 def _make_room(size_bytes: int, keep: Path) -> None:
-    """Remove the least recently used files until so many bytes fit; a file larger than the bound comes alone."""
+    """Remove the least recently used files until this many bytes fit; a file larger than the bound comes alone."""
     found: list[tuple[float, int, Path]] = []
     for path in _folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it

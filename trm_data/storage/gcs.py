@@ -305,7 +305,7 @@ class Bucket(Objects):
 
         Args:
             what: What is asked for, for the message.
-            missing: A 404 means that there is no bucket.
+            missing: A 404 means that the bucket does not exist.
             size: Bytes that are sent at once.
         """
         from google.api_core.exceptions import NotFound, PreconditionFailed
@@ -328,7 +328,7 @@ class Bucket(Objects):
         except NotFound as error:
             if missing:
                 raise BucketError(
-                    f"{self.url}: there is no bucket {self._bucket.name}, or you may not see it"
+                    f"{self.url}: bucket {self._bucket.name} does not exist, or you have no access to it"
                 ) from error
             raise FileNotFoundError(what) from error
         except PreconditionFailed as error:
@@ -598,7 +598,7 @@ class BucketStore(Store):
         if there.sha256:
             return self.fetch(name, there.size_bytes, there.sha256)
         if not there.md5:
-            raise BucketError(f"{self.where(name)}: the bucket states no md5 of it; copy it there anew")
+            raise BucketError(f"{self.where(name)}: the bucket states no md5 of it; copy it there again")
         fetch = partial(self._bucket.download, name)
         return cached_file(there.md5, there.size_bytes, fetch, self.where(name), algorithm="md5")
 

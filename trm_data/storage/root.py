@@ -125,7 +125,7 @@ class DatasetFolder(Folder):
         return self.store.create(f"{self.path}/{MANIFEST}", content)
 
     def withdraw_manifest(self, lease: Lease) -> None:
-        """Remove the manifest: from now on there is no dataset, only files that a build may use again."""
+        """Remove the manifest: what remains are files that a build may use again, not a dataset."""
         self.delete(MANIFEST, lease.check)
 
     def remove_temporary(self) -> None:

@@ -106,7 +106,7 @@ class Objects(Protocol):
         ...
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write a small object if there is none of that name; False if there is one with other bytes."""
+        """Write a small object unless the name exists; False if it exists with other bytes."""
         ...
 
     def write(self, path: str, content: bytes, check: Check = no_check) -> None:
@@ -271,7 +271,7 @@ class Store(Protocol):
 
         Args:
             folder: The folder.
-            older_s: Only files that were not written to for so long: where other writers may be at work.
+            older_s: Only files not written to for this time (s), where other writers may be at work.
         """
         remove_temporary(self.working(folder), older_s=older_s)
 

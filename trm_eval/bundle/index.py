@@ -235,4 +235,4 @@ def explain(target: Target, said: str) -> str:
             f"no wheel of {missing} for {target}: take another --python or a newer --platform, or install a version "
             "here that has one, and bundle again"
         )
-    return f"pip: {' '.join(errors) or ' '.join(said.split()) or 'failed without a word'}"
+    return f"pip: {' '.join(errors) or ' '.join(said.split()) or 'failed without a message'}"

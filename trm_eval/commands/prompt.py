@@ -1,6 +1,6 @@
 """The prompt of `trm-eval sql`: one query after another, with history and completion by GNU readline (or editline).
 
-A query ends with `;` or an empty line; `@name` and `.words` at their line's end. Every query opens the root anew, so
+A query ends with `;` or an empty line; `@name` and `.words` at their line's end. Every query opens the root again, so
 that runs which are training are seen as they are.
 """
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trm_train.hosts.together import Hosts
 
 REPORTED_S = 86_400.0
-"""Processes that are done wait so long for the first, which reads the tables and prints."""
+"""Limit of the last barrier (s): process 0 reads the tables and prints."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,14 +109,14 @@ class Run:
     identifiers: Literal["own", "blank", "random"] = "own"
     """Puzzle identifiers of the rows: their own, the blank one, or another at random."""
     adapt: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
-    """Learn from the dataset's training split first, for so long: puzzle embeddings of tasks the run has never seen."""
+    """First train on the dataset's training split for this many minutes: embeddings of puzzles new to the run."""
     adapt_steps: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Likewise, for so many training steps; the same steps on every machine."""
+    """Likewise, a number of training steps, the same on every machine."""
     adapt_weights: bool = False
     """Then the weights move too, not the embeddings alone."""
     traces: int = 0
     """Write the answer and the halting logit after every cycle too (table traces), of this many rows from the first.
-    Evaluating again without it removes those of before."""
+    Evaluating again without it removes earlier ones."""
     latents: bool = False
     """Write the latent states with the traces (float16): states x positions x hidden size x 2 bytes each cycle."""
     processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)

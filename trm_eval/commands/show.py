@@ -30,7 +30,7 @@ class Show:
     scale: ScaleOption = None
     data: DataOption = None
     evaluation: Annotated[str | None, arg(metavar="ID", help_behavior_hint="")] = None
-    """One of the run's evaluations, or how its id begins (`trm-eval sql @evals`); without a word the newest."""
+    """One of the run's evaluations, or how its id begins (`trm-eval sql @evals`); default: the newest."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Take the newest evaluation on this dataset; of a run that learned a mixture one of them must be named."""
     which: Literal["any", "right", "wrong", "guessing", "longest"] = "any"
@@ -38,7 +38,7 @@ class Show:
     index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
     """Row of the split that is shown first instead, from 0."""
     count: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Puzzles; without a word 3, and with --index 1."""
+    """Number of puzzles (default: 3; with --index, 1)."""
     out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Write a picture, .png or .svg, instead."""
     root: Root = None

@@ -69,7 +69,7 @@ def watch_checkpoints(
     Args:
         run: The run's folder.
         said: Told at the end what became of the run.
-        pause: Waits so many seconds.
+        pause: Waits a number of seconds.
     """
     given: set[int] = set()
     while True:

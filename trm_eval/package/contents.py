@@ -123,7 +123,8 @@ def parse_package(content: bytes, where: str) -> Package:
         value: dict[str, Any] = parse_json(content)
         if with_digest(value) != value:
             raise PackageError(
-                f"{where}: is not what was written (its digest differs): it was edited or damaged; get the package anew"
+                f"{where}: is not what was written (its digest differs): it was edited or damaged; get the package "
+                "again"
             )
         if value.pop("format_version") > FORMAT_VERSION:
             raise PackageError(f"{where}: was packed by a newer version of trm-lab; upgrade it")
@@ -141,10 +142,10 @@ def _check(package: Package, where: str) -> None:
     """Refuse names that lead elsewhere, and values of another kind than they can have."""
     for name in package.files:
         if name not in FILES:
-            raise PackageError(f"{where}: names {name!r}, which is no file of a package")
+            raise PackageError(f"{where}: names {name!r}, which does not belong to a package")
     for name in REQUIRED:
         if name not in package.files:
-            raise PackageError(f"{where}: names no {name}; get the package anew")
+            raise PackageError(f"{where}: names no {name}; get the package again")
     if type(package.step) is not int or not 0 <= package.step < 2**63:
         raise ValueError(f"step {package.step!r}")
     texts, numbers = [package.run, package.code_version], []
@@ -178,10 +179,10 @@ def read_package(folder: Path) -> Package:
     package = parse_package(content, str(path))
     for name, stated in package.files.items():
         if not (folder / name).is_file():
-            raise PackageError(f"{folder / name}: is missing; get the package anew")
+            raise PackageError(f"{folder / name}: is missing; get the package again")
         if packed_file(folder / name) != stated:
             raise PackageError(
                 f"{folder / name}: is not what was packed (its digest differs): it was edited or damaged; get the "
-                "package anew"
+                "package again"
             )
     return package

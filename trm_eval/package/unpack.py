@@ -68,7 +68,7 @@ class Unpacked:
 
 
 def unpack_run(folder: Path, layout: Layout) -> Unpacked:
-    """Write the run of a package under a root; its `config.json` last, so that a half of it is no run.
+    """Write the run of a package under a root; its `config.json` last, so that half of it is not taken for a run.
 
     Args:
         folder: The package.

@@ -59,7 +59,7 @@ class Table:
 
 
 def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
-    """Rows by name as CSV; the columns are for those that there are none of."""
+    """Rows by name as CSV; the columns are those of an empty table."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else columns, lineterminator="\n")
     writer.writeheader()

@@ -142,7 +142,7 @@ class Group:
         curves: Validations of each run: steps and exact accuracies.
         against_baseline: Every other run against the baseline's of the same seed.
         ends: The smallest against the largest of one seed, where a number varies; None where they cannot be compared.
-        trend: The curve over what varies; None where that is no number.
+        trend: The curve over what varies; None where that is not a number.
         depths: What each test gives after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`.
         claims: What its guides claim.
         paired: Pairs of runs on the same puzzles, by their names, the second's advantage counted: those compared, and

@@ -81,7 +81,7 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
         )
     if not members:
         said = f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests them"
-        said += ", with the options that the study gives them (runs with others are none of its runs)"
+        said += ", with the options that the study gives them (runs with other options do not belong to it)"
         others = rows_of(layout, SETTINGS_SQL, [names], problems)
         if others:
             tested = " or ".join(

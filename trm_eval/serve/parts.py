@@ -35,7 +35,7 @@ ORDER BY state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
 
 CURVES, EVALUATIONS, PUZZLES, SCALING = "curves", "evaluations", "puzzles", "scaling"
 FRESH_S = 4
-"""An answer of the tables is given again for so long (s)."""
+"""How long an answer of the tables is reused (s)."""
 FOLLOW_S = 5
 """A page that follows runs asks so often (s)."""
 SHOWN_RUNS = 6

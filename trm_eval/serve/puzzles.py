@@ -94,7 +94,7 @@ def range_of(layout: Layout, evaluation: str, problems: list[str]) -> Asked:
 
 
 def run_of(layout: Layout, evaluation: str, problems: list[str]) -> str | None:
-    """The run that an evaluation is of; None if there is none of that name."""
+    """The run that an evaluation is of; None if no evaluation has this id."""
     rows = ask(layout, "run", RUN_SQL, [evaluation], problems, evaluations=[evaluation]).rows
     return rows[0]["run"] if rows else None
 

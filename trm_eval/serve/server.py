@@ -31,7 +31,7 @@ DEFAULT_PORT = 8765
 ENDING_S = 2
 """Time that open pages get to notice that the server ends (s)."""
 LISTED_S = 4.0
-"""The queries of a page share one listing of the root's runs and results, for so long after it was read (s)."""
+"""How long the queries of a page share one listing of the root's runs and results (s)."""
 NEEDS = ("streamlit", "uvicorn")
 SETTINGS: dict[str, object] = {
     "browser.gatherUsageStats": False,

@@ -31,7 +31,7 @@ def numbers(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
     """A column of finite numbers.
 
     Raises:
-        StatisticsError: There is no such column, or a row of it is no number.
+        StatisticsError: The column does not exist, or one of its rows is not a number.
     """
     check_columns(frame, name)
     kind = frame[name].dtype

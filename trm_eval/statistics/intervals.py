@@ -1,7 +1,7 @@
 """Intervals of a share and of a mean.
 
 Wilson's is for rows that are independent: a test split without augmentation. The bootstrap draws whole groups, so that
-the augmentations of one puzzle, which fail together, do not count as so many puzzles.
+the augmentations of one puzzle, which fail together, do not count as independent puzzles.
 
 Source: Wilson 1927 (interval of a share); Efron 1979 (bootstrap; here of percentiles, over groups).
 """

@@ -140,7 +140,7 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
             out with a warning.
 
     Raises:
-        QueryError: The SQL is no query or cannot be run, there is none of that name, or something is damaged.
+        QueryError: The SQL is not a query or cannot be run, no named query has this name, or a file is damaged.
         CorruptFileError: A file of results or metrics has other bytes than were written.
         SpecError: There is no such root.
     """

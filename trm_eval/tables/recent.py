@@ -24,7 +24,7 @@ _seconds = 0.0
 
 
 def keep_for(seconds: float) -> None:
-    """Let the queries of this process share what they list and read of a root, until so long after the last of it was
+    """Let the queries of this process share what they list and read of a root, until a time after the last of it was
     read (s); 0 ends that."""
     global _seconds
     _seconds = seconds

@@ -507,7 +507,7 @@ VIEW_COMMENTS = {
 """Columns that only views have; those of two runs side by side end in `_a` and `_b`."""
 
 COMMENTS_OF_ONE_VIEW = {
-    ("samples", "samples"): "the first so many samples of a row, of which the answer is chosen (samples)",
+    ("samples", "samples"): "number of first samples of a row, of which the answer is chosen (samples)",
     ("predicted_cells", "label"): "token of the solution there; 0 where none is known",
     ("disagreements", "exact_a"): "every labelled cell is right in the answer of run a",
     ("disagreements", "exact_b"): "every labelled cell is right in the answer of run b",

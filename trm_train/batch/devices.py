@@ -13,7 +13,7 @@ TPU_DEVICES = Path("/dev")
 
 
 def shares(jobs: int) -> list[dict[str, str]]:
-    """The environment of each of so many runs at a time.
+    """The environment of each of several runs at a time.
 
     With accelerators they see disjoint sets of them; without, disjoint sets of cores, in `TRM_CORES`.
     """

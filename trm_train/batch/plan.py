@@ -137,6 +137,7 @@ def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
             missing.append(name)
             if not is_named(name):
                 raise ConfigError(
-                    f"dataset {name} is not built and is none of the named ones (trm-data build named); build it first"
+                    f"dataset {name} is not built, and no named dataset has this name (trm-data build named lists "
+                    "them). Build it first."
                 ) from None
     return list(dict.fromkeys(missing))

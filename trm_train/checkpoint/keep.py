@@ -1,4 +1,4 @@
-"""Which weights of a run stay while it is trained: the newest, those of every so many steps, and the best."""
+"""Which weights of a run stay while it is trained: the newest, those at an interval, and the best."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Keep:
     """What stays; with `last` 0 everything does.
 
     Attributes:
-        last: So many of the newest.
-        every: Those of every so many steps; 0 none.
+        last: Number of the newest to keep.
+        every: Interval in steps; 0 keeps none.
         best: Those with the best validation, of steps that were validated.
         scores: Exact accuracy of the validation by step; whoever validates adds to it. Of several processes all have
             the same ones.

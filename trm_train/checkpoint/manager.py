@@ -169,7 +169,7 @@ class Checkpoints:
             return None
         problems = "\n  ".join(damaged.values())
         raise CheckpointError(
-            f"{problems}\n  no checkpoint to resume from is whole; start anew with --resume never"
+            f"{problems}\n  no checkpoint to resume from is whole; start over with --resume never"
         )
 
     def _problem_of_any(self, step: int, problem: str) -> str:
@@ -233,7 +233,7 @@ class Checkpoints:
         except Exception as error:  # Orbax and tensorstore raise what they like
             self._failed = True
             step = self.latest_step()
-            goes_on = f"goes on from step {step:,}" if step else "begins anew"
+            goes_on = f"goes on from step {step:,}" if step else "starts over"
             reason = _first_line(error)
             if is_full(error):
                 raise CheckpointError(

@@ -20,7 +20,7 @@ ScaleOption = Annotated[
         name="scale",
         metavar="{full,laptop,tiny}",
         help="full: the study as published; laptop: 9x9 grids, a quarter of the width; tiny: 6x6 grids, "
-        "minutes. Without a word the usual one of each experiment.",
+        "minutes. Default: each experiment's own scale.",
         help_behavior_hint="",
     ),
 ]
@@ -30,7 +30,7 @@ DataOption = Annotated[
     arg(
         name="data",
         metavar="{published,generated-extreme,generated}",
-        help="Whose puzzles: published, or generated as hard as Sudoku-Extreme, or at random. Without a word the usual "
+        help="Whose puzzles: published, or generated as hard as Sudoku-Extreme, or at random. Default: the usual "
         "ones of the scale.",
         help_behavior_hint="",
     ),
@@ -147,5 +147,5 @@ def say_hours(hours: Mapping[str, float]) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something, in words."""
+    """A number of something, in words."""
     return f"{number:,} {what}{'s' * (number != 1)}"

@@ -48,7 +48,7 @@ class Planned:
         datasets: What it learns; one, but of a mixture.
         folder: Where it lies.
         total_steps: The step it ends at.
-        anew: It was asked to begin anew, whatever is there.
+        anew: It was asked to start over, whatever is there.
     """
 
     work: Work

@@ -34,7 +34,7 @@ class Prune:
     no_best: bool = False
     """The weights with the best validation go too."""
     keep_every: int = 0
-    """Weights of every so many steps stay."""
+    """Keep the weights of every N-th step."""
     no_resume: bool = False
     """Of finished runs also what they could be extended from goes."""
     dry_run: bool = False

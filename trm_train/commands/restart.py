@@ -33,7 +33,7 @@ def once(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str], None]) -> int:
-    """Run `trm-train` with arguments, and again, so many times, where it was killed, crashed, or lost bucket or hosts.
+    """Run `trm-train`, and restart it if it was killed, crashed, or lost its bucket or other hosts.
 
     Who asks this process to stop asks the one that trains; then nothing is started again.
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from trm_train.training.start import TrainResult
 
 ARCHIVE_S = 86_400.0
-"""Processes that are done wait so long for process 0, which copies the run to its archive."""
+"""Limit of the last barrier (s): process 0 copies the run to its archive."""
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
@@ -82,7 +82,7 @@ class RunOptions:
     dry_run: bool = False
     """Say what would run (configuration, parameters, steps, batch, memory); take no step, need no dataset."""
     devices: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """With --dry-run: compile for so many simulated devices; say memory and what is sent between them."""
+    """With --dry-run: compile for this many simulated CPU devices; print collectives."""
     device: Annotated[str | None, arg(metavar="KIND", help_behavior_hint="")] = None
     """With --dry-run: compare the memory with that of such a device: v4, v5p, H200, ..."""
     target: Annotated[str | None, arg(metavar="MACHINE", help_behavior_hint="")] = None
@@ -91,21 +91,21 @@ class RunOptions:
     build: bool = False
     """Build the dataset first if it is not there: trm-data build NAME."""
     extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
-    """Go on to so many steps in all, beyond total_steps, under the same name; not with a schedule over training."""
+    """Train to this number of steps, beyond total_steps, under the same name; not with a schedule over training."""
     label: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
     """A name of your own for the run, which status, SQL and the dashboard show; part of no identity."""
     init_from: Annotated[str | None, arg(metavar="RUN[@STEP]|FILE", help_behavior_hint="")] = None
     """Start a new run from the weights of another run, or from a file of published ones (import-weights --help)."""
     resume: Literal["auto", "never"] = "auto"
-    """never throws away the run's checkpoints and metrics and starts anew."""
+    """never throws away the run's checkpoints and metrics and starts over."""
     anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
-    """With --resume never, for what starts a command again by itself: throws the run away once for this word; a later
-    start that says the same word goes on. --restarts and launch say one of their own."""
+    """Idempotency token for --resume never: the first start with a token discards the run, later starts with the same
+    token resume it. --restarts and launch pass their own."""
     archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
     """Copy the run to this root, a folder or gs://bucket/prefix, when it has finished."""
     processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
     restarts: int = 0
-    """Start again by itself, so many times at most, where the process was killed, or lost its bucket or other hosts."""
+    """Restarts at most, after the process was killed, or lost its bucket or other hosts."""
     tracking: Literal["wandb", "none"] = "wandb"
     """Mirror metrics to wandb (offline when there is no login), or not."""
     json: bool = False
@@ -299,7 +299,7 @@ def _said(result: TrainResult) -> str:
     if not result.finished:
         return f"{run}: stopped at step {result.step:,} with a checkpoint; the same command goes on"
     if result.started_at == result.step:
-        return f"{run}: already finished ({result.step:,} steps); --resume never starts anew"
+        return f"{run}: already finished ({result.step:,} steps); --resume never starts over"
     starts = " over all starts" if result.started_at else ""
     return (
         f"{run}: finished, {result.step:,} steps in {result.seconds:.1f} s{starts}\n"

@@ -26,9 +26,9 @@ class ExecutionConfig:
     keep_weights: int = 0
     """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
     keep_weights_every: int = 0
-    """Where some go, those of every so many steps stay; 0 none."""
+    """When old weights are pruned, keep every N-th step (0: keep none)."""
     keep_best_weights: bool = True
-    """Where some go, those with the best validation stay."""
+    """When old weights are pruned, keep those with the best validation."""
     model_parallel: int = 1
     """Devices along the mesh axis `model`; the others lie along `data`."""
     shard_parameters: bool = False

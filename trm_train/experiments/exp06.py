@@ -35,7 +35,7 @@ PIECES = {24_576: 2, 49_152: 4}
 
 
 def times(factor: float, config: RunConfig, setting: Setting) -> RunConfig:
-    """The baseline with a batch so many times as large."""
+    """The baseline with a batch `factor` times as large."""
     batch = round(config.data.global_batch_size * factor)
     steps = round(config.total_steps / factor)
     root = math.sqrt(factor)

@@ -30,7 +30,7 @@ STUDY = Study(
 
 
 def rates(factor: float, min_ratio: float) -> Change:
-    """Rates so many times as high, decaying in half a cosine to a share of that."""
+    """Rates a factor higher, decaying in half a cosine to a share of that."""
 
     def change(config: RunConfig, _: object) -> RunConfig:
         optim = config.optim

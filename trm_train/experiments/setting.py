@@ -44,7 +44,7 @@ USUAL_DATA: dict[Scale, Puzzles] = {"full": "published", "laptop": "generated", 
 SETTINGS = tuple(
     Setting(scale, data) for scale in SCALES for data in PUZZLES if scale != "tiny" or data == "generated"
 )
-"""All there are; the first is that of an experiment without a word."""
+"""All settings; the first is the default of an experiment."""
 
 
 class By(NamedTuple):

@@ -19,9 +19,9 @@ ENVIRONMENT = {
     "process_id": "JAX_PROCESS_ID",
 }
 DEAD_S = 100
-"""jax ends a process when one has been silent for so long, or its service is gone."""
+"""Heartbeat timeout after which jax ends a process (s)."""
 FAREWELL_S = 60
-"""Processes that are done wait so long for each other."""
+"""Limit of the shutdown barrier (s)."""
 
 
 @dataclass(frozen=True)

@@ -36,19 +36,19 @@ LOOK_S = 0.1
 BEAT_S = 1.0
 """Between two signs of life."""
 UNHEARD_BEATS = 30
-"""So many signs of life that the coordination service does not take, one after the other, and it is gone."""
+"""Heartbeats in a row that the coordination service may refuse before it counts as gone."""
 SILENT_BEATS = 3
-"""A process that skips so many of them may be dead: others that failed with it say so."""
+"""Heartbeats that a process may skip before it may be dead: others that failed with it say so."""
 SILENT_S = 60.0
-"""A process that has shown no sign of life for so long is taken for dead."""
+"""Heartbeat timeout of a process (s)."""
 CLOSING_S = 10.0
-"""A process that has failed waits so long for what it has begun, a checkpoint, to end by itself."""
+"""How long a failed process waits for its own unfinished checkpoint (s)."""
 LAST_WORDS_S = 5.0
-"""And one that is ended for it so long until that is written."""
+"""How long a process that ends because of another waits for its checkpoint (s)."""
 GONE_S = 45.0
-"""Process 0 waits so long for the others to end."""
+"""How long process 0 waits for the others to end (s)."""
 MOST_DIFFERENCES = 5
-"""So many differences are named."""
+"""Differences that are named at most."""
 
 Say = Callable[[str], None]
 

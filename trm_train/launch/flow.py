@@ -219,7 +219,7 @@ def _ended(work: Work, seen: Seen) -> Outcome:
     """What it means that a run goes on no more."""
     if seen.gone or not seen.ended:
         lost = [host.name for host in seen.hosts if host.state == "absent"]
-        reason = seen.gone or f"ended on {', '.join(lost)} without a code, as when a machine starts anew"
+        reason = seen.gone or f"ended on {', '.join(lost)} without a code, as when a machine starts over"
         return Outcome(run=work.name, state="lost", code=Exit.STALLED, reason=reason)
     if all(host.code == 0 for host in seen.hosts):
         return Outcome(run=work.name, state="done")

@@ -73,7 +73,7 @@ class Shell:
         Args:
             words: The command.
             assume: What it prints in a dry run.
-            limit_s: It is ended after so many seconds, with `NO_ANSWER`.
+            limit_s: Time limit (s); it then ends with `NO_ANSWER`.
             once: Of commands that are repeated with this name only the first is printed.
         """
         self._print(shlex.join(words), once)

@@ -3,7 +3,7 @@
     tpu-vm: (none) -> CREATING -> READY -> PREEMPTED, TERMINATED
     queued resource: WAITING_FOR_RESOURCES -> PROVISIONING -> ACTIVE -> SUSPENDED; FAILED
 
-What was pre-empted is deleted and created anew; a VM that somebody has stopped is left alone.
+What was pre-empted is deleted and recreated; a VM that somebody has stopped is left alone.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Tpu(Target):
             if state in LOST and created:
                 raise LaunchError(f"{self.place} was created, and is {state}{self._why_failed()}")
             if state in LOST:
-                self._shell.say(f"{self.place} is {state}: deleted, and created anew")
+                self._shell.say(f"{self.place} is {state}: deleted, and recreated")
                 self.release()
             elif not state:
                 self._create()

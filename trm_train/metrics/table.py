@@ -29,7 +29,7 @@ from trm_train.errors import TrainError
 
 FOLDER = "metrics"
 MANY_PARTS = 16
-"""So many parts, of a quarter of an hour of training, are merged when the run ends or resumes."""
+"""Parts, of a quarter of an hour of training each, from which on they are merged when the run ends or resumes."""
 ATTEMPTS = 3
 """Times that the parts are listed: they may be merged while they are read."""
 PART_STEM = re.compile(r"[0-9]{9}-([0-9]{9})")
@@ -126,7 +126,7 @@ ADDED = (
     "optimal_count",
     "dataset",
 )
-"""Columns that parts may lack, those of runs of before; they are NULL there."""
+"""Columns that parts of earlier runs lack; they are NULL there."""
 
 
 KEY = ["step", "split", "dataset"]

@@ -27,7 +27,7 @@ from trm_train.runs.record import (
 from trm_train.runs.status import Heartbeat, Status, read_heartbeats, read_status
 
 STALLED_S = 300.0
-"""A run that says that it runs, and has not said so for so long, stands still or is dead."""
+"""Heartbeat timeout after which a running run counts as stalled or dead (s)."""
 
 Condition = Literal["running", "done", "stopped", "stalled", "failed", "new", "unreadable"]
 

@@ -25,9 +25,9 @@ class Policy:
     """Which checkpoints stay.
 
     Attributes:
-        last: So many of the newest weights; at least 1.
+        last: Number of the newest weights to keep; at least 1.
         best: The weights with the best validation.
-        every: Weights of every so many steps; 0 for none.
+        every: Interval in steps of weights to keep; 0 for none.
         resume: What a run goes on from, also of runs that have finished.
     """
 
@@ -130,6 +130,6 @@ def _results_of(run: Folder) -> str:
     parts = run.path.split("/")
     if len(parts) != 4 or parts[0] != "runs" or not all(NAME.fullmatch(part) for part in parts):
         raise ConfigError(
-            f"{run}: is no run of this root; name one that `trm-train status` lists, with its --root"
+            f"{run} is not a run of this root. `trm-train status` lists them; --root chooses another root."
         )
     return f"*/experiment={parts[2]}/run={parts[3]}/*"

@@ -80,9 +80,9 @@ class RunRecord:
     created_at: str
     versions: dict[str, str]
     scale: str = ""
-    """Scale of the experiment that the run is of (`experiments/setting.py`); empty in records of before 3."""
+    """Scale of the experiment that the run is of (`experiments/setting.py`); empty in records before format 3."""
     data: str = ""
-    """Whose puzzles that experiment learns; empty in records of before 3."""
+    """Whose puzzles that experiment learns; empty in records before format 3."""
     parameters: int | None = None
     """Trained parameters, the puzzle embedding aside, as counted when the run began; None where unknown."""
     training_flops: float | None = None
@@ -259,7 +259,7 @@ def read_record(folder: Folder) -> RunRecord:
     """
     found = find_record(folder)
     if found is None:
-        raise ConfigError(f"{folder}: is no run (it has no {CONFIG_FILE})")
+        raise ConfigError(f"{folder} is not a run folder: {CONFIG_FILE} is missing")
     return found
 
 

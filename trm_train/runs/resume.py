@@ -20,11 +20,11 @@ TESTED = "tested.json"
 FORGETTING = "forgetting"
 """In a run's folder while it is being forgotten."""
 ANEW = "anew"
-"""In a run's folder: the word for which it was begun anew (`--anew-once`)."""
+"""File in a run's folder: the idempotency token of the start that discarded it (`--anew-once`)."""
 
 
 def is_begun_anew(folder: Folder, word: str | None) -> bool:
-    """Whether a start that said this word has begun the run anew."""
+    """Whether a start that said this word has begun the run again."""
     return word is not None and folder.read(ANEW) == word.encode() and not is_being_forgotten(folder)
 
 
@@ -45,7 +45,7 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
             if getattr(had, what) != getattr(has, what):
                 raise CheckpointError(
                     f"{folder}: began with other rows (dataset {name} had {what} {getattr(had, what)[:12]}, now "
-                    f"{getattr(has, what)[:12]}); rebuild that dataset, or start anew with --resume never"
+                    f"{getattr(has, what)[:12]}); rebuild that dataset, or start over with --resume never"
                 )
     counted = {
         name: getattr(record, name) if getattr(before, name) is None else getattr(before, name)
@@ -67,7 +67,7 @@ def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: 
         status = read_status(folder)
         if status is not None and status.state == "finished" and weights_steps(folder):
             raise CheckpointError(
-                f"{record.run}: has finished, and what it could go on from was pruned; evaluate it, or start anew with "
+                f"{record.run}: has finished, and what it could go on from was pruned; evaluate it, or start over with "
                 "--resume never"
             )
         return None
@@ -94,17 +94,17 @@ def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
             raise CheckpointError(
                 f"{shown}: the checkpoint at step {meta.step} is of another configuration or dataset ({what} "
                 f"{getattr(meta, what)[:12]}, the run has {getattr(record, what)[:12]}); put its own back, or train "
-                "it anew with --resume never"
+                "it again with --resume never"
             )
     if meta.run not in ("", record.run):
         raise CheckpointError(
-            f"{shown}: the checkpoint at step {meta.step} is of the run {meta.run}; put its own back, or train it anew "
-            "with --resume never"
+            f"{shown}: the checkpoint at step {meta.step} is of the run {meta.run}; put its own back, or train it "
+            "again with --resume never"
         )
 
 
 def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
-    """Remove what a run has, its results too, so that it starts anew; after a kill the next start goes on with it.
+    """Remove what a run has, its results too, so that it starts over; after a kill the next start goes on with it.
 
     Returns:
         What was removed, for people; empty if there was nothing.
@@ -120,7 +120,7 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
 
 
 def remove_parts(layout: Layout, folder: Folder, results: Sequence[str]) -> None:
-    """Remove what a run has done, and those of its results; its record stays. After a kill the run begins anew."""
+    """Remove what a run has done, and those of its results; its record stays. After a kill the run starts over."""
     folder.write(FORGETTING, b"")
     for name in (STATUS_FILE, TRACKING_FILE, TESTED):  # the first tells of the metrics
         folder.delete(name)

@@ -238,7 +238,7 @@ class _Step:
         return continue_target(lax.stop_gradient(further), last)
 
     def max_steps(self, taken: Int[Array, ""]) -> int | Int[Array, ""]:
-        """Supervision steps of a slot at most, at the training step after so many."""
+        """Supervision steps of a slot at most, at the training step after `taken` steps."""
         model = self.config.model
         if not model.halt_first_max_steps:
             return model.halt_max_steps

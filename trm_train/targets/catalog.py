@@ -103,7 +103,7 @@ def find_target(name: str) -> Target:
     """A target by its name.
 
     Raises:
-        ConfigError: There is none of this name; the nearest name is suggested.
+        ConfigError: No target has this name; the nearest name is suggested.
     """
     target = TARGETS.get(name.lower())
     if target is not None:

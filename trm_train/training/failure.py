@@ -37,7 +37,7 @@ def explained(run: Started, error: Exception) -> Exception:
         way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"
         error = NotFiniteError(f"{run.record.run}: {error}; {way}; a lower --optim.lr is a run of its own")
     elif is_full(error) and not isinstance(error, TrainError):
-        goes_on = f"goes on from step {good:,}" if good else "begins anew"
+        goes_on = f"goes on from step {good:,}" if good else "starts over"
         error = TrainError(
             f"{run.folder}: no space left for metrics and logs; free some, and the same command {goes_on}"
         )

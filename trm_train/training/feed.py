@@ -21,7 +21,7 @@ from trm_train.mesh.sharding import batch_sharding, batches_sharding, put_batch,
 from trm_train.step.several import Given
 
 AHEAD = 2
-"""What so many dispatches take is on the devices, or on its way there, while one is under way."""
+"""Dispatches whose input is on the devices, or on its way there, while one is computed."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def dispatches(start: int, total: int, most: int, every: Sequence[int], ends: Se
         start: Steps taken before.
         total: Steps in all.
         most: Steps of a dispatch at most.
-        every: Something is done after every so many steps; 0 never.
+        every: Interval in steps; 0 never.
         ends: Last steps of the stages of training.
     """
     step = start

@@ -50,7 +50,7 @@ def train(
         config: The experiment's configuration with all overrides.
         layout: The root.
         console: Shows progress.
-        resume: False throws away what the run has and starts anew.
+        resume: False throws away what the run has and starts over.
         anew_once: It does so once for this word; a later start that says the same word goes on.
         tracking: Where metrics are mirrored.
         extend: Steps in all, beyond those of the configuration.
@@ -65,7 +65,7 @@ def train(
         CorruptDatasetError: Its dataset is not what was built.
         BusyError: Another process or machine is training the run.
         CheckpointError: Its checkpoints belong to other rows.
-        NotFiniteError: The loss is no number any more.
+        NotFiniteError: The loss is not finite.
         OutOfMemoryError: The devices cannot hold it.
         HostError: The processes differ in what they train, or one of them is gone.
     """

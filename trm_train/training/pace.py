@@ -13,9 +13,9 @@ STRETCH_S = 60.0
 SLOW_SHARE = 0.5
 """A stretch that is slower than this share of the ones before is said."""
 KNOWN_STRETCHES = 5
-"""So many stretches are needed to know how fast a run goes."""
+"""Stretches that are needed to know the speed of a run."""
 VAIN_STRETCHES = 3
-"""So many stretches below what the user asks for end a run."""
+"""Slow stretches in a row that end a run."""
 
 
 class Pace:
@@ -61,7 +61,7 @@ class Pace:
         self._aside += time.perf_counter() - begun
 
     def arrived(self, steps: int) -> None:
-        """The metrics of so many steps have arrived together."""
+        """The metrics of several steps have arrived together."""
         now = time.perf_counter()
         self.dispatch_s = max(now - self._marked - self._aside, 0.0)
         self._of_a_step = self.dispatch_s / steps, self._waited / steps
@@ -86,7 +86,7 @@ class Pace:
         return columns
 
     def window(self, slots: int) -> dict[str, float]:
-        """Rates over the steps since the last window, of so many slots each; what is not known is left out."""
+        """Rates over the steps since the last window, with a number of slots each; what is not known is left out."""
         seconds = max(self._sums["step_s"], 1e-9)
         rates = {
             "step_s": seconds / max(self._steps, 1),
@@ -118,7 +118,7 @@ class SlowAlert:
         self._examples, self._seconds = 0, 0.0
 
     def step(self, examples: int, seconds: float) -> str | None:
-        """A step of so many examples is done; returns what a person should know, if anything."""
+        """A step of a number of examples is done; returns what a person should know, if anything."""
         self._examples += examples
         self._seconds += seconds
         if self._seconds < STRETCH_S:

@@ -28,7 +28,7 @@ from trm_train.training.prepare import check_batch, prepare
 
 MOST_DEVICES = 4096
 MOST_EXCHANGES = 12
-"""So many lines say what devices send each other."""
+"""Lines of collectives at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class RunPlan:
 
 
 def simulate_devices(number: int) -> None:
-    """Have so many devices, simulated ones, in this process, which has not asked jax for any yet."""
+    """Simulate this many devices in this process, which has not asked jax for any yet."""
     if not 1 <= number <= MOST_DEVICES:
         raise ConfigError(f"--devices {number}: expected 1 to {MOST_DEVICES}")
     jax.config.update("jax_platforms", "cpu")

@@ -53,7 +53,7 @@ from trm_train.training.tracking import TrackingMode, make_tracker
 from trm_train.training.validate import Evaluate
 
 COMPILED_S = 86_400.0
-"""Processes wait so long for one that compiles what the others have in their caches."""
+"""Limit of the barrier after compilation (s): one process may compile what others have cached."""
 START = f"{HEARTBEATS}/start"
 """What process 0 writes at every start of several, so that the others know that they share its root."""
 
@@ -221,7 +221,7 @@ def _take_over(
     anew_once: str | None,
     extend: int | None,
 ) -> tuple[RunRecord, Lease | None]:
-    """Take the right to write a run's folder, and write the record of what goes on there, or begins anew.
+    """Take the right to write a run's folder, and write the record of what goes on there, or starts over.
 
     Of several processes the first does so, and the others read it then.
     """

@@ -71,7 +71,7 @@ def test_an_npy_file_of_another_shape(tmp_path, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("[1, 2.5]", "inputs: a cell is no number"),
+        ("[1, 2.5]", "inputs: a cell is not a number"),
         ('["1"]', "allowed is a list of integers"),
         ("[[1], 2]", "allowed is a list of integers"),
         ("[true]", "allowed is a list of integers"),

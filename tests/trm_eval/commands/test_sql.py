@@ -105,7 +105,7 @@ def test_the_ending_of_a_file_says_what_it_holds(evaluated: Evaluated, tmp_path:
     assert write("e.csv", "--format", "markdown").stdout.endswith("2 rows, markdown\n")
     assert len(json.loads((tmp_path / "b.JSON").read_text())) == 2
     for arguments, words in (
-        (["x.xlsx"], "x.xlsx: the ending is none of .csv, .json, .md, .parquet, .txt; --format says what"),
+        (["x.xlsx"], "x.xlsx: unknown file name ending (expected .csv, .json, .md, .parquet, .txt)"),
         (["x.csv", "--json", "--format", "csv"], "--json and --format csv: one of them"),
     ):
         refused = write(*arguments)

@@ -285,7 +285,7 @@ def test_a_card_may_be_edited_and_that_is_said(package: Path, tmp_path: Path) ->
         ),
         (
             lambda value: value["files"].update({"/etc/passwd": value["files"]["raw.npz"]}),
-            "which is no file of a",
+            "which does not belong to a",
         ),
         (lambda value: value["files"].pop("raw.npz"), "names no raw.npz"),
         (lambda value: value.update(run="other-00000000-s0"), "is of the run 'other-00000000-s0'"),

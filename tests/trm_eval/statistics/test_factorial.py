@@ -16,7 +16,7 @@ from trm_eval.statistics import anova
 
 
 def runs(values: object, *sizes: int, replicates: int = 1) -> pl.DataFrame:
-    """A full factorial of factors a, b, ... with so many levels; values in its order, replicates innermost."""
+    """A full factorial of factors a, b, ... with these numbers of levels; values in its order, replicates innermost."""
     rows = [combination for combination in product(*map(range, sizes)) for _ in range(replicates)]
     columns = {name: [row[i] for row in rows] for i, name in enumerate("abcd"[: len(sizes)])}
     return pl.DataFrame({**columns, "exact": np.asarray(values, np.float64)})

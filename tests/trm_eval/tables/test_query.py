@@ -44,7 +44,7 @@ OF_ANY_RUN = {
     "training_curve",
     "wrong_cells",
 }
-"""Queries that the run of these tests, which is none of the study, has rows in; test_queries.py has a run for all."""
+"""Queries with rows for the run of these tests; test_queries.py has a run for all."""
 
 
 @pytest.mark.parametrize("name", list(named_queries()))

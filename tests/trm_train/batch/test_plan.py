@@ -79,7 +79,7 @@ def test_a_dataset_that_nobody_can_build(tmp_path: Path) -> None:
 
     runs = plan_batch(select_experiments(["exp01a"], TINY), [0], resolve_root(tmp_path), other)
     assert runs[0].cost is None
-    with pytest.raises(ConfigError, match="dataset mine is not built and is none of the named ones"):
+    with pytest.raises(ConfigError, match="dataset mine is not built, and no named dataset has this name"):
         missing_datasets(runs, resolve_root(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Which weights stay: the newest, those of every so many steps, and the best, whichever way they were asked for."""
+"""Which weights stay: the newest, those at an interval, and the best, whichever way they were asked for."""
 
 from __future__ import annotations
 

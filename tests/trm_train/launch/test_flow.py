@@ -1,4 +1,4 @@
-"""A launch on a TPU from its command to its end: created, pre-empted, created anew, left, found again, stopped."""
+"""A launch on a TPU from its command to its end: created, pre-empted, recreated, left, found again, stopped."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_queued_tpu_is_waited_for_and_queued_again_when_it_was_taken_away(clou
         "queued-resources create",
     ]
     assert "is WAITING_FOR_RESOURCES; waiting" in done.stderr
-    assert "is SUSPENDED: deleted, and created anew" in done.stderr
+    assert "is SUSPENDED: deleted, and recreated" in done.stderr
     assert "--distributed" in done.stdout
 
 
@@ -134,11 +134,11 @@ def test_pre_emptions_are_survived_as_often_as_was_asked_for(cloud: Cloud) -> No
 def test_a_run_that_fails_ends_the_launch_with_its_code_and_the_hosts_that_have_it(
     cloud: Cloud, code: int
 ) -> None:
-    program = f'echo "trm-train: loss is no number" >&2; case $FAKE_HOST in *w-1) exit {code};; esac; exit 5'
+    program = f'echo "trm-train: loss is not finite" >&2; case $FAKE_HOST in *w-1) exit {code};; esac; exit 5'
     done = cloud.launch(cloud.commit(program), *POD)
     assert done.returncode == code
     assert f"exit code {code} on t1v-trm-v4-16-1-w-1" in done.stderr
-    assert "trm-train: loss is no number" in done.stdout
+    assert "trm-train: loss is not finite" in done.stdout
     assert starts(cloud) == 1
 
 

@@ -160,6 +160,6 @@ def test_the_best_is_not_pruned_where_metrics_are_gone(
 def test_what_is_no_run_of_this_root_is_not_removed(copied: tuple[Layout, Folder], tmp_path: Path) -> None:
     _, run = copied
     elsewhere = resolve_root(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match="is no run of this root"):
+    with pytest.raises(ConfigError, match="is not a run of this root"):
         remove_run(elsewhere, find_run(elsewhere, run.place))
     assert weights_steps(run)

@@ -55,7 +55,7 @@ TASK_EXAMPLES: dict[Split, float] = {"train": 4.15, "validation": 1.05, "test": 
 DISTINCT_SHARE = 0.91
 """Share of 1,000 augmentations that are distinct: symmetric tasks have fewer."""
 MANY_AUGMENTATIONS = 500
-"""From so many on not all are distinct."""
+"""From this number on not all are distinct."""
 
 # The colours of the public ARC viewers, then the background of cells that are none and of EOS.
 PALETTE = (

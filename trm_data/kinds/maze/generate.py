@@ -6,7 +6,7 @@ Neighbours: `generate.maze_kernels` has the algorithm; the build splits a range 
 shared.
 
 What is drawn: a number of walls, uniformly between two shares of the cells; that many walls, uniformly; a
-start and a goal, uniformly among the ordered pairs of free cells; all of it anew until the shortest path has
+start and a goal, uniformly among the ordered pairs of free cells; all of it again until the shortest path has
 at least `min_path` steps. Maze i depends on (seed, stream, i) and the options alone.
 
 How: of 30x30 mazes one in 50,000 would pass, so the pair is not drawn blindly. A layout is accepted with

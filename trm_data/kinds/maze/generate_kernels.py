@@ -66,7 +66,7 @@ def empty_boards(rows: int, columns: int) -> Words:
 
 @kernel(forceinline=True)
 def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
-    """Search breadth first from the cells of `front` within the board `left`, for at most so many steps.
+    """Search breadth first from the cells of `front` within the board `left`, for at most a number of steps.
 
     Returns the cells that were not reached, those that were reached last, and their distance.
     """
@@ -82,7 +82,7 @@ def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
 
 @kernel
 def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -> int:
-    """Search breadth first from a cell within a board, for at most so many steps.
+    """Search breadth first from a cell within a board, for at most a number of steps.
 
     Leaves in OPEN the cells that were not reached and in FRONT those that were reached last; returns their
     distance.
@@ -191,7 +191,7 @@ def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
 
 @kernel
 def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
-    """At most so many pairs are long: two cells are at most as far apart as their ways to the centre."""
+    """Bound on the number of long pairs: two cells are at most as far apart as their ways to the centre."""
     if 2 * last < min_path:
         return 0
     total, beyond, level = 0, 0, last
@@ -418,7 +418,7 @@ def find_largest_share(
     high: int,
     enough: float,
 ) -> float:
-    """The largest share of long pairs among so many layouts, or one that is `enough`."""
+    """The largest share of long pairs among a number of layouts, or one that is `enough`."""
     levels = np.empty((rows * columns, boards.shape[1]), boards.dtype)
     sizes = np.empty(rows * columns, np.int64)
     centres = np.empty((rows * columns, 3), np.int64)

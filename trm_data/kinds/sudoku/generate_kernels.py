@@ -86,7 +86,7 @@ def generate_many(
         puzzle, solution = puzzles[i], solutions[i]
         open_stream(stream, seed, _GENERATE, start + i, stream_number)
         info[FOUND] = 0
-        while info[FOUND] == 0:  # a search that runs long is given up and drawn anew
+        while info[FOUND] == 0:  # a search that runs long is given up and redrawn
             _start_grid(solution, digits, stream, box_rows, box_columns)
             load_clues(stack[0], solution, box_rows, box_columns)
             search(

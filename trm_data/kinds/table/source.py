@@ -175,7 +175,7 @@ def _cells(column: str, text: str) -> list[Any]:
     try:
         return json_cells(text) if is_json(text) else [int(cell) for cell in text.split()]
     except ValueError as error:
-        raise ValueError(f"{column}: a cell is no number ({error})") from error
+        raise ValueError(f"{column}: a cell is not a number ({error})") from error
 
 
 def _from_lists(
