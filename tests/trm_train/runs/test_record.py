@@ -180,7 +180,7 @@ def test_a_copy_beside_the_run_is_no_second_run(folder: Folder, layout: Layout, 
 def test_a_folder_without_a_record_is_no_run(layout: Layout) -> None:
     empty = layout.runs.within("testing/tiny/tiny-00000000-s0")
     assert find_record(empty) is None
-    with pytest.raises(ConfigError, match="is not a run folder: config.json is missing"):
+    with pytest.raises(ConfigError, match="is not a run folder: config"):
         read_record(empty)
     assert list_runs(layout) == []
 
