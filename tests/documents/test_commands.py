@@ -314,8 +314,11 @@ def test_the_guides_can_be_typed_from_top_to_bottom_with_their_variants_trained(
     assert {step for _, step in runs.rows()} == {20}
 
 
-def test_python_of_the_guides_runs(reader: Reader, quickstarts_of_20_steps: None) -> None:
-    """With fewer mazes, and the reader's root in place of a bucket; what comments say of shapes is so."""
+def test_python_of_the_guides_runs(
+    quickstarts_of_20_steps: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fewer mazes, and a local root in place of a bucket; what comments say of shapes is so."""
+    reader = reader_in(tmp_path, monkeypatch)
     for text in (
         "trm-data build sudoku --size 500 --aug 1000",
         "trm-data build maze --grid 30x30 --size 12 --aug 7 --val-size 0 --test-size 2 --min-path 20 --name mazes",

@@ -75,10 +75,12 @@ class Export:
             said.append(f"  in {self.out}: trm-eval import {shlex.quote(str(self.out))} --root DIR")
         if self.push is not None:
             said.append(f"  at {place}: trm-eval import {place}@{commit} --root DIR")
+        if not self.license:
+            said.append(
+                "  its card states no licence: choose one before you share it (--license, or in README.md)"
+            )
         facts = {**asdict(packed), "folder": self.out, "pushed": self.push, "commit": commit}
         emit(facts, said, as_json=self.json)
-        if not self.license:
-            print("  its card states no licence: choose one before you share it (--license, or in README.md)")
         return Exit.DONE
 
 

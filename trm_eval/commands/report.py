@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
+from trm_data.closest import closest
 from trm_data.command import Json, Root, SkipDamaged, emit, say_what_is_left_out
 from trm_data.storage.root import Layout, root_to_read
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, Patterns, ScaleOption
 from trm_train.errors import ConfigError
-from trm_train.experiments.registry import select_experiments
+from trm_train.experiments.registry import load_experiments, select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ class Report:
                 raise (error if experiments else of_runs) from None
 
     def _are_experiments(self) -> bool:
-        """Whether the patterns name experiments, at whatever setting."""
+        """Whether the patterns name experiments, at whatever setting, or nearly do."""
         try:
             return bool(select_experiments(self.patterns))
         except ConfigError:
-            return False
+            return any(closest(pattern, load_experiments()) for pattern in self.patterns)
 
     def _setting(self) -> Setting:
         """What was asked for; else where these experiments usually run, if that is one setting."""

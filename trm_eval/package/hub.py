@@ -12,6 +12,7 @@ from trm_data.errors import SourceError, needs_extra, without_credentials
 from trm_data.sources.hub import check_room
 from trm_eval.errors import PackageError
 from trm_eval.package.contents import CARD, LARGEST_BYTES, PACKAGE_FILE, parse_package
+from trm_eval.package.hub_results import FOLDER as RESULTS_FOLDER
 
 PREFIX = "hf:"
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
@@ -34,6 +35,7 @@ def push_package(folder: Path, repository: str, *, private: bool) -> str:
         from huggingface_hub import HfApi
 
         names = [CARD, PACKAGE_FILE, *parse_package((folder / PACKAGE_FILE).read_bytes(), str(folder)).files]
+        names.append(f"{RESULTS_FOLDER}/*.yaml")
         api = HfApi()
         api.create_repo(repository, repo_type="model", private=private, exist_ok=True)
         with warnings.catch_warnings():  # that results are no dataset is meant so

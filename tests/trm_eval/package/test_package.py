@@ -281,7 +281,7 @@ def test_a_card_may_be_edited_and_that_is_said(package: Path, tmp_path: Path) ->
     [
         (
             lambda value: value["files"].update({"../../x": value["files"]["raw.npz"]}),
-            r"names '../../x', which is no",
+            r"names '../../x', which does not",
         ),
         (
             lambda value: value["files"].update({"/etc/passwd": value["files"]["raw.npz"]}),

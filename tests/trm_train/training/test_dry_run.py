@@ -70,7 +70,7 @@ def test_a_step_that_does_not_fit_is_said_with_a_way_out(small_layout: Layout) -
 def test_devices_are_asked_for_by_a_dry_run_alone(small_layout: Layout) -> None:
     done = train(*SMALL, "16", "--root", small_layout.place, "--devices", "8")
     assert done.returncode == Exit.ERROR
-    assert "--devices and --device are for --dry-run" in done.stderr
+    assert "--devices, --device and --target: only with --dry-run" in done.stderr
 
 
 def test_devices_that_cannot_be() -> None:
