@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +21,7 @@ from trm_eval.errors import EvalError
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.tables.query import query_results
 from trm_train.cost import count_network
+from trm_train.runs.record import find_run, read_record
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +47,19 @@ def test_an_evaluation_states_what_it_took(evaluated: Evaluated, layout: Layout)
     assert row["flops"] == pytest.approx(2 * (flops.think + flops.answers))
 
 
-def test_an_evaluation_of_an_earlier_version_states_what_its_run_says(
-    evaluated: Evaluated, layout: Layout
-) -> None:
-    """Its file has neither precision nor calls."""
-    assert "precision" not in evaluated.row
-    model, steps = evaluated.record.config.model, evaluated.row["supervision_steps"]
-    (row,) = query_results(
+def test_an_evaluation_of_an_earlier_version_states_what_its_run_says(tmp_path: Path) -> None:
+    """Its file, of the first format, has neither precision nor the steps that were spent: calls stay unknown."""
+    with tarfile.open(Path(__file__).parents[1] / "fixtures" / "format_1_root.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    layout = resolve_root(tmp_path)
+    rows = query_results(
         layout,
-        "SELECT precision, network_calls, latent_init, as_published FROM evals WHERE evaluation = ?",
-        [evaluated.row["evaluation"]],
+        "SELECT run, precision, network_calls, latent_init, as_published FROM evals",
     ).rows
-    assert row == (model.forward_dtype, steps * model.h_cycles * (model.l_cycles + 1), "fixed", True)
+    assert rows
+    for run, precision, calls, latents, published in rows:
+        model = read_record(find_run(layout, run)).config.model
+        assert (precision, calls, latents, published) == (model.forward_dtype, None, "fixed", True)
 
 
 def test_another_precision_is_another_evaluation_and_the_runs_own_is_not(

@@ -132,7 +132,7 @@ def test_arrays_that_are_no_table(tmp_path, arrays: dict, message: str) -> None:
     [
         ("t.csv", "inputs\n1 2\n", "t.csv:1: has no column 'labels'"),
         ("t.csv", "inputs,labels\n", "has no rows"),
-        ("t.csv", "inputs,labels\n1 x,1 2\n", "has no rows|no number"),
+        ("t.csv", "inputs,labels\n1 x,1 2\n", "has no rows|not a number"),
         ("t.parquet", "no parquet", "is no Parquet file"),
         ("t.npz", "no zip", "is no npz file"),
         ("t.json", json.dumps({}), "a table is a .parquet, .csv, .npz or .npy file"),
