@@ -125,6 +125,7 @@ WITH named AS (
         optimal_count,
         rated_count,
         precision,
+        asked_precision,
         coalesce(latent_init, 'fixed') AS latent_init,
         network_calls,
         flops,
@@ -135,36 +136,9 @@ WITH named AS (
         ever_by_depth,
         lost_by_depth
     FROM evals_files
-),
--- Earlier evaluations state neither precision nor cost: both follow from their runs.
-stated AS (
-    SELECT
-        n.* REPLACE (
-            coalesce(n.precision, json_extract_string(r.config, '$.model.forward_dtype')) AS precision,
-            coalesce(
-                n.network_calls,
-                n.spent_steps / nullif(n.count, 0) * CASE WHEN r.config IS NOT NULL THEN coalesce(
-                    CAST(json_extract(r.config, '$.model.h_cycles') AS INTEGER)
-                    * (CAST(json_extract(r.config, '$.model.l_cycles') AS INTEGER) + 1),
-                    1
-                ) END
-            ) AS network_calls,
-            coalesce(
-                n.flops,
-                n.spent_steps / nullif(n.count, 0) * r.evaluation_flops
-                / CAST(json_extract(r.config, '$.model.halt_max_steps') AS INTEGER)
-            ) AS flops
-        ),
-        coalesce(n.precision <> json_extract_string(r.config, '$.model.forward_dtype'), false) AS other_precision
-    FROM named AS n
-    LEFT JOIN (
-        SELECT run, any_value(config) AS config, any_value(evaluation_flops) AS evaluation_flops
-        FROM (FROM runs_live UNION ALL BY NAME FROM runs_files)
-        GROUP BY run
-    ) AS r ON r.run = n.run
 )
 SELECT
-    * EXCLUDE (other_precision),
+    *,
     exact_count / nullif(count, 0) AS exact_accuracy,
     1 - wrong_cells / nullif(cells, 0) AS cell_accuracy,
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
@@ -173,7 +147,7 @@ SELECT
         ', ',
         CASE WHEN samples IS NULL THEN mode ELSE printf('%d samples, noise %g, %s', samples, noise, selection) END,
         'seed ' || nullif(sample_seed, 0),
-        CASE WHEN other_precision THEN precision END,
+        asked_precision,
         CASE WHEN latent_init <> 'fixed' THEN latent_init || ' initial latents' END,
         nullif(identifiers, 'own') || ' identifiers',
         'rows drawn by seed ' || subset_seed,
@@ -181,11 +155,11 @@ SELECT
         || ' adapted in ' || concat_ws(', ', printf('%g min', adapt_minutes), printf('%d steps', adapt_steps_asked))
     ) AS how,
     mode = 'max_steps' AND samples IS NULL AND identifiers = 'own' AND adapt_weights IS NULL
-    AND NOT other_precision AS as_published,
+    AND asked_precision IS NULL AS as_published,
     given_kept_count / nullif(count, 0) AS given_kept_share,
     valid_count / nullif(count, 0) AS valid_share,
     optimal_count / nullif(count, 0) AS optimal_share
-FROM stated;
+FROM named;
 
 -- The newest evaluation of each request.
 CREATE VIEW evals AS
@@ -193,7 +167,7 @@ SELECT * FROM all_evals
 QUALIFY row_number() OVER (
     PARTITION BY
         run, step, weights, dataset, split, split_digest, row_limit, subset_seed, supervision_steps, mode, identifiers,
-        samples, noise, selection, sample_seed, adapt_minutes, adapt_steps_asked, adapt_weights, precision, latent_init
+        samples, noise, selection, sample_seed, adapt_minutes, adapt_steps_asked, adapt_weights, asked_precision, latent_init
     ORDER BY created_at DESC, evaluation
 ) = 1;
 

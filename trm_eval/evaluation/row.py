@@ -131,6 +131,7 @@ def protocol_columns(record: RunRecord, request: EvalRequest, steps: float) -> d
     counted = count_network(model, record.input_spec).flops
     return {
         "precision": request.precision or model.forward_dtype,
+        "asked_precision": request.precision,
         "latent_init": request.latent_init,
         "network_calls": steps * model.calls_per_step,
         "flops": None if counted is None else steps * (counted.think + counted.answers),

@@ -192,7 +192,12 @@ EVALS = _schema(
         (
             "precision",
             pa.string(),
-            "what the network computed in: float32, bfloat16 or float16; in files of older ones NULL, the run's own",
+            "what the network computed in: float32, bfloat16 or float16; NULL of earlier evaluations",
+        ),
+        (
+            "asked_precision",
+            pa.string(),
+            "precision asked for instead of that of the training; NULL: the training's",
         ),
         (
             "latent_init",
