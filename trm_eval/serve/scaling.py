@@ -37,12 +37,13 @@ KEPT = (
 
 def scaling_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """Tests of runs after each number of steps and samples."""
-    return ask(layout, "accuracy by network calls", SCALING_SQL, [list(runs)], problems)
+    return ask(layout, "accuracy by network calls", SCALING_SQL, [list(runs)], problems, runs=runs)
 
 
 def retention_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """What further steps keep, a row for 1, 2, 4, ... steps of each test."""
-    return ask(layout, "right, ever right, and lost again", RETENTION_SQL, [list(runs)], problems)
+    says = "right, ever right, and lost again"
+    return ask(layout, says, RETENTION_SQL, [list(runs)], problems, runs=runs)
 
 
 def draw_scaling(runs: Sequence[str], asked: Asked) -> bytes:

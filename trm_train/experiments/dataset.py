@@ -17,7 +17,7 @@ from trm_train.config.run import InputSpec, grid_of
 Known = Literal["exact", "published", "at most", "unknown"]
 """How far the number of identifiers can be known before a dataset is built."""
 PUBLISHED_IDENTIFIERS = {"arc1concept-aug-1000": 876_407, "arc2concept-aug-1000": 1_190_000}
-"""Puzzle identifiers of datasets as they were published or built here; a build's last digits depend on its draws."""
+"""Puzzle identifiers: ARC-1 as built here, ARC-2 rounded; the last digits of a build depend on its draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class PlannedDataset:
         kind: Of its puzzles; of a mixture all kinds.
         input_spec: Shapes and sizes of its rows; see `identifiers` for how far `num_identifiers` can be known.
         groups: Training puzzles before augmentation; None where only the source knows.
-        identifiers: `exact`; `published`, where the number is that of an earlier build; `at most`, where symmetric
+        identifiers: `exact`; `published`, where it is the number of the published set; `at most`, where symmetric
             puzzles have fewer augmentations than were asked for; or
             `unknown`, where the number of puzzles is not in the specification, and one is counted.
         validation_rows: Rows of the validation split; None where only the source knows.

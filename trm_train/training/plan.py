@@ -137,7 +137,7 @@ class RunPlan:
             return f"{dataset['name']}, digest {dataset['content_digest'][:12]}, {groups}"
         identifiers = {
             "exact": "",
-            "published": f", about {dataset['num_identifiers']:,} puzzle identifiers (an earlier build)",
+            "published": f", about {dataset['num_identifiers']:,} puzzle identifiers",
             "at most": f", at most {dataset['num_identifiers']:,} puzzle identifiers",
             "unknown": ", an unknown number of puzzle identifiers (1 is counted here)",
         }[dataset["identifiers"]]

@@ -146,6 +146,8 @@ def start_run(
     )
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
     hosts.meet("the compiled programs", limit_s=COMPILED_S)
+    if hosts.count > 1:  # with auto, hosts whose devices differ in memory choose different numbers
+        hosts.prove_equal("the compiled programs", {"micro_batches": compiled.micro_batches})
     execution = config.execution
     keep = Keep(execution.keep_weights, execution.keep_weights_every, execution.keep_best_weights)
     checkpoints = Checkpoints(folder, keep, hosts)

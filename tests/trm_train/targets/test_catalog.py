@@ -1,4 +1,4 @@
-"""Targets by name, and what is said where one is unknown or its compiler is not installed."""
+"""Targets by name, and the errors for an unknown target and a missing compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run has one id at its tracker, wherever it goes on; another root, or starting over, has another."""
+"""A run has one id at its tracker on every machine that resumes it; another root, or starting over, has another."""
 
 from __future__ import annotations
 
