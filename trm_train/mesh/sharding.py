@@ -51,7 +51,8 @@ def make_mesh(model_parallel: int = 1, devices: Sequence[Any] | None = None) -> 
     chosen = np.array(sorted(devices or jax.devices(), key=lambda device: device.process_index))
     if model_parallel < 1 or chosen.size % model_parallel:
         raise ConfigError(
-            f"execution.model_parallel: expected a divisor of {chosen.size} devices, got {model_parallel}"
+            f"execution.model_parallel: not a divisor of the number of devices (got {model_parallel}; "
+            f"expected a divisor of {chosen.size})."
         )
     grid = chosen.reshape(chosen.size // model_parallel, model_parallel)
     return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
@@ -158,8 +159,9 @@ def data_part(mesh: Mesh) -> tuple[int, int]:
     first = mine.index(True)
     if not all(mine[first : first + held]) or total % held or first % held:
         raise ConfigError(
-            f"execution.model_parallel {mesh.shape['model']}: the devices of a process must hold a part of their own "
-            f"of the {total} devices along the mesh axis data, or share one"
+            f"execution.model_parallel: a process shares part of the mesh axis data with another (got "
+            f"{mesh.shape['model']}; the axis has {total} devices). Choose a divisor or a "
+            "multiple of the number of devices of a process."
         )
     return first // held, total // held
 

@@ -31,11 +31,15 @@ def rope_tables(length: int, head_width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rotate(x: Float[Array, "B L H K"], cos: np.ndarray, sin: np.ndarray) -> Float[Array, "B L H K"]:
-    """Turns the two halves of every head's width as pairs of coordinates, in float32."""
-    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    cos, sin = cos[None, :, None, :], sin[None, :, None, :]
-    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
-    return turned.astype(x.dtype)
+    """Rotate the two halves of every head's width as pairs of coordinates, in float32."""
+    return _rotate_pairs(x, cos[None, :, None, :], sin[None, :, None, :], axis=3)
+
+
+def _rotate_pairs(x: Array, cos: np.ndarray, sin: np.ndarray, axis: int) -> Array:
+    """`rotate`, with the width of the heads on any axis of `x`, to which the tables are broadcast."""
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=axis)
+    rotated = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=axis)
+    return rotated.astype(x.dtype)
 
 
 def written_out_attention(
@@ -95,20 +99,12 @@ def splash_attention(
     width = qkv.shape[1] // (3 * heads)
     query, key, value = jnp.einsum("bld,dnhk->nbhkl", x, qkv.reshape(-1, 3, heads, width))
     if rope:
-        cos, sin = (table.T for table in rope_tables(padded, width))
-        query, key = rotate_minor(query, cos, sin), rotate_minor(key, cos, sin)
+        cos, sin = (table.T[None, None] for table in rope_tables(padded, width))
+        query, key = (_rotate_pairs(y, cos, sin, axis=2) for y in (query, key))
     query *= jnp.asarray(width**-0.5, query.dtype)
     query, key, value = (jnp.swapaxes(y, 2, 3) for y in (query, key, value))
     mixed = jax.vmap(lambda q, k, v: kernel(q, k, v, segments))(query, key, value)
     return jnp.einsum("bhlk,hkd->bld", mixed, out.reshape(heads, width, -1))[:, :length]
-
-
-def rotate_minor(x: Float[Array, "B H K L"], cos: np.ndarray, sin: np.ndarray) -> Float[Array, "B H K L"]:
-    """`rotate`, with positions as the last axis."""
-    first, second = jnp.split(x.astype(jnp.float32), 2, axis=2)
-    cos, sin = cos[None, None], sin[None, None]
-    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=2)
-    return turned.astype(x.dtype)
 
 
 class Attention(nnx.Module):

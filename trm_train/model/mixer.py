@@ -75,8 +75,8 @@ class WindowBlock(AttentionBlock):
     def __init__(self, config: BlocksConfig, length: int, *, grid: tuple[int, int] | None, rngs: nnx.Rngs):
         if grid is None:
             raise ConfigError(
-                f"model.mixer: {config.mixer} needs rows that are a grid of one known shape, which the rows of this "
-                "dataset are not. Choose --model.mixer attention (of a table with flat rows, build it with --grid RxC)."
+                f"model.mixer: rows of this dataset have no fixed grid (got {config.mixer}; expected another mixer). "
+                "Choose --model.mixer attention, or build a table with flat rows with --grid RxC."
             )
         self.attention = WindowAttention(
             config.hidden_size,

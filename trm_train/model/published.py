@@ -128,7 +128,7 @@ def params_from_published(config: BlocksConfig, tensors: Mapping[str, np.ndarray
     tree: dict[str, Any] = {}
     for name, path, transposed in parameter_names(config):
         if name not in tensors:
-            raise CheckpointError(f"parameter {name} is missing; got {', '.join(sorted(tensors)) or 'none'}")
+            raise CheckpointError(f"{name}: missing parameter (got {', '.join(sorted(tensors)) or 'none'}).")
         node = tree
         for key in path[:-1]:
             node = node.setdefault(key, {})
@@ -159,7 +159,9 @@ def weights_from_published(
         expected.add(TABLE)
     if set(tensors) != expected:
         missing, unknown = sorted(expected - set(tensors)), sorted(set(tensors) - expected)
-        raise CheckpointError(f"published parameters do not fit: missing {missing}, unknown {unknown}")
+        raise CheckpointError(
+            f"published parameters do not fit the network (missing: {missing}; unknown: {unknown})."
+        )
     params = params_from_published(config, tensors)
     fixed = {ours: np.asarray(tensors[name], np.float32) for name, ours in fixed_names(config).items()}
     if config.puzzle_width == 0:
@@ -167,7 +169,7 @@ def weights_from_published(
     rows = np.asarray(tensors[TABLE], np.float32)
     if rows.shape != (spec.num_identifiers, config.puzzle_width):
         raise CheckpointError(
-            f"{TABLE}: expected shape {(spec.num_identifiers, config.puzzle_width)}, got {rows.shape}"
+            f"{TABLE}: wrong shape (got {rows.shape}; expected {(spec.num_identifiers, config.puzzle_width)})."
         )
     table = np.zeros((table_rows(spec.num_identifiers), rows.shape[1]), np.float32)
     table[: len(rows)] = rows

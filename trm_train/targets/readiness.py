@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib.metadata import version
@@ -179,7 +179,9 @@ def run(page: Path, only: Sequence[str], targets: Sequence[str], jobs: int) -> i
         return program, compile_program(program), time.monotonic() - begun
 
     with ThreadPoolExecutor(jobs) as pool:
-        for done, (program, row, seconds) in enumerate(pool.map(one, todo), start=1):
+        futures = [pool.submit(one, program) for program in todo]
+        for done, future in enumerate(as_completed(futures), start=1):
+            program, row, seconds = future.result()
             same = (program.key, program.target)
             rows = [each for each in rows if (each["key"], each["target"]) != same]
             rows.append(row | {"code": code, "experiments": list(program.experiments)})

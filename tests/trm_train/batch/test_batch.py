@@ -151,7 +151,7 @@ def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> No
     assert done.returncode == 1, done.stderr
     rows = json.loads(done.stdout)
     assert [row["state"] for row in rows] == ["failed", "waiting"]
-    assert "execution.model_parallel: expected a divisor of 1 devices, got 3" in rows[0]["reason"]
+    assert "execution.model_parallel: not a divisor of the number of devices (got 3" in rows[0]["reason"]
     done = batch(root, "exp01e", "exp01f", *wrong, "--json", "--continue-on-failure")
     assert done.returncode == 1
     assert [row["state"] for row in json.loads(done.stdout)] == ["failed", "failed"]
