@@ -21,6 +21,7 @@ from trm_train.model.base import States, merge
 from trm_train.objective import slot_losses
 from trm_train.state import Weights
 from trm_train.step.batch import Batch
+from trm_train.step.think import make_think
 
 EvalStep = Callable[[Weights, Batch], "EvalOutputs"]
 
@@ -70,12 +71,13 @@ def make_eval_step(
 
     def eval_step(weights: Weights, batch: Batch) -> EvalOutputs:
         network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
+        think = make_think(model, weights, mesh)
         inputs, labels = (batch[name].astype(jnp.int32) for name in ("inputs", "labels"))
         rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32), mesh)
         rows_count = inputs.shape[0]
 
         def supervision_step(states: States, _: None) -> tuple[States, tuple[Array, Array, Array | None]]:
-            states = network.think(states, inputs, rows)
+            states = think(states, inputs, rows)
             q_logits = network.q_logits(states)
             wrong = None
             if by_step:

@@ -21,6 +21,7 @@ from trm_train.model.base import merge
 from trm_train.state import Weights
 from trm_train.step.answers import Answers, answers
 from trm_train.step.batch import Batch
+from trm_train.step.think import make_think
 
 HaltingStep = Callable[[Weights, Carry, Batch], tuple[Carry, Answers]]
 
@@ -40,11 +41,12 @@ def make_halting_step(
 
     def halting_step(weights: Weights, carry: Carry, batch: Batch) -> tuple[Carry, Answers]:
         network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
+        think = make_think(model, weights, mesh)
         batch = {name: values.astype(jnp.int32) for name, values in batch.items()}
         slots = carry.steps.shape[0]
         carry = refill(carry, batch, network.initial_states(slots))
         rows = look_up(weights.puzzle_table, carry.current["puzzle_identifiers"], mesh)
-        states = network.think(carry.states, carry.current["inputs"], rows)
+        states = think(carry.states, carry.current["inputs"], rows)
         q_logits = network.q_logits(states)
         margins, steps = network.halt_margin(q_logits), carry.steps + 1
         halted = halt(steps, margins, jnp.ones((slots,), jnp.int32), max_steps)

@@ -27,6 +27,7 @@ from trm_train.model.base import States, merge
 from trm_train.state import Weights
 from trm_train.step.answers import Answers, Course, answers
 from trm_train.step.batch import Batch
+from trm_train.step.think import make_think
 
 SampleStep = Callable[[Weights, Batch], tuple[Answers, Course | None]]
 FIRST = 0xFFFF_FFFF
@@ -66,6 +67,7 @@ def make_sample_step(
 
     def sample_step(weights: Weights, batch: Batch) -> tuple[Answers, Course | None]:
         network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
+        think = make_think(model, weights, mesh)
         if not network.latents and noise:
             raise ConfigError(
                 f"{config.model.architecture}: names no latent states that noise could be added to"
@@ -81,7 +83,7 @@ def make_sample_step(
             def supervision_step(carry: tuple[States, Any], at: Any) -> tuple[Any, Any]:
                 (before, held), (number, slot) = carry, at
                 noisy = _with_noise(before, network.latents, mine, number, noise)
-                states = network.think(noisy, inputs, rows)
+                states = think(noisy, inputs, rows)
                 q_logits = network.q_logits(states)
                 found = q_logits, network.halt_margin(q_logits), _change(before, states)
                 if not depths:

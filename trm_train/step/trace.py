@@ -20,6 +20,7 @@ from trm_train.mesh.table import look_up
 from trm_train.model.base import States, merge
 from trm_train.state import Weights, abstract_weights
 from trm_train.step.batch import Batch
+from trm_train.step.think import make_think
 
 TraceStep = Callable[[Weights, Batch], "Trace"]
 
@@ -73,11 +74,12 @@ def make_trace_step(
 
     def trace_step(weights: Weights, batch: Batch) -> Trace:
         network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
+        think = make_think(model, weights, mesh)
         inputs = batch["inputs"].astype(jnp.int32)
         rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32), mesh)
 
         def cycle(states: States, _: None) -> tuple[States, Trace]:
-            states = network.think(states, inputs, rows)
+            states = think(states, inputs, rows)
             q_logits = network.q_logits(states)
             latents: dict[str, Array] = {}
             if with_latents:

@@ -45,6 +45,7 @@ COMPILED_FROM = (
     "step/train.py",
     "step/several.py",
     "step/evaluate.py",
+    "step/think.py",
     "targets/catalog.py",
     "targets/program.py",
 )
@@ -157,7 +158,9 @@ def _dry_run(program: Program, more: Sequence[str]) -> tuple[dict[str, Any] | No
     )
     if done.stdout.startswith("{"):
         return json.loads(done.stdout), ""
-    return None, (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]
+    # Of a traceback the line with the exception; jax writes a remark after it.
+    said = done.stderr.strip().splitlines() or ["no answer"]
+    return None, next((line for line in reversed(said) if "Error: " in line), said[-1])[:300]
 
 
 def run(page: Path, only: Sequence[str], targets: Sequence[str], jobs: int) -> int:

@@ -70,3 +70,11 @@ def test_a_small_network_compiles_for_an_h100() -> None:
     assert found["cycles"] is None
     assert found["moved_bytes"]["attention"] > 0, "cuDNN's fused attention"
     assert found["moved_bytes"]["matrix products"] > 0
+
+
+def test_splash_attention_compiles_for_all_chips_in_training_and_evaluation() -> None:
+    plan = plan_for("v4-64", "trm_maze", *SMALL, "--data.global-batch-size", "64")
+    found = plan["estimate"]
+    assert plan["mesh"] == {"data": 32, "model": 1}
+    assert found["kernels_without_estimate"], "splash attention has no estimate"
+    assert 0 < found["evaluation_bytes"] < 4e9

@@ -1,0 +1,46 @@
+"""The recursion of an evaluation, each device on its own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array
+
+from trm_train.mesh.sharding import BATCH, whole
+from trm_train.model.base import States, merge
+from trm_train.state import Weights
+
+Think = Callable[[States, Array, Array | None], States]
+"""`Network.think` of the rows of all devices: states, inputs [B, S] and rows of the puzzle table [B, N]."""
+
+
+def make_think(model: nnx.GraphDef, weights: Weights, mesh: Mesh | None) -> Think:
+    """`Network.think` with the rows split over the devices of a mesh.
+
+    XLA cannot split a Pallas kernel, such as splash attention, by itself.
+
+    Args:
+        model: Definition from `init_state`.
+        weights: Of the network; parameters may be split over the devices.
+        mesh: Devices that rows are spread over; None where there is one.
+    """
+    params = whole(weights.params, mesh)
+    if mesh is None or mesh.size == 1:
+        return merge(model, params, weights.fixed, weights.puzzle_table).think
+
+    def mine(params: Any, fixed: Any, states: States, inputs: Array, rows: Array | None) -> States:
+        # The rows of the table are looked up already: the network of a device needs no table.
+        table = None if rows is None else jnp.zeros((0, rows.shape[1]), rows.dtype)
+        return merge(model, params, fixed, table).think(states, inputs, rows)
+
+    # What is split along `data` alone is the same along `model`.
+    spread = jax.shard_map(
+        mine, mesh=mesh, in_specs=(P(), P(), BATCH, BATCH, BATCH), out_specs=BATCH, check_vma=False
+    )
+    return lambda states, inputs, rows: spread(params, weights.fixed, states, inputs, rows)
