@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,38 @@ def test_a_terminal_has_its_cursor_back() -> None:
     os.close(ours)
     assert done.returncode == 5
     assert said.rfind(b"\x1b[?25h") > said.rfind(b"\x1b[?25l") >= 0
+
+
+QUERY = """
+import duckdb
+from trm_data.catalog.query import run_locked
+from trm_data.command import errors_end
+with errors_end("trm-eval"), duckdb.connect() as connection:
+    print("at work", flush=True)
+    run_locked(connection, "SELECT count(*) FROM range(10000000) a, range(10000000) b")
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_query_that_duckdb_runs_as_one_task(number: signal.Signals, code: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", QUERY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "at work\n"
+            begun = processor_s(process.pid)
+            while processor_s(process.pid) < begun + 1.0:
+                time.sleep(0.05)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+
+
+def processor_s(pid: int) -> float:
+    """Processor time that a process has used, in s."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

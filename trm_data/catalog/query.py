@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trm_data.catalog.schema import quote_literal
 from trm_data.catalog.write import catalog_index
+from trm_data.command.signals import interrupting
 from trm_data.errors import Note, QueryError
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -123,13 +124,15 @@ def run_locked(
 
     try:
         statement = _statement(connection, sql, parameters)
-        if as_table:
-            found = connection.sql(statement, params=list(parameters))
-            table = found.to_arrow_table() if most_rows is None else _first_rows(found, most_rows)
-            table = _with_integers(table)
-            return QueryResult(table.column_names, [], table=table)
-        result = connection.execute(statement, list(parameters))
-        return QueryResult([column[0] for column in result.description or []], result.fetchall())
+        # DuckDB looks for signals between its tasks, and some queries are one task.
+        with interrupting(connection.interrupt):
+            if as_table:
+                found = connection.sql(statement, params=list(parameters))
+                table = found.to_arrow_table() if most_rows is None else _first_rows(found, most_rows)
+                table = _with_integers(table)
+                return QueryResult(table.column_names, [], table=table)
+            result = connection.execute(statement, list(parameters))
+            return QueryResult([column[0] for column in result.description or []], result.fetchall())
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
 
@@ -154,7 +157,8 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     import polars
 
     try:
-        table = _with_integers(connection.sql(_statement(connection, sql)).to_arrow_table())
+        with interrupting(connection.interrupt):
+            table = _with_integers(connection.sql(_statement(connection, sql)).to_arrow_table())
         if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
             raise QueryError(f"two columns are called {twice[0]!r}; say AS for one of them")
     except duckdb.Error as error:

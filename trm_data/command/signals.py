@@ -5,6 +5,7 @@
   runs is heard of when that program has ended, which may take minutes; one that comes during the callback with which
   jax watches the garbage collector is lost. So a thread hears of signals too, and ends the process if the command has
   not done so within some seconds. Results are whole at every moment: only time is lost.
+- `interrupting`: calls a function at a signal, from a thread, as to interrupt a library that does not listen itself.
 - `handled`: training, batches and restarts have handlers of their own.
 - `end_with_parent`: a child process ends with its parent, whatever ended that.
 """
@@ -137,6 +138,43 @@ def handled(
             signal.signal(number, usual)
 
 
+class _Listener:
+    """A thread that calls a function with every signal in `WORDS`, also while a library keeps Python waiting."""
+
+    def __init__(self, call: Callable[[signal.Signals], object]) -> None:
+        self._call = call
+        self._heard, self._tell = os.pipe()
+        os.set_blocking(self._tell, False)
+        self._before = signal.set_wakeup_fd(self._tell, warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(self._before)
+        os.close(self._tell)
+        self._thread.join(HEARD_S)
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while number := os.read(self._heard, 1):
+                if (found := signal.Signals(number[0])) in WORDS:
+                    self._call(found)
+        os.close(self._heard)
+
+
+@contextmanager
+def interrupting(interrupt: Callable[[], object]) -> Generator[None, None, None]:
+    """Within, a signal calls a function from a thread; elsewhere than in the main thread, nothing does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    listener = _Listener(lambda _: interrupt())
+    try:
+        yield
+    finally:
+        listener.close()
+
+
 class Heard:
     """What a thread hears of signals, until it is closed.
 
@@ -153,36 +191,25 @@ class Heard:
         self._program, self._grace_s, self._leave = program, grace_s, leave
         self.signals: list[signal.Signals] = []
         self._closed, self._told = threading.Event(), threading.Event()
-        self._heard, self._tell = os.pipe()
-        os.set_blocking(self._tell, False)
-        self._before = signal.set_wakeup_fd(self._tell, warn_on_full_buffer=False)
-        self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
-        self._thread.start()
+        self._listener = _Listener(self._hear)
 
     def close(self) -> None:
         """Hear no more: from here on somebody else does. What came before is in `signals`."""
         if self._closed.is_set():
             return
         self._closed.set()
-        signal.set_wakeup_fd(self._before)
-        os.close(self._tell)
-        self._thread.join(HEARD_S)
+        self._listener.close()
 
     def end_if_told(self) -> None:
         """End the process if a signal has ended the command: what jax still computes would be waited for."""
         if not self._closed.is_set() and self._told.wait(HEARD_S):
             _end(self._program, self.signals[0], self._leave)
 
-    def _listen(self) -> None:
-        with suppress(OSError):
-            while number := os.read(self._heard, 1):
-                if (found := signal.Signals(number[0])) not in WORDS:
-                    continue
-                self.signals.append(found)
-                self._told.set()
-                if not self._closed.wait(self._grace_s):
-                    _end(self._program, found, self._leave)
-        os.close(self._heard)
+    def _hear(self, found: signal.Signals) -> None:
+        self.signals.append(found)
+        self._told.set()
+        if not self._closed.wait(self._grace_s):
+            _end(self._program, found, self._leave)
 
 
 @contextmanager
