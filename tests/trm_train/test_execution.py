@@ -137,6 +137,8 @@ def test_auto_refuses_what_fits_in_no_number_of_microbatches() -> None:
 def test_a_tpu_compilers_refusal_says_how_much_is_needed() -> None:
     said = "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 45.5G of 31.25G hbm. Exceeded by"
     assert bytes_refused(RuntimeError(said)) == (int(45.5 * 2**30), int(31.25 * 2**30))
+    said = "total memory required for HLO temporaries (39.88G) exceeds available HBM (30.75G)."
+    assert bytes_refused(RuntimeError(said)) == (int(39.88 * 2**30), int(30.75 * 2**30))
     assert bytes_refused(RuntimeError("INTERNAL: no")) is None
 
 

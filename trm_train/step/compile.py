@@ -134,7 +134,11 @@ def compile_train_step(
 
 def bytes_refused(error: Exception) -> tuple[int, int] | None:
     """Memory that a program needs and that a device has, from a TPU compiler's refusal; None for other errors."""
-    found = re.search(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm", str(error))
+    forms = (
+        r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm",
+        r"HLO temporaries \(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)",
+    )
+    found = next((match for form in forms if (match := re.search(form, str(error)))), None)
     if found is None:
         return None
     units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
