@@ -1,15 +1,16 @@
-"""Lays a table out as lines of text: columns aligned, a line a row, no name or number ever broken.
+"""Formats tables as lines of text: columns aligned, names and numbers never broken.
 
-Given a width, columns of words give way first, down to `WORDS`; then columns are left out from the right, and a line
-says which. Without a width nothing is left out, however long the lines.
+With a width, for a terminal, rich shrinks or wraps columns of words down to `WORDS` characters; columns that still do
+not fit are hidden from the right, and a line names them. Without a width, for a pipe, every column is printed on one
+line a row. That form does not use rich: 4,159 rows of 38 columns take 0.2 s here and 15 s with rich.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, zip_longest
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 WORDS = 16
@@ -18,7 +19,6 @@ NAME = 64
 """Letters of the longest name or hash that is never cut."""
 ROWS = 100
 """Rows that a terminal shows."""
-ELLIPSIS = "…"
 
 Long = Literal["wrap", "cut"]
 """What becomes of words that have no room: further lines of their column, or an ellipsis."""
@@ -82,16 +82,11 @@ def table_lines(
             same = _same(columns, rows, laid)
             laid = [column for column in laid if column not in same]
             gap, fitting = _fit(laid, width)
-    lines: list[str] = []
+    lines = _plain(fitting, gap) if width is None else _shrunk(fitting, gap, width, long)
     if any(columns):
-        lines.append(_line([_pad(column.name, column) for column in fitting], gap))
-        lines.append(" " + "─" * (sum(column.width for column in fitting) + gap * (len(fitting) - 1)))
-    if width is None:
-        padded = [[_pad(cell, column) for cell in column.cells] for column in fitting]
-        lines += [_line(row, gap) for row in zip(*padded, strict=True)]
+        lines.insert(1, " " + "─" * (max(map(_width, lines)) - 1))
     else:
-        for row in zip(*(column.cells for column in fitting), strict=True):
-            lines += _lines_of(row, fitting, gap, long)
+        lines = lines[1:]
     if not rows:
         lines.append(" (no rows)")
     if len(shown) < len(rows):
@@ -194,53 +189,39 @@ def _same(columns: Sequence[str], rows: Sequence[Sequence[object]], laid: list[C
 
 
 def _fit(columns: list[Column], width: int) -> tuple[int, list[Column]]:
-    """Letters between columns, and those columns that fit into a line, the first in any case."""
-    gap = 3 if 1 + _total(columns, 3, least=False) <= width else 2
+    """Spaces between columns, and the columns that fit into a line, at least the first."""
+    wide = sum(column.width for column in columns) + 3 * (len(columns) - 1)
+    gap = 3 if 1 + wide <= width else 2
     ends = accumulate(column.least + gap for column in columns)
-    count = max(1, sum(end - gap + 1 <= width for end in ends))
-    fitting = columns[:count]
-    spare = width - 1 - _total(fitting, gap, least=True)
-    # Those that want least have their wish first; what they leave goes to the others.
-    wishes = sorted((column.width - column.least, at) for at, column in enumerate(fitting))
-    wishes = [(wish, at) for wish, at in wishes if wish]
-    for place, (wish, at) in enumerate(wishes):
-        given = max(0, min(wish, spare // (len(wishes) - place)))
-        fitting[at] = replace(fitting[at], width=fitting[at].least + given)
-        spare -= given
-    return gap, fitting
+    return gap, columns[: max(1, sum(end - gap + 1 <= width for end in ends))]
 
 
-def _total(columns: list[Column], gap: int, *, least: bool) -> int:
-    widths = [column.least if least else column.width for column in columns]
-    return sum(widths) + gap * (len(columns) - 1)
+def _plain(columns: list[Column], gap: int) -> list[str]:
+    """A line of names, then a line for every row."""
+    padded = [[_pad(cell, column) for cell in (column.name, *column.cells)] for column in columns]
+    return [(" " + (" " * gap).join(row)).rstrip() for row in zip(*padded, strict=True)]
 
 
-def _lines_of(row: Sequence[str], columns: list[Column], gap: int, long: Long) -> list[str]:
-    """The lines of one row: one, or as many as its longest words take."""
-    if all(_width(cell) <= column.width for cell, column in zip(row, columns, strict=True)):
-        return [_line([_pad(cell, column) for cell, column in zip(row, columns, strict=True)], gap)]
-    parts = [
-        _parts(cell, column.width, long) if column.flexible else [cell]
-        for cell, column in zip(row, columns, strict=True)
-    ]
-    return [
-        _line([_pad(text, column) for text, column in zip(texts, columns, strict=True)], gap)
-        for texts in zip_longest(*parts, fillvalue="")
-    ]
+def _shrunk(columns: list[Column], gap: int, width: int, long: Long) -> list[str]:
+    """The same as `_plain` within a width: words are wrapped or cut."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-
-def _parts(cell: str, width: int, long: Long) -> list[str]:
-    if _width(cell) <= width:
-        return [cell]
-    if long == "wrap":
-        return textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
-    from rich.cells import set_cell_size
-
-    return [set_cell_size(cell, width - 1).rstrip() + ELLIPSIS]
-
-
-def _line(cells: Sequence[str], gap: int) -> str:
-    return (" " + (" " * gap).join(cells)).rstrip()
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, gap, 0, 0))
+    for column in columns:
+        table.add_column(
+            justify="right" if column.right else "left",
+            no_wrap=not column.flexible,
+            min_width=column.least,
+        )
+    for row in zip(*((column.name, *column.cells) for column in columns), strict=True):
+        table.add_row(*(Text(cell, no_wrap=long == "cut", overflow="ellipsis") for cell in row))
+    least = sum(column.least for column in columns) + gap * (len(columns) - 1)
+    console = Console(width=max(width - 1, least), color_system=None, legacy_windows=False)
+    with console.capture() as captured:
+        console.print(table)
+    return [f" {line}".rstrip() for line in captured.get().splitlines()]
 
 
 def _pad(cell: str, column: Column) -> str:
