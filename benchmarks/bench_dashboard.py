@@ -29,6 +29,7 @@ from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.experiments.registry import load_experiments
 from trm_train.metrics.table import MetricTable
@@ -156,7 +157,7 @@ def of_seed(record: RunRecord, config: RunConfig) -> RunRecord:
     return dataclasses.replace(record, config=config, identity=identity_hash(config), run=name)
 
 
-def write_training(folder, number: int) -> None:
+def write_training(folder: Folder, number: int) -> None:
     """Metric parts and the status of a run that has ended."""
     table = MetricTable(folder)
     for step in range(1, STEPS + 1):
@@ -174,8 +175,9 @@ def write_training(folder, number: int) -> None:
             table.add(
                 {**shared, "split": "validation", "count": 20, "accuracy": 12.0, "exact_accuracy": step // 60}
             )
-        if step % (STEPS // 2) == 0 and (part := table.take_part(step)) is not None:
-            table.write_part(part)
+        if step % (STEPS // 2) == 0:
+            table.take_part(step)
+            table.write_parts()
     now = datetime.now(UTC).isoformat()
     status = Status(
         state="finished", step=STEPS, total_steps=STEPS, examples_per_s=640.0, loss=0.3, heartbeat=now,

@@ -47,7 +47,9 @@ def main() -> None:
     restored = restore(run, record, step=choose_step(run, "last"), weights="ema")
     report = Report(f"evaluation of {record.experiment}, {dataset.name}", packages=("jax", "jaxlib", "numpy"))
     for steps in arguments.steps:
-        rollouts = {mode: compile_rollout(restored, reader, EvalRequest(mode=mode), steps) for mode in MODES}
+        rollouts: dict[Mode, Rollout] = {
+            mode: compile_rollout(restored, reader, EvalRequest(mode=mode), steps) for mode in MODES
+        }
         rates: dict[Mode, list[float]] = {mode: [] for mode in MODES}
         spent: dict[Mode, float] = {}
         for repeat in range(arguments.repeats + 1):

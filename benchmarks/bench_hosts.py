@@ -35,7 +35,7 @@ from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import list_runs
 from trm_train.runs.resume import meta_at
 from trm_train.step.several import Given
-from trm_train.training.loop import _run_steps
+from trm_train.training.loop import _run_steps  # pyright: ignore[reportPrivateUsage]
 from trm_train.training.start import Started, start_run
 from trm_train.training.stop import StopRequest
 
@@ -49,8 +49,11 @@ TINY = (
     "1",
     "--model.h-cycles",
     "1",
+    "--model.l-cycles",
+    "1",
+    "--optim.lr-warmup-steps",
+    "2",
 )
-TINY = (*TINY, "--model.l-cycles", "1", "--optim.lr-warmup-steps", "2")
 QUIET = ("--execution.validate-every", "0", "--execution.checkpoint-every", "1000000")
 WAYS = {
     "a step a dispatch": (),
@@ -81,6 +84,7 @@ def started(layout: Layout, options: Sequence[str]) -> Generator[Started, None, 
             resume=False,
             tracking="none",
             extend=None,
+            label="",
             hosts=Hosts(),
         )
 

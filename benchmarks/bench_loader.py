@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import grain
 import numpy as np
@@ -23,6 +24,8 @@ import trm_data
 from trm_data.building.flow import build_dataset
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.sudoku.options import SudokuOptions
+from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES
+from trm_data.loader.stored import StoredRows
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import resolve_root
@@ -151,10 +154,10 @@ def measure_other(
     folder: str,
     arguments: argparse.Namespace,
     target: float,
-    **options: int,
+    budget_bytes: int = RESIDENT_BUDGET_BYTES,
 ) -> None:
     """The loader of another dataset, with a prefetching thread and without."""
-    dataset = trm_data.open_dataset(name, folder, **options)
+    dataset = trm_data.open_dataset(name, folder, budget_bytes=budget_bytes)
     for threads in (1, 0):
         with trm_data.make_loader(
             dataset, global_batch_size=arguments.batch, seed=0, threads=threads
@@ -172,10 +175,11 @@ def measure_other(
 def gather_plainly(dataset: trm_data.Dataset, batch: int) -> None:
     """Batches of uniformly random rows by fancy indexing, and nothing else."""
     random = np.random.default_rng(0)
+    assert isinstance(dataset.reader, StoredRows)
     stored = dataset.reader.rows
     for _ in range(BATCHES):
         rows = random.integers(0, len(dataset), batch)
-        stored.inputs[rows], stored.labels[rows], stored.puzzle_identifiers[rows]
+        _ = stored.inputs[rows], stored.labels[rows], stored.puzzle_identifiers[rows]
 
 
 def write_one_a_record(dataset: trm_data.Dataset, folder: Path) -> list[str]:
@@ -195,11 +199,11 @@ def write_one_a_record(dataset: trm_data.Dataset, folder: Path) -> list[str]:
 def read_ordinarily(paths: list[str], batch: int) -> None:
     """Shuffle, decode each record, batch: with Grain's defaults."""
 
-    def decode(record: bytes) -> dict[str, np.ndarray]:
+    def decode(record: bytes) -> dict[str, Any]:
         row = np.frombuffer(record, np.uint8)
         return {"inputs": row[:81], "labels": row[81:], "puzzle_identifiers": np.int32(0)}
 
-    source = grain.sources.ArrayRecordDataSource(paths)
+    source: Any = grain.sources.ArrayRecordDataSource(paths)
     pipeline = grain.MapDataset.source(source).seed(0).shuffle().map(decode).batch(batch).to_iter_dataset()
     batches = iter(pipeline)
     for _ in range(PEER_BATCHES):

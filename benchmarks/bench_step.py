@@ -1,6 +1,10 @@
 """Training step on this machine against plain matrix products of the same shapes, in one run.
 
     python benchmarks/bench_step.py [--mixer attention] [--hidden 512] [--batch 16] [--json PATH]
+    python benchmarks/bench_step.py --peer DIR --peer-python ENV/bin/python
+
+With --peer, a checkout of the published code (SamsungSAILMontreal/TinyRecursiveModels) takes steps of the same shapes
+by turns with ours, compiled with torch in an environment of its own (`benchmarks/peer_step.py`).
 
 A 9x9 Sudoku (S 81, P 16, V 11), float32. Reports the time of a compiled step, compile time, examples/s, and
 the step's rate of arithmetic beside that of plain jitted products. Targets: at least 80% of it, and less than
@@ -20,6 +24,8 @@ counted, so they lower the figure.
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -116,8 +122,35 @@ def warm_seconds_of(call: Callable[[], Any]) -> float:
     return min(seconds_of(call) for _ in range(PRODUCT_CALLS))
 
 
-def measure(report: Report, mixer: str, hidden: int, batch: int, repeats: int) -> None:
-    """Every figure of one configuration. Products and step are timed in turn, so both see the same machine."""
+class Peer:
+    """The published step in a process of its own, which waits until it is asked for a step."""
+
+    def __init__(self, python: str, checkout: Path, mixer: str, hidden: int, batch: int) -> None:
+        shape = ["--mixer", mixer, "--hidden", str(hidden), "--batch", str(batch)]
+        script = str(Path(__file__).with_name("peer_step.py"))
+        self._process = subprocess.Popen(
+            [python, script, str(checkout.resolve()), *shape],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def step_s(self) -> float:
+        """Wall-clock time of one step."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("step\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(
+                f"peer_step.py ended with exit code {self._process.wait()}; its message is above"
+            )
+        return float(answer)
+
+
+def measure(report: Report, mixer: str, hidden: int, batch: int, repeats: int, peer: Peer | None) -> None:
+    """Every figure of one configuration. Products, step and peer are timed in turn, so all see the same machine."""
     positions = "none" if mixer == "mlp_t" else "rope"
     model = ModelConfig(hidden_size=hidden, mixer=mixer, pos_encodings=positions, forward_dtype="float32")
     data = DataConfig(dataset="benchmark", global_batch_size=batch)
@@ -143,17 +176,28 @@ def measure(report: Report, mixer: str, hidden: int, batch: int, repeats: int) -
     products = step_products(model, batch)
     plain = make_products(products)
     jax.block_until_ready(call())
+    peer_compile_s = [peer.step_s()] if peer else []
     plain_s: list[float] = []
     step_s: list[float] = []
+    peer_s: list[float] = []
     for _ in range(repeats):
         plain_s.append(sum(times * warm_seconds_of(product) for times, product in plain))
-        step_s.append(seconds_of(call))
+        step_s.append(warm_seconds_of(call))
+        if peer:
+            peer_s.append(min(peer.step_s() for _ in range(PRODUCT_CALLS)))
     work = flop(products) / 1e9
     report.add("training step", [batch / s for s in step_s], unit="examples/s", n=batch)
     report.add("training step", [work / s for s in step_s], unit="GFLOP/s", n=batch)
     report.add("peer: plain matmul, same shapes", [work / s for s in plain_s], unit="GFLOP/s", n=batch)
     ratios = [p / s for p, s in zip(plain_s, step_s, strict=True)]
     report.add("step / plain matmul", ratios, unit="share", n=batch, at_least=MIN_RATIO)
+    if peer:
+        report.add(
+            "peer: published code, torch.compile", [batch / s for s in peer_s], unit="examples/s", n=batch
+        )
+        faster = [p / s for p, s in zip(peer_s, step_s, strict=True)]
+        report.add("step / published code", faster, unit="times as fast", n=batch)
+        report.add("peer: first step, with its compilation", peer_compile_s, unit="s", n=1)
     report.add("trace", [traced - start], unit="s", n=1)
     report.add("compile", [compile_s], unit="s", n=1)
     report.note(f"compile time {compile_s:.1f} s, target under {MAX_COMPILE_S:.0f} s")
@@ -168,10 +212,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", type=Path, help="where to write the report")
+    parser.add_argument("--peer", type=Path, metavar="DIR", help="a checkout of the published code")
+    parser.add_argument(
+        "--peer-python", default=sys.executable, help="a Python with torch, pydantic and einops"
+    )
     arguments = parser.parse_args()
     title = f"training step, {arguments.mixer}, hidden {arguments.hidden}, batch {arguments.batch}, float32"
     report = Report(title, ("jax", "jaxlib", "flax", "numpy"))
-    measure(report, arguments.mixer, arguments.hidden, arguments.batch, arguments.repeats)
+    shape = (arguments.mixer, arguments.hidden, arguments.batch)
+    peer = Peer(arguments.peer_python, arguments.peer, *shape) if arguments.peer else None
+    measure(report, *shape, arguments.repeats, peer)
     report.print()
     if arguments.json:
         report.write_json(arguments.json)
