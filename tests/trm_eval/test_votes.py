@@ -353,6 +353,17 @@ def test_an_ensemble_counts_votes_together(voted: Voted) -> None:
     assert sum(row[3] for row in got) == 2 * len(voted.test)
 
 
+def test_the_order_of_votes_in_sql_is_that_of_the_writer(voted: Voted) -> None:
+    columns = "task, test_index, rank, votes, rows, columns, grid"
+    for result in voted.results:
+        evaluation = result.row["evaluation"]
+        pooled = f"SELECT {columns} FROM pooled_votes([?]) ORDER BY ALL"
+        written = f"SELECT {columns} FROM all_votes WHERE evaluation = ? ORDER BY ALL"
+        rows = query_results(voted.layout, pooled, [evaluation]).rows
+        assert rows
+        assert rows == query_results(voted.layout, written, [evaluation]).rows
+
+
 def test_a_submission_has_two_attempts_at_every_test_input(voted: Voted, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "submission.json"
     words = ["submission", "tiny", "--weights", "raw", "--root", voted.layout.place]
