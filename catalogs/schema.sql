@@ -115,7 +115,7 @@ COMMENT ON COLUMN puzzles.forced_share IS 'Maze: share of the cells of a shortes
 COMMENT ON COLUMN puzzles.grid_sizes IS 'ARC: rows x columns of input > output of each example, by spaces.';
 COMMENT ON COLUMN puzzles.scored IS 'ARC: whether the right outputs are known; NULL for other kinds.';
 COMMENT ON COLUMN puzzles.num_examples IS 'Examples of every augmentation of the group (examples).';
-COMMENT ON COLUMN puzzles.rating_source IS 'file: as the source states it; solver: computed here (docs/rating.md).';
+COMMENT ON COLUMN puzzles.rating_source IS 'file: as the source states it; solver: computed here (docs/datasets.md).';
 COMMENT ON COLUMN puzzles.clues IS 'Sudoku: given cells (cells).';
 COMMENT ON COLUMN puzzles.num_augmentations IS 'Augmentations stored for the group, the original included (puzzles).';
 COMMENT ON COLUMN puzzles.canonical_hash IS 'Equal exactly for puzzles that are equivalent under the symmetries of the kind, hexadecimal.';

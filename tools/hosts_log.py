@@ -46,7 +46,7 @@ RUN = [
     *("--optim.lr", "1e-4", "--optim.puzzle-emb-lr", "1e-4", "--optim.lr-warmup-steps", "10"),
     *("--execution.checkpoint-every", str(EVERY), "--execution.validate-every", "60"),
 ]
-"""In float32, at the rate of docs/sharding.md."""
+"""In float32, at the rate of docs/buckets-and-hosts.md."""
 SHOWN = (1, 2, 5, 10, 20, 40, 60, 61, 80, 100, 120)
 EVALUATION_LINES = 4
 """So much of an evaluation's output is shown."""

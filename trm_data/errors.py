@@ -50,7 +50,7 @@ def needs_extra(what: str, extra: str) -> str:
     """
     return (
         f"{what} needs the extra {extra!r}: in the checkout .tools/bin/uv pip install '.[{extra}]', else install the "
-        f"wheel as '<file>.whl[{extra}]' (docs/setup.md, Extras)"
+        f"wheel as '<file>.whl[{extra}]' (docs/tpu-and-gpu.md, Extras)"
     )
 
 

@@ -173,7 +173,7 @@ class Solver:
             raise EvalError(f"the puzzle: {error}") from error
 
     def read(self, path: str | os.PathLike[str], *, columns: str = "") -> list[NDArray[np.uint8]]:
-        """Tokens [S] of each puzzle of a file, in any form that a build reads (docs/forms.md).
+        """Tokens [S] of each puzzle of a file, in any form that a build reads (docs/datasets.md).
 
         Args:
             path: The file; `-` is standard input.

@@ -98,7 +98,7 @@ def test_a_link_that_leads_nowhere_fails_it(tmp_path: Path, link: str, said: str
         shutil.copytree(PROJECT / name, tmp_path / name)
     for name in ("mkdocs.yml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(PROJECT / name, tmp_path)
-    with (tmp_path / "docs" / "glossary.md").open("a") as page:
+    with (tmp_path / "docs" / "concepts.md").open("a") as page:
         page.write(f"\n{link}\n")
     refused = build(tmp_path, tmp_path / "site")
     assert refused.returncode == 1

@@ -91,7 +91,7 @@ def test_a_silent_server_is_given_up_after_what_is_promised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     promised = trm_data.storage.gcs.PATIENCE_S, trm_data.storage.gcs.SILENCE_S
-    assert promised == (100.0, 20.0)  # as docs/gcs.md says
+    assert promised == (100.0, 20.0)  # as docs/buckets-and-hosts.md says
     monkeypatch.setattr(trm_data.storage.gcs, "SILENCE_S", 1.0)
     monkeypatch.setattr(trm_data.storage.gcs, "PATIENCE_S", 1.9)
     monkeypatch.setattr(trm_data.storage.gcs, "FIRST_WAIT_S", 0.02)

@@ -1,4 +1,4 @@
-"""docs/gcs.md: its commands typed one after the other, on a bucket of the loopback."""
+"""docs/buckets-and-hosts.md: its commands typed one after the other, on a bucket of the loopback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def test_its_commands_do_what_they_say(
     reader = reader_in(tmp_path, monkeypatch)
     sizes = "--size 500 --aug 1000 --val-size 20 --test-size 40"
     reader.type(Line(f"trm-data build sudoku --box 2x3 {sizes} --root {URL}", 0, Marker()))
-    (block,) = (block for block in read_blocks(PROJECT / "docs" / "gcs.md") if block.language == "sh")
+    blocks = read_blocks(PROJECT / "docs" / "buckets-and-hosts.md")
+    block = next(block for block in blocks if block.language == "sh" and "gs://my-bucket" in block.lines[-1].text)
     typed = 0
     for line in block.lines:
         text = line.text.replace("gs://my-bucket/trm", URL).replace("NAME", SMALL)

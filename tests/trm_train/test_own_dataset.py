@@ -115,7 +115,7 @@ def test_a_build_of_a_named_dataset_leaves_that_to_its_experiments(tmp_path: Pat
 
 
 def test_the_runs_on_the_page_are_named_as_training_names_them() -> None:
-    text = (PROJECT / "docs" / "training-own.md").read_text()
+    text = (PROJECT / "docs" / "own-puzzles.md").read_text()
     plain = find_experiment("quickstart").make()
     own = dataclasses.replace(plain, data=dataclasses.replace(plain.data, dataset="mine9"))
     size = plain.data.global_batch_size

@@ -29,7 +29,7 @@ LONGEST_ERROR = 10_000
 
 
 class Exit(IntEnum):
-    """How a command of any of the three programs ends (docs/exit-codes.md)."""
+    """How a command of any of the three programs ends (docs/troubleshooting.md)."""
 
     DONE = 0
     FOUND = 1

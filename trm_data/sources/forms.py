@@ -1,7 +1,7 @@
 """The forms of files of puzzles: finds out which one a file has, and reads its rows.
 
 Input: an open `LocalSource` and the `Board` that its puzzles have. Output: `TextRow`s. Forms of text are a puzzle a
-line, grids over several lines, JSON, JSON Lines and OpenSudoku's XML; tables are CSV, Parquet and npz. docs/forms.md
+line, grids over several lines, JSON, JSON Lines and OpenSudoku's XML; tables are CSV, Parquet and npz. docs/datasets.md
 lists them. Neighbours: `sources.rows` reads CSV; `sources.sudoku` and `sources.maze` decode the cells.
 """
 
@@ -29,7 +29,7 @@ LOOKED_AT = 1 << 16
 """Characters from which the form of a text is found out."""
 MOST_CHARACTERS = 1 << 28
 """Of JSON that is no JSON Lines, and of XML: they are read whole."""
-FORMS = "docs/forms.md lists the forms that are read"
+FORMS = "docs/datasets.md lists the forms that are read"
 BOX_OF_SIDE = {4: "2x2", 6: "2x3", 8: "2x4", 9: "3x3", 10: "2x5", 12: "3x4", 15: "3x5", 16: "4x4"}
 
 _SECTION = re.compile(r"\[\s*([A-Za-z][A-Za-z ]*)\]\s*$")

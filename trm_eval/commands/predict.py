@@ -29,8 +29,8 @@ class Predict:
 
     A puzzle is typed as in a source file: digits with . or 0 for blanks (Sudoku, lines between boxes may stay), lines
     of # S G and spaces (maze), a task or a grid as JSON (ARC). A file has any form that trm-data build reads: a puzzle
-    a line, grids over several lines, CSV, JSON and others (docs/forms.md). In the output's JSON, puzzle and answer are
-    tokens: 0 is PAD, 1 a blank cell of a Sudoku, 2 its digit 1 (docs/glossary.md).
+    a line, grids over several lines, CSV, JSON and others (docs/datasets.md). In the output's JSON, puzzle and answer are
+    tokens: 0 is PAD, 1 a blank cell of a Sudoku, 2 its digit 1 (docs/concepts.md).
 
     For example:
 
@@ -44,7 +44,7 @@ class Predict:
     puzzle: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")] = None
     """The puzzle itself."""
     file: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """A file of puzzles in any form that a build reads (docs/forms.md); - is standard input."""
+    """A file of puzzles in any form that a build reads (docs/datasets.md); - is standard input."""
     columns: Annotated[str, arg(metavar="question=NAME", help_behavior_hint="")] = ""
     """The column of the puzzles in the file, where it has another name than usual."""
     symbols: Annotated[str, arg(metavar="CHARACTERS", help_behavior_hint="")] = ""

@@ -402,7 +402,7 @@ PUZZLE_TOKENS = _schema(
         ("row", pa.int64(), "row of the split, from 0"),
         ("group_index", pa.int32(), "base puzzle, as in puzzles.group_index"),
         ("augmentation", pa.int32(), "augmentation within the group; 0 is the original"),
-        ("inputs", pa.list_(pa.uint8()), "tokens of the puzzle, a cell each (docs/glossary.md)"),
+        ("inputs", pa.list_(pa.uint8()), "tokens of the puzzle, a cell each (docs/concepts.md)"),
         ("labels", pa.list_(pa.uint8()), "tokens of its solution, a cell each; 0 where none is known"),
         ("grid_columns", pa.int32(), "columns of the grid that the tokens are laid out in (cells)"),
     ]

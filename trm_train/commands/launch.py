@@ -80,7 +80,7 @@ class Launch:
 
     What follows is `run EXPERIMENT` or `batch PATTERN ...` with their own options; a batch trains its runs one after
     the other, on all hosts, and tests none. Where: --accelerator is a TPU of Google Cloud, --hosts machines with ssh;
-    docs/launch.md has a script for Slurm. A preempted TPU is created again, and the run resumes from its last
+    docs/buckets-and-hosts.md has a script for Slurm. A preempted TPU is created again, and the run resumes from its last
     checkpoint. Ctrl-C leaves the run alone; the same command watches it again, --stop ends it. Every command is printed
     before it runs.
 

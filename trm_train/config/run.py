@@ -5,7 +5,7 @@ changes the mathematics; the run's name holds a hash of it, and the seed itself.
 and where it runs and may differ from start to start of the same run. Parts lie in files of their own, each with its
 `check`; `data`, `model` and `optim` come in several forms (`alternatives.py`).
 
-Keys keep the words of the published configuration in snake case (docs/glossary.md lists them).
+Keys keep the words of the published configuration in snake case (docs/concepts.md lists them).
 """
 
 from __future__ import annotations

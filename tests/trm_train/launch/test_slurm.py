@@ -1,4 +1,4 @@
-"""The script for Slurm in docs/launch.md: its tasks train one run, and it is queued again after a loss."""
+"""The script for Slurm in docs/buckets-and-hosts.md: its tasks train one run, and it is queued again after a loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST_PORT = 61440
 
 def submit(cloud: Cloud, program: str, monkeypatch: pytest.MonkeyPatch, **changed: str) -> tuple[int, str]:
     """Submit the script of the page, some words changed, in a home with a checkout; returns exit code and log."""
-    page = (PROJECT / "docs" / "launch.md").read_text("utf-8")
+    page = (PROJECT / "docs" / "buckets-and-hosts.md").read_text("utf-8")
     (text,) = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
     for word, instead in {"--ntasks-per-node=4": "--ntasks-per-node=1", **changed}.items():
         assert word in text

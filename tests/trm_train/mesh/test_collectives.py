@@ -1,4 +1,4 @@
-"""What the compiled step sends between devices: what docs/sharding.md lists, and nothing that grows with the table."""
+"""What the compiled step sends between devices: what docs/buckets-and-hosts.md lists, and nothing that grows with the table."""
 
 from __future__ import annotations
 

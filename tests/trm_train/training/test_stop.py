@@ -98,7 +98,7 @@ def test_a_loss_that_is_no_number_ends_the_run(root: Path) -> None:
 
 
 def test_codes_are_those_of_the_documentation() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "exit-codes.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.M)] == [code.value for code in Exit]
     assert BucketError.exit_code == Exit.BUCKET
     assert NotFiniteError.exit_code == Exit.NOT_FINITE

@@ -133,7 +133,7 @@ class BuildMaze(PuzzleFields):
     the grid. --aug 8 means all of a square maze's symmetries: 7 besides the original.
 
     Sources: generated; a file, as csv:PATH, txt:PATH or table:PATH (the word may be left out): CSV, mazes as lines of
-    text, JSON, Parquet and others (docs/forms.md); hf or hf:REPOSITORY@REVISION.
+    text, JSON, Parquet and others (docs/datasets.md); hf or hf:REPOSITORY@REVISION.
 
     For example:
 

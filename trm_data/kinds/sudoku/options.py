@@ -95,7 +95,7 @@ class BuildSudoku(PuzzleFields):
     Sudoku symmetries. A killed build goes on where it stopped by the same command.
 
     Sources: generated; a file, as csv:PATH, txt:PATH or table:PATH (the word may be left out): a puzzle a line, grids
-    over several lines, CSV, JSON, OpenSudoku, Parquet and others, also compressed (docs/forms.md); hf or
+    over several lines, CSV, JSON, OpenSudoku, Parquet and others, also compressed (docs/datasets.md); hf or
     hf:REPOSITORY@REVISION. PATH is local or a URL. A blank is one of . 0 * _; beside another blank, 0 is a digit where
     the top digit is nowhere (--symbols names the digits of a file).
 
@@ -117,7 +117,7 @@ class BuildSudoku(PuzzleFields):
     difficulty: Literal["random", "extreme"] = "random"
     """random minimal puzzles, or puzzles searched to be as hard as Sudoku-Extreme (generated 9x9 only)."""
     min_rating: Annotated[float | None, arg(metavar="R", **NO_DEFAULT_SHOWN)] = None
-    """Only puzzles of at least this rating (guesses of a solver; docs/rating.md)."""
+    """Only puzzles of at least this rating (guesses of a solver; docs/datasets.md)."""
     max_rating: Annotated[float | None, arg(metavar="R", **NO_DEFAULT_SHOWN)] = None
     """Only puzzles of at most this rating."""
     rating_bins: Annotated[str | None, arg(metavar="R,R,...", **NO_DEFAULT_SHOWN)] = None
