@@ -44,7 +44,7 @@ test-integration: setup
 test-long: setup
 	$(BIN)/pytest -q -m slow $(PARALLEL)
 
-# The long forms of the tests of reliability (about three hours; interrupted, `make reliability` begins anew), then the page.
+# The long forms of the tests of reliability (about three hours; interrupted, `make reliability` starts from the beginning), then the page.
 HARNESS := tests/harness tests/determinism/test_killed_build.py tests/trust/test_sql.py
 reliability: setup
 	TRM_RELIABILITY=docs/reliability.json $(BIN)/pytest -q $(HARNESS) --ignore tests/harness/test_page.py

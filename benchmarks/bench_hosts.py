@@ -3,7 +3,7 @@
     python benchmarks/bench_hosts.py [--steps 6000] [--rate 100000] [--json PATH]
 
 A run's own loop with its loader, metrics, logs and console, of which only the compiled step is taken out where the host
-alone is timed: in its place stands one that gives back at once what it was given (overhead), or after as long as a
+alone is timed: it is replaced by a function that returns its input at once (overhead), or after as long as a
 device takes that works at `--rate` examples/s (waiting). Overhead is that of a model so small that its steps take no
 time. Then whole commands: `trm-train run` by one process and by two on this machine, with the same global batch.
 """

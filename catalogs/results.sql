@@ -199,7 +199,7 @@ SELECT
     x.quantity,
     x.value,
     x.unit,
-    -- Of a mixture, whose runs name all its datasets, the one that was tested.
+    -- The dataset that was evaluated; the run of a mixture names all of its datasets.
     CASE WHEN contains(x.dataset, '+') THEN coalesce(e.dataset, x.dataset) ELSE x.dataset END AS dataset,
     x.total_steps,
     r.run,
@@ -240,7 +240,7 @@ LEFT JOIN evals AS e
     AND list_contains(string_split(r.dataset, '+'), e.dataset)
     AND e.as_published;
 
--- Every run under each name that it has: those of experiments which share it, or else the one that it was started by.
+-- Every run under each name that it has: those of experiments which share it, or the name that it was started by.
 CREATE VIEW named_runs AS
 SELECT
     coalesce(x.experiment, r.experiment) AS experiment,
@@ -270,7 +270,7 @@ FROM runs AS r
 LEFT JOIN experiments AS x ON r.experiment = x.runs_of AND r.identity = x.identity;
 
 -- When the validations of a run first reach 80%, 85%, and 95% of the accuracy that it ends with: known to within the
--- steps between two of them. NULL where they never do; nor is it known yet what a run that goes on ends with.
+-- steps between two of them. NULL where they never do; a run in progress has no final value yet.
 CREATE VIEW time_to AS
 WITH validations AS (
     SELECT t.run, t.step, t.exact_accuracy, t.seconds, r.total_steps

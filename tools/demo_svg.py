@@ -65,7 +65,7 @@ def record() -> list[tuple[float, str]]:
 
 
 def without_paths(lines: list[tuple[float, str]]) -> list[tuple[float, str]]:
-    """The lines up to the one that names this checkout's folder."""
+    """The lines up to the line that names this checkout's folder."""
     end = next(
         (i for i, (_, line) in enumerate(lines) if line.startswith("to type these commands")), len(lines)
     )

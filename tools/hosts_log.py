@@ -2,7 +2,7 @@
 
     python tools/hosts_log.py [--out docs/hosts-log.md]
 
-In a new root: four processes train, one of them is killed after a checkpoint; two go on from it to the end; one
+In a new root: four processes train, one of them is killed after a checkpoint; two resume from it to the end; one
 evaluates. In another root one process trains and evaluates the same run undisturbed. Both are set side by side. Some
 five minutes on two cores.
 """
@@ -206,7 +206,7 @@ def page(
         *block(f"{shown} {where.format(4)}", four),
         f"They ended with {', '.join(str(code) for code in ends)}.",
         "",
-        "## Two go on",
+        "## Two processes resume",
         "",
         *block(f"{shown} {where.format(2)}", two),
         "## One evaluates",

@@ -17,7 +17,7 @@ class BuildRequest(Choices):
     name: str | None = None
 
     def dataset_name(self) -> str:
-        """The name given, or one that says kind, source, size, augmentation and what else is not as usual."""
+        """The given name, or a name of kind, source, size, augmentation and non-default values."""
         unusual = self.options.choice_words()
         if self.seed:
             unusual += ["seed", str(self.seed)]

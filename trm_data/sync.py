@@ -1,7 +1,7 @@
 """Copies datasets from one root to another: files first, the manifest last.
 
 Every file is checked by sha256 where it comes from and again where it arrives. What is already there whole is
-skipped, so an interrupted copy goes on where it stopped; another dataset of the same name is never overwritten.
+skipped, so an interrupted copy resumes where it stopped; another dataset of the same name is never overwritten.
 """
 
 from __future__ import annotations

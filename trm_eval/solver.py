@@ -180,7 +180,7 @@ class Solver:
             columns: Columns of other names than usual, as `question=NAME`.
 
         Raises:
-            EvalError: The file cannot be read, holds no puzzle, or one that is wrong; says which.
+            EvalError: The file cannot be read, holds no puzzle, or holds a wrong puzzle.
         """
         shown = os.fspath(path)
         spec = SourceSpec(kind="txt", columns=columns, symbols=self._spec.source.symbols)

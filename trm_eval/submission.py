@@ -70,10 +70,10 @@ def make_submission(
     Args:
         layout: The root.
         run: Name of the run.
-        steps: Checkpoints whose votes are counted together; none is the last one that was evaluated.
+        steps: Checkpoints whose votes are counted together; empty: the last evaluated checkpoint.
         split: None is test, or validation where test was not evaluated.
         weights: `ema` or `raw`.
-        dataset: One that the run did not learn from, however its rows were answered; None is the run's own, every row
+        dataset: A dataset that the run did not learn from, with any way of answering; None is the run's own, every row
             all steps long.
         evaluations: Ids of the evaluations whose votes are counted together, in the place of all of these.
     """

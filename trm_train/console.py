@@ -51,7 +51,7 @@ class RunConsole:
 
     def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
         """Say what runs, where, from which step."""
-        begins = f"goes on from step {start_step:,}" if start_step else "begins"
+        begins = f"resumes from step {start_step:,}" if start_step else "begins"
         self._total = record.total_steps
         lines = self._lines(
             f"{record.run} {begins}; {folder}",

@@ -46,7 +46,7 @@ class HostError(TrainError):
 
 
 class LaunchError(TrainError):
-    """A launch that cannot go on: says which command or host, and the way out."""
+    """A failed launch; names the command or host, and what to do."""
 
 
 class CapacityError(LaunchError):

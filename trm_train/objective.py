@@ -80,7 +80,7 @@ def binary_cross_entropy(
 def continue_target(
     next_q_logits: Float[Array, "B 2"], out_of_steps: Bool[Array, " B"]
 ) -> Float[Array, " B"]:
-    """What going on is worth: the better of both logits one supervision step further on, as a probability.
+    """Value of continuing: the better of both logits one supervision step further on, as a probability.
 
     Args:
         next_q_logits: Halt and continue after one more supervision step.

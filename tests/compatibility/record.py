@@ -1,4 +1,4 @@
-"""Records a small folder of results as the version at hand writes them, which later ones must go on reading.
+"""Records a small folder of results as the version at hand writes them, which later versions must still read.
 
 python tests/compatibility/record.py tests/fixtures/results_<what>.tar.xz
 

@@ -7,7 +7,7 @@ A comment of HTML before a block, which no rendered page shows, says what is nee
     <!-- not run: needs a TPU -->           the reason
     <!-- run: dry-run (build maze) -->      for the lines in which this expression is found
 
-The first comment that is for a line counts; one that no line needs is an error.
+The first comment that is for a line counts; an unused comment is an error.
 """
 
 from __future__ import annotations

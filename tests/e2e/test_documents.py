@@ -52,7 +52,7 @@ def test_commands_and_their_options_exist(path: Path) -> None:
     for line in commands(path.read_text()):
         try:
             words = shlex.split(line.rstrip(",.:)"))
-        except ValueError:  # a quotation that goes on in the next line
+        except ValueError:  # a quotation that continues in the next line
             continue
         if len(words) < 2 or not re.fullmatch(r"[a-z]+", words[1]):
             continue

@@ -75,7 +75,7 @@ def test_a_pre_empted_run_of_two_hosts_is_finished(
     assert (outcome["state"], outcome["restarts"]) == ("done", 1)
     (run,) = overview(resolve_root(URL))
     assert run.condition == "done"
-    (began,) = re.findall(r"goes on from step (\d+)", done.stderr)  # the first start had none to go on from
+    (began,) = re.findall(r"resumes from step (\d+)", done.stderr)  # the first start had none to resume from
     assert 0 < int(began) < 160
     assert int(began) % 20 == 0
     assert run.status is not None

@@ -190,7 +190,7 @@ class GcsServer:
 
 @dataclass
 class Upload:
-    """A resumable upload that is going on."""
+    """A resumable upload in progress."""
 
     bucket: str
     resource: dict

@@ -143,7 +143,7 @@ def test_a_run_that_lives_is_left_alone(
 def test_a_run_that_lost_its_lease_writes_nothing_more(
     root: Layout, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stood still, another machine took over and went on: the first one ends, and the steps are there once."""
+    """It stood still, another machine took over and continued: the first one ends, and the steps are there once."""
     from trm_train.training import loop
 
     taken: list[object] = []
@@ -353,7 +353,7 @@ def test_a_run_that_is_further_is_not_overwritten(
 def test_a_killed_process_leaves_parts_that_are_read_once(
     undisturbed: TrainResult, local: Layout, tmp_path: Path
 ) -> None:
-    """Steps after the newest checkpoint are in the table until the run goes on, and then once."""
+    """Steps after the newest checkpoint are in the table until the run resumes, and then once."""
     target = target_with_data(resolve_root(tmp_path / "target"), local)
     sync_runs(local, target)
     folder = find_run(target, "tiny")

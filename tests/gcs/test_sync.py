@@ -1,4 +1,4 @@
-"""`trm-data sync`: copies in every direction, goes on after an interruption, overwrites nothing."""
+"""`trm-data sync`: copies in every direction, resumes after an interruption, overwrites nothing."""
 
 import json
 import shutil

@@ -155,7 +155,7 @@ def table_subject(layout: Layout) -> Subject:
             try:
                 found = query_results(layout, query, verify=True)  # times say nothing of this damage
                 problems = list(found.problems)
-                # An evaluation whose row is deleted is one that was never made; its predictions are not shown.
+                # An evaluation whose row is deleted counts as never made; its predictions are not shown.
                 gone = kind == "delete" and "evals" in changed[0].parts and found.rows == []
                 assert found.rows == expected or problems or gone, (changed, query)
             except CorruptFileError as error:

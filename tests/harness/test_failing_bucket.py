@@ -42,7 +42,7 @@ CHANCES = {
 }
 """Of each fault, where it can happen: together about a twentieth of the requests."""
 LONG_S = int(os.environ.get("TRM_BUCKET_S", "3600"))
-"""How long it goes on."""
+"""Duration of the test."""
 QUERY = "SELECT * FROM predictions ORDER BY row"
 
 
@@ -96,7 +96,7 @@ def test_a_bucket_that_fails(
         rounds += 1
         try:
             once()
-        except BucketError:  # said, and the next round goes on
+        except BucketError:  # said, and the next round starts
             gave_up += 1
         else:
             built_anew += 1

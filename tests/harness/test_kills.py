@@ -117,7 +117,7 @@ them found a process at work."""
 
 
 def whole_checkpoints(root: Path) -> int:
-    """Checkpoints to go on from; one that is being written has another name."""
+    """Checkpoints to resume from; a checkpoint in progress has another name."""
     return sum(path.name.isdecimal() for path in root.glob("runs/*/*/*/checkpoints/resume/*"))
 
 
@@ -136,7 +136,7 @@ def test_training(small_layout: Layout, tmp_path: Path, kills: int) -> None:
     draws, killed, resumed = random.Random(kills), 0, 0
     for number in range(kills):
         layout = resolve_root(root(number))
-        # Every second one when one or two checkpoints to go on from are whole, and the next is being written.
+        # Every second one when one or two checkpoints to resume from are whole, and the next is being written.
         whole = draws.randint(1, 2) if number % 2 or kills == 1 else 99
         folder = root(number)
         struck = kill_after(

@@ -277,7 +277,7 @@ EVALS = "evals/*/*/*.parquet"
 
 
 def wait_for(layout: Layout, pattern: str = EVALS, before: Collection[str] = ()) -> None:
-    """Until a result is there that was not before; once it is a row of `evals`, the second evaluation goes on."""
+    """Until a result is there that was not before; once it is a row of `evals`, the second evaluation continues."""
     deadline = time.monotonic() + LIMIT_S
     while not set(layout.results.names(pattern)) - set(before):
         assert time.monotonic() < deadline, f"no {pattern} in {LIMIT_S:.0f} s"

@@ -1,4 +1,4 @@
-"""No run of several processes is lost: damage that one process sees, a bucket, kills at any moment, one that hangs."""
+"""No run of several processes is lost by damage that one process sees, a bucket, kills or a hanging process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_damage_that_one_process_finds_is_passed_over_by_all(small_layout: Layou
     for path in damaged:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     first, second = train_together(tmp_path, 2, [*constant, "--extend", "10"])
-    assert "going on from the checkpoint before, at step 3" in first.stderr
+    assert "resuming from the checkpoint before, at step 3" in first.stderr
     assert "resume/6: " in first.stderr
     assert "Traceback" not in first.stderr + second.stderr
     check_steps(run, small_layout, 10)
@@ -69,7 +69,7 @@ def put_dataset(server: GcsServer, small_layout: Layout) -> None:
 def test_processes_share_nothing_but_a_bucket(
     small_layout: Layout, server: GcsServer, tmp_path: Path
 ) -> None:
-    """Each with a cache of its own, as on machines of their own; then one goes on alone, where 5% of requests fail."""
+    """Each with a cache of its own, as on machines of their own; then one resumes alone, where 5% of requests fail."""
     put_dataset(server, small_layout)
     caches = [str(tmp_path / f"machine-{index}") for index in range(2)]
     constant = [*SIX, "--optim.lr-min-ratio", "1.0"]
@@ -95,7 +95,7 @@ def test_processes_share_nothing_but_a_bucket(
 
 ENDLESS = ["--execution.checkpoint-every", "5", "--execution.validate-every", "0", "--total-steps", "100000"]
 SOON = ["--join-s", "20"]
-"""How long the others wait for one that was killed before it joined."""
+"""How long the others wait for a process that was killed before it joined."""
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def wait_for_more(layout: Layout, before: int, processes: list[subprocess.Popen[
 
 
 def stop_after(layout: Layout, count: int, step: int, machines: list[dict[str, str]] | None = None) -> None:
-    """Go on to a checkpoint of that step at least, then stop, as a pre-emption does."""
+    """Train to a checkpoint of that step at least, then stop, as a preemption does."""
     processes = start_together(layout.place, count, ENDLESS, machines)
     wait_for_more(layout, step - 1, processes)
     processes[-1].send_signal(signal.SIGTERM)

@@ -83,7 +83,7 @@ def begin(
             one.wait_for(COMPILES)
         time.sleep(
             3.0
-        )  # so that they are inside the compiler, which goes on when Python has heard of a signal
+        )  # so that they are inside the compiler, which continues when Python has heard of a signal
         return layout, heard
 
     yield begun
@@ -108,7 +108,7 @@ def test_while_it_compiles(
     alone.process.send_signal(sent)
     assert alone.end(AT_ONCE_S) == code
     assert "Traceback" not in alone.text
-    assert alone.lines[-1].endswith("nothing half-written counts, the same command goes on\n")
+    assert alone.lines[-1].endswith("nothing half-written counts, the same command resumes\n")
     check_nothing_is_half_written(layout)
 
 

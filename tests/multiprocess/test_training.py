@@ -1,4 +1,4 @@
-"""Processes that train one run together learn what one process learns, and go on from each other's checkpoints."""
+"""Processes that train one run together learn what one process learns, and resume from each other's checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports go one way inside the rooms too: no module imports, however late, one that imports it."""
+"""Imports are acyclic inside the folders too, including imports inside functions."""
 
 import ast
 from pathlib import Path

@@ -40,7 +40,7 @@ def work():
 RUN = """
 with errors_end("trm-eval"), signals_end("trm-eval", 0.5):
     work()
-print("went on")
+print("continued")
 """
 
 
@@ -55,9 +55,9 @@ def test_a_signal_ends_the_process(work: str, number: signal.Signals, code: int)
         process.send_signal(number)
         out, err = process.communicate(timeout=20)
     assert process.returncode == code, err
-    assert "went on" not in out
+    assert "continued" not in out
     (line,) = err.splitlines()
-    assert line.endswith("nothing half-written counts, the same command goes on")
+    assert line.endswith("nothing half-written counts, the same command resumes")
 
 
 IGNORED = """
@@ -72,7 +72,7 @@ class Collected:
 with errors_end("trm-data"):
     Collected()
     time.sleep(30)
-print("went on")
+print("continued")
 """
 IMPORTS = """
 import sys, time
@@ -82,7 +82,7 @@ with errors_end("trm-data"):
     sys.path.insert(0, sys.argv[1])
     import slow
     time.sleep(30)
-print("went on")
+print("continued")
 """
 SLOW = "import time\nprint('at work', flush=True)\ntime.sleep(1)\nprint('imported', flush=True)\n"
 

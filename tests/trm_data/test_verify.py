@@ -363,7 +363,7 @@ def test_numbers_of_the_catalog_that_are_none(folder: Path) -> None:
 
 
 def test_a_column_that_cannot_be_read(folder: Path) -> None:
-    """One that no check of rows needs; the file has the digest that the manifest says."""
+    """A field that no check of rows needs; the file has the digest in the manifest."""
     path = folder / "catalog" / "augmentations.parquet"
     listed = pl.read_parquet(path).with_columns(pl.col("element").cast(pl.String).alias("identifier"))
     listed.write_parquet(path, compression="uncompressed", statistics=False)

@@ -114,7 +114,7 @@ def test_other_ways_to_answer_are_in_the_datasets_own_tokens(
     row = evaluate_run(mixed.layout, mixed.folder, request_).row
     found = written(mixed, row["evaluation"])
     assert found.shape == (4, 25)
-    if request_.mode == "max_steps":  # the blank identifier is the only one that mazes have
+    if request_.mode == "max_steps":  # mazes have the blank identifier only
         np.testing.assert_array_equal(found, by_hand(mixed, "mazes"))
 
 

@@ -1,4 +1,4 @@
-"""What the doctor finds: a sound root, one that cannot be written, damaged data, accelerators that jax does not see."""
+"""What the doctor finds: a sound root, a read-only root, damaged data, accelerators that jax does not see."""
 
 from __future__ import annotations
 

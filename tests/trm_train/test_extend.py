@@ -1,4 +1,4 @@
-"""A run that is extended goes on under its name as if it had been longer from the start."""
+"""A run that is extended continues under its name as if it had been longer from the start."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_an_extension_that_cannot_be_is_not_believed_from_a_file(layout: Layout)
 
 
 def test_other_forms_train_in_the_loop(layout: Layout) -> None:
-    """AdamW, the linear schedule and an exploration that changes: trained, stopped and gone on to the same bits."""
+    """AdamW, the linear schedule and an exploration that changes: trained, stopped and resumed, to the same bits."""
     from trm_train.config.optim import AdamWConfig
     from trm_train.config.scheduled import Linear
 

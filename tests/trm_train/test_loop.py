@@ -123,7 +123,7 @@ def test_a_finished_run_does_nothing(layout: Layout, undisturbed: TrainResult) -
 def test_resuming_gives_the_same_bits_and_metrics(
     layout: Layout, undisturbed: TrainResult, tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process dies at step `cut` (nothing after its last checkpoint survives); the same command goes on."""
+    """The process dies at step `cut` (nothing after its last checkpoint survives); the same command resumes."""
     from trm_train.training import loop
 
     elsewhere = root_with("small", tmp_path, layout)

@@ -43,7 +43,7 @@ def test_training_on_a_full_disk_ends_with_one_line(layout: Layout) -> None:
     assert "Traceback" not in done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("trm-train: ")]
     assert len(said) == 1
-    full = r"no space left for (a checkpoint|metrics and logs); free some, and the same command goes on from step"
+    full = r"no space left for (a checkpoint|metrics and logs); free some, and the same command resumes from step"
     assert re.search(full, said[0])
     assert len(done.stderr.splitlines()) < 12
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_whose_arrays_are_gone_is_passed_over_aloud(layout: Layout)
     assert again.returncode == 0, again.stderr
     assert "Traceback" not in again.stderr
     assert f"{newest}: cannot be read: " in again.stderr
-    assert "; going on from the checkpoint before, at step 5" in again.stderr
+    assert "; resuming from the checkpoint before, at step 5" in again.stderr
     assert "finished, 10 steps" in again.stdout
 
 

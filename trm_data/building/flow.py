@@ -1,7 +1,7 @@
 """Builds a dataset: resolve the specification, choose the puzzles, write the shards, the catalog, the manifest.
 
 Reads top to bottom in `build_dataset`. Every step can be interrupted: what is on disk then is not a dataset, and
-the same command goes on where it stopped, with the shards that are already whole.
+the same command resumes where it stopped, with the shards that are already whole.
 """
 
 from __future__ import annotations

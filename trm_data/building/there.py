@@ -17,7 +17,7 @@ from trm_data.storage.root import DatasetFolder, Layout
 
 
 def find_folder(layout: Layout, request: BuildRequest, spec: DatasetSpec) -> DatasetFolder:
-    """The folder in which this very dataset is, under whichever of its names, else the one that it is to have."""
+    """The folder of this dataset under any of its names, or the folder that a build would create."""
     digest = spec.digest()
     for name in request.names():
         for spelling in names_of(name):
@@ -73,7 +73,7 @@ def _asked(request: BuildRequest, found: Manifest) -> DatasetSpec:
 
 
 def _of_the_same(asked: SourceRef, there: SourceSpec) -> SourceSpec:
-    """The source that is there, where the one that is asked for may be it; else what is known of the one asked for."""
+    """The source of the stored dataset if it can be the requested one, else what is known of the requested source."""
     if asked.may_be(there):
         return there
     if asked.kind == "hf":

@@ -131,7 +131,7 @@ def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[st
     try:
         found: set[object] = set()
         with pq.ParquetFile(folder.open(file)) as table:
-            for number in range(table.num_row_groups):  # all columns: one that cannot be read is found
+            for number in range(table.num_row_groups):  # all columns, so that an unreadable one is found
                 found.update(table.read_row_group(number)["dataset"].unique().to_pylist())
     except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{folder.where(file.file)}: cannot be read ({error})") from error

@@ -43,11 +43,11 @@ class Exit(IntEnum):
     STALLED = 5
     """Training stood still, was slower than the user asks for, or another of the processes died."""
     INTERRUPTED = 130
-    """Ctrl-C; what was going on goes on by the same command."""
+    """Ctrl-C; the same command resumes the work."""
     BROKEN_PIPE = 141
     """Whoever read the output closed it."""
     TERMINATED = 143
-    """SIGTERM; what was going on goes on by the same command."""
+    """SIGTERM; the same command resumes the work."""
 
 
 Root = Annotated[
@@ -100,7 +100,7 @@ def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -
     Args:
         program: Stands before each line.
         problems: A line for each thing that could not be read.
-        skip: The user goes on without it.
+        skip: The user continues without it.
     """
     for problem in problems:
         print(f"{program}: left out: {problem}", file=sys.stderr)
@@ -252,7 +252,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         if full:
             _drop_output()  # else Python writes it again at exit, fails and prints a second error
         said = _shortened(f"{program}: {_of_system(error)}")
-        print(f"{said}{'; free some, and the same command goes on' if full else ''}", file=sys.stderr)
+        print(f"{said}{'; free some, and the same command resumes' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except Exception as error:
         if signal.SIGINT in heard or _is_of_interrupt(error):
@@ -331,11 +331,11 @@ def _of_system(error: Exception) -> str:
 
 def _say_interrupted(program: str) -> None:
     """What a command says that ends for Ctrl-C."""
-    print(f"{program}: interrupted; nothing half-written counts, the same command goes on", file=sys.stderr)
+    print(f"{program}: interrupted; nothing half-written counts, the same command resumes", file=sys.stderr)
 
 
 def _is_of_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind an error: Python makes another of one that comes while a class is made."""
+    """Whether Ctrl-C caused an error: Python wraps a KeyboardInterrupt that arrives while a class is created."""
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
         behind = behind.__cause__ or behind.__context__

@@ -2,7 +2,7 @@
 
 - `hear_signals`: SIGTERM ends a command as Ctrl-C does, but not in the middle of an import of a C library.
 - `signals_end`: ends a command also where Python does not hear of a signal. A signal that comes while a program of jax
-  runs is heard of when that program has ended, which may take minutes; one that comes during the callback with which
+  runs is heard of when that program has ended, which may take minutes; a signal during the callback with which
   jax watches the garbage collector is lost. So a thread hears of signals too, and ends the process if the command has
   not done so within some seconds. Results are whole at every moment: only time is lost.
 - `interrupting`: calls a function at a signal, from a thread, as to interrupt a library that does not listen itself.
@@ -32,13 +32,13 @@ HEARD_S = 0.2
 """Time that the thread has to hear of a signal that has ended the command."""
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 WORDS = {
-    signal.SIGINT: "interrupted; nothing half-written counts, the same command goes on",
-    signal.SIGTERM: "ended by SIGTERM; nothing half-written counts, the same command goes on",
+    signal.SIGINT: "interrupted; nothing half-written counts, the same command resumes",
+    signal.SIGTERM: "ended by SIGTERM; nothing half-written counts, the same command resumes",
 }
 
 
 def hear_signals(terminated: int) -> list[int]:
-    """Let SIGTERM end what is going on as Ctrl-C does, workers included; training has handlers of its own.
+    """Let SIGTERM end the command as Ctrl-C does, workers included; training has handlers of its own.
 
     Args:
         terminated: Exit code of the process that SIGTERM ends.

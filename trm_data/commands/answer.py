@@ -22,7 +22,7 @@ Out = Annotated[
     str | None,
     arg(
         metavar="FILE",
-        help="Write the answer to a file; one that is there is replaced.",
+        help="Write the answer to a file; replaces an existing file.",
         help_behavior_hint="",
     ),
 ]

@@ -111,7 +111,7 @@ class Build:
 
 
 def build_command(arguments: list[str]) -> type[Build]:
-    """The command `build` with a subcommand for each kind: those of this package, and the one that is typed.
+    """The command `build` with a subcommand for each kind: the kinds of this package, and the kind that the user typed.
 
     Args:
         arguments: What the user typed; subcommands are made only for a build, and a kind of another package is not

@@ -22,7 +22,7 @@ class Sync:
     """Copy datasets from one root to another: a local folder or gs://bucket/prefix.
 
     Every file is verified by its sha256; the manifest comes last. What is already there whole is skipped, so the same
-    command goes on after an interruption. Another dataset of the same name is never overwritten.
+    command resumes after an interruption. Another dataset of the same name is never overwritten.
 
     For example:
 

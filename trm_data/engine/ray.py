@@ -19,7 +19,7 @@ R = TypeVar("R")
 RETRIES = 10
 """Times a task is run again because its node was lost."""
 IN_FLIGHT = 4
-"""Tasks that are submitted for each one that can run."""
+"""Submitted tasks for each task that can run."""
 
 
 class RayEngine:
@@ -94,7 +94,7 @@ class RayEngine:
         """Nodes import what a task needs when they run it."""
 
     def close(self) -> None:
-        """The cluster stays as it is; one that was started here ends with this process."""
+        """Leave a cluster of others running; a cluster started here ends with this process."""
 
 
 def _apply(task: Callable[[T], R], item: T) -> R:

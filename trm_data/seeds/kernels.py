@@ -106,7 +106,7 @@ def _round(
 def _next_blocks(stream: NDArray[np.uint64]) -> None:
     """Advance the counter by three, filling the stream's words with the ten rounds of Philox4x64 of each.
 
-    A block is one chain of products, each waiting for the one before; three go on beside each other.
+    A block is one chain of products, each waiting for the previous one; three run in parallel.
     """
     k0, k1 = stream[0], stream[1]
     first = stream[2] + U1
@@ -137,7 +137,7 @@ def place_of(stream: NDArray[np.uint64]) -> np.uint64:
 
 @kernel(forceinline=True)
 def leave_at(stream: NDArray[np.uint64], place: np.uint64) -> None:
-    """Let a stream go on at a place."""
+    """Continue a stream at a position."""
     stream[_PLACE] = place
 
 

@@ -70,7 +70,7 @@ class LineProgress:
         self._stage = ""
 
     def _print(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it: the work goes on
+        with contextlib.suppress(OSError):  # nobody reads it: the work continues
             print(line, file=self._stream, flush=True)
 
 

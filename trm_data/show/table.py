@@ -35,7 +35,7 @@ class Column:
         name: Its header.
         cells: A text for each row.
         right: Numbers, which end at the same place.
-        flexible: Words, which may be cut or go on in a further line.
+        flexible: Words, which may be cut or wrapped.
         width: Letters.
     """
 

@@ -125,7 +125,7 @@ def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_file(path: Path, *, size_bytes: int, digest: str, algorithm: Algorithm = "sha256") -> None:
-    """Check that a file is the one that was written."""
+    """Check that a file has the bytes that were written."""
     if not path.is_file():
         raise CorruptDatasetError(f"{path}: is missing")
     found = path.stat().st_size

@@ -27,7 +27,7 @@ DEFAULT_LIMIT_BYTES = 50_000_000_000
 SPARED_S = 10.0
 """A file used so recently is not removed: whoever asked for it may not have opened it yet."""
 FETCHING_S = 3600.0
-"""A temporary file older than this is one that a killed process left."""
+"""Age of a temporary file that a killed process left behind."""
 
 
 def user_cache() -> Path:

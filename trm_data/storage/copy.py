@@ -1,7 +1,7 @@
 """Copies files from one folder to another, of any two roots: `sync` of datasets, runs and results.
 
 Every file is checked where it comes from and where it arrives. What the target has already, with the same bytes, is
-skipped, so a copy that was cut off goes on. Files that say that others are whole are copied last, so that a copy that
+skipped, so an interrupted copy resumes. Files that say that others are whole are copied last, so that a copy that
 was cut off does not look whole.
 """
 

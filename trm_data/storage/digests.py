@@ -118,7 +118,7 @@ def checked_files(
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file's bytes; empty of one that went meanwhile."""
+    """The digest of a file's bytes; empty if the file was deleted meanwhile."""
     try:
         return file_sha256(path)[:DIGITS]
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def _digest(path: Path) -> str:
 
 
 def _mark(path: Path, digest: str) -> str:
-    """Differs when a file may have other bytes; empty of one that went meanwhile."""
+    """A string that changes when a file may have other bytes; empty if the file was deleted meanwhile."""
     try:
         status = path.stat()
     except FileNotFoundError:

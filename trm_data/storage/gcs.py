@@ -44,7 +44,7 @@ CONNECT_S = 20.0
 SILENCE_S = 20.0
 """Timeout of a connection that sends nothing; the request is then sent again."""
 SLOWEST_BYTES = 65_536
-"""Slowest upload per second; a slower one counts as one that nobody reads."""
+"""Slowest upload per second; a slower connection counts as hanging."""
 PATIENCE_VARIABLE = "TRM_BUCKET_PATIENCE_S"
 PATIENCE_S = 100.0
 """Default deadline of the retries of a request, of a part of a file where it goes in parts."""
@@ -353,7 +353,7 @@ class Bucket(Objects):
 def _put_parts(url: str, source: Path, size: int, check: Check, *, retry: Any, timeout: Any) -> None:
     """Send a file to the URL of an upload in parts, from where the bucket says that it has it.
 
-    The library's own loop cannot go on after a part that was answered with an error and sent again.
+    The library's own loop cannot resume after a part that was answered with an error and sent again.
     """
     import requests
     from google.api_core.exceptions import from_http_response

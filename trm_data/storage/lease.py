@@ -95,7 +95,7 @@ class BucketLease(Lease):
         if there is None or there.generation != self._generation:
             raise BusyError(
                 f"{self._bucket.where(self._path)}: another machine took over, because this one was not heard of for "
-                f"{LEASE_S:.0f} s; the same command goes on"
+                f"{LEASE_S:.0f} s; the same command resumes"
             )
 
     def renew_until(self, ended: threading.Event) -> None:

@@ -173,7 +173,7 @@ class Store(Protocol):
         ...
 
     def write(self, name: str, content: bytes, check: Check = no_check) -> None:
-        """Write a small file whole, in the place of the very one that was there before `check`."""
+        """Write a small file whole, replacing the version that existed before `check`."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
@@ -184,7 +184,7 @@ class Store(Protocol):
         ...
 
     def delete(self, name: str, check: Check = no_check) -> bool:
-        """Delete a file; whether it was there. One that another writer has replaced since before `check` stays."""
+        """Delete a file; whether it was there. A file that another writer replaced since `check` stays."""
         ...
 
     def delete_folder(self, folder: str, check: Check = no_check) -> None:
@@ -242,7 +242,7 @@ class Store(Protocol):
         """What is wrong with a file where it lies, in one line; empty if it has these bytes.
 
         Of a file on a bucket nothing is read: the bucket says its size and the digest it was uploaded with, and
-        whether its bytes are still those. One that does not say the latter is read, unless this machine has it.
+        whether its bytes are still those. A file without that statement is read, unless this machine has a copy.
         """
         ...
 
@@ -330,7 +330,7 @@ class Folder:
         return self.store.read(f"{self.path}/{name}")
 
     def write(self, name: str, content: bytes, check: Check = no_check) -> None:
-        """Write a small file whole, in the place of one that is there."""
+        """Write a small file whole, replacing an existing file."""
         self.store.write(f"{self.path}/{name}", content, check)
 
     def delete(self, name: str, check: Check = no_check) -> bool:

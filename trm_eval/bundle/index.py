@@ -129,7 +129,7 @@ def _applies(requirement: Requirement, target: Target, extra: str) -> bool:
 
 
 def _line(name: str, bounds: Sequence[tuple[str, SpecifierSet]], known: Mapping[str, Wheel]) -> str:
-    """The version that was found, else the one that runs here, else the bounds."""
+    """The version that was found, else the installed version, else the bounds."""
     try:
         version = known[name].version if name in known else distribution(name).version
     except PackageNotFoundError:

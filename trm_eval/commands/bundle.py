@@ -40,7 +40,7 @@ class Bundle:
     kaggle: Annotated[str, arg(metavar="DIR")]
     """Folder to write; it must be empty, or not be there yet."""
     python: Annotated[str | None, arg(metavar="3.N", help_behavior_hint="")] = None
-    """Python of the notebook (default: the one that runs here)."""
+    """Python of the notebook (default: the Python that runs this command)."""
     platform: Annotated[str, arg(metavar="TAG")] = "manylinux_2_28_x86_64"
     """Newest platform tag of wheels that runs there; older ones do too. libtpu needs manylinux_2_31_x86_64."""
     accelerator: Literal["cpu", "cuda", "tpu"] = "cpu"

@@ -17,7 +17,7 @@ from trm_data.storage.root import resolve_root
 class Import:
     """Read a package of `trm-eval export` as a run under this root, which can be evaluated like any other.
 
-    Every file is checked against the digests of the package; one that was edited or damaged is refused, and nothing of
+    Every file is checked against the digests of the package; an edited or damaged file is refused, and nothing of
     it is run. What the package says of its accuracy stays in the package: evaluate the run to have it in the tables.
     The digests do not say who made a package: take it from somebody you trust, at a commit (@REV).
 

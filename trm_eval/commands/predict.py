@@ -29,7 +29,7 @@ class Predict:
 
     A puzzle is typed as in a source file: digits with . or 0 for blanks (Sudoku, lines between boxes may stay), lines
     of # S G and spaces (maze), a task or a grid as JSON (ARC). A file has any form that trm-data build reads: a puzzle
-    a line, grids over several lines, CSV, JSON and others (docs/datasets.md). In the output's JSON, puzzle and answer are
+    a line, grids over several lines, CSV, JSON and others (docs/datasets.md). In JSON output, puzzle and answer are
     tokens: 0 is PAD, 1 a blank cell of a Sudoku, 2 its digit 1 (docs/concepts.md).
 
     For example:

@@ -168,7 +168,7 @@ def ask(layout: Layout, *, form: Form, wide: bool, verify: bool) -> int:
     editline = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if editline else "tab: complete")
     history = user_cache() / HISTORY
-    with suppress(OSError):  # none yet, or one that cannot be read: there is nothing to call back
+    with suppress(OSError):  # missing or unreadable: there is no history
         readline.read_history_file(history)
     readline.set_history_length(HISTORY_LINES)
     print(f"SQL over {layout.place}, read-only; .help says how, Tab completes, Ctrl-D leaves")

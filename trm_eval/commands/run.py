@@ -99,7 +99,7 @@ class Run:
         arg(metavar="{halt_logit,mode,first_halt,residual,rules}", help_behavior_hint=""),
     ] = None
     """The answer taken: the surest (default), the most frequent, the first to halt, the one whose latent state changed
-    least in the last step, or one that satisfies the puzzle's rules. The share that any sample solves is shown too."""
+    least in the last step, or an answer that satisfies the puzzle's rules."""
     latent_init: Annotated[
         Literal["fixed", "random"], arg(metavar="{fixed,random}", help_behavior_hint="")
     ] = "fixed"

@@ -13,7 +13,7 @@ from trm_data.storage.root import resolve_root, root_to_read
 
 @dataclass(frozen=True, kw_only=True)
 class Sync:
-    """Copy results from one root to another; what is there already is skipped, an interrupted copy goes on.
+    """Copy results from one root to another; existing files are skipped, an interrupted copy resumes.
 
     Every file is checked where it arrives; the rows that name others are copied last.
 

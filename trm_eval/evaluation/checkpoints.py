@@ -77,7 +77,7 @@ def watch_checkpoints(
         new = [step for step in weights_steps(run) if step not in given]  # after the state: none is missed
         for step in new:
             given.add(step)
-            if step in weights_steps(run):  # training keeps the last few, and may have gone on meanwhile
+            if step in weights_steps(run):  # training keeps the last few, and may have continued meanwhile
                 yield step
         if new:
             continue

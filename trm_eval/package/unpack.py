@@ -54,7 +54,7 @@ class Unpacked:
         folder: The run's folder.
         digest: Of the package.
         unchanged: It was there already.
-        card_edited: The package's card is not the one that was packed.
+        card_edited: The package's card differs from the packed one.
         datasets: Names of the datasets that it learned from.
     """
 
@@ -183,7 +183,7 @@ def _meta(package: Package, record: RunRecord) -> CheckpointMeta:
 
 
 def _status(package: Package, record: RunRecord) -> bytes:
-    """A run that has ended: there is nothing to go on from, and `trm-train run` says so."""
+    """The status of a finished run: `trm-train run` reports that there is nothing to resume."""
     training = package.training
     now = datetime.now(UTC).isoformat(timespec="seconds")
     status = {

@@ -102,9 +102,7 @@ def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
         (title, puzzle.draw(tokens, answers[step - 1] if step else None))
         for step, ((title, _), tokens) in enumerate(zip(steps_of(solution), answers, strict=True))
     ]
-    which = (
-        "the one that took it most steps of those it solves" if puzzle.exact else "which it does not solve"
-    )
+    which = "the solved puzzle that took the most steps" if puzzle.exact else "which it does not solve"
     return [
         Animation(
             f"{name}-steps",

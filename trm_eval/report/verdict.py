@@ -59,7 +59,7 @@ def judge(group: Group) -> list[Judged]:
 
 
 def outcome_of(judged: Sequence[Judged]) -> Outcome:
-    """Of all claims: one that does not hold is enough."""
+    """The verdict over all claims; one failed claim is enough."""
     outcomes = {each.outcome for each in judged}
     if "not as expected" in outcomes:
         return "not as expected"
@@ -194,7 +194,7 @@ def _judge(claim: Claim, group: Group) -> Judged:
     failed = dict.fromkeys(member.experiment for member in (*a, *b) if member.solves_none)
     if failed:
         who = " and ".join(failed)
-        why += f"; but {who} solve{'s' * (len(failed) == 1)} no puzzle: a run that failed, not one that did worse"
+        why += f"; but {who} solve{'s' * (len(failed) == 1)} no puzzle: this is a failed run, not a lower accuracy"
     return Judged(claim, outcome, f"{known}{why}", known.seeds == 1, bool(failed))
 
 

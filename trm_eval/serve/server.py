@@ -64,7 +64,7 @@ REFUSED = b"refused: this dashboard answers its own pages only\n"
 
 
 def check_extra() -> None:
-    """Refuse to go on without the extra."""
+    """Refuse to start without the extra."""
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
         raise EvalError(needs_extra(f"serve ({' and '.join(missing)})", "serve"))
 

@@ -61,7 +61,7 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
     Args:
         layout: The root.
         path: File to write.
-        force: Replace one that is there.
+        force: Replace an existing file.
     """
     _check_free(path, force=force)
     views = list_views()

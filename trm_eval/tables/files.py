@@ -180,8 +180,8 @@ def _of_evaluations(evals: pa.Table, evaluations: frozenset[str]) -> pa.Table:
 def _named_files(
     layout: Layout, table: str, evals: pa.Table
 ) -> tuple[dict[TableFile, str | None], list[str]]:
-    """The files of a table that evaluations name, each with the one that it is of alone, and a line for each that is
-    missing.
+    """The files of a table that evaluations name, each with the only evaluation that names it, and a line for each
+    missing file.
 
     Several evaluations may lie in one file, and a file of format 1, which has no digest, may be of another writer.
     """

@@ -98,7 +98,7 @@ def live_parts(
     parts: list[tuple[str, str, str]] = []
     problems: list[str] = []
     folders = [folder for folder, _ in runs]
-    # The status first: one that is read later may tell of parts that were not there yet.
+    # The status first: a later status may name parts that were not listed yet.
     written = layout.store.each(written_steps, folders)
     names_of_runs = layout.store.each(part_names, folders)
     for (folder, record), last, names in zip(runs, written, names_of_runs, strict=True):

@@ -430,7 +430,7 @@ RUN_STATUS = _schema(
         ),
     ]
 )
-"""Columns of the view `runs` that change while a run goes on; they come from its status.json."""
+"""Columns of the view `runs` that change during a run; they come from its status.json."""
 
 LEGACY: dict[str, list[tuple[str, pa.DataType]]] = {
     "train_metrics": [
@@ -476,7 +476,7 @@ VIEW_COMMENTS = {
     "exact_low": "lower end of the 95% interval of exact_accuracy (Wilson)",
     "exact_high": "upper end of the 95% interval of exact_accuracy (Wilson)",
     "goal": "80%, 85%, or 95% of final",
-    "final_accuracy": "exact accuracy of the validation after the last step; NULL while the run goes on (0 to 1)",
+    "final_accuracy": "exact accuracy of the validation after the last step; NULL during the run (0 to 1)",
     "target_accuracy": "exact accuracy of a validation that reaches the goal (0 to 1)",
     "reached_step": "step of the first validation that reaches the goal; NULL if none does (steps)",
     "reached_seconds": "training time up to there over all starts, compilation aside (s)",

@@ -124,7 +124,7 @@ def drop_replaced(
 
 
 def newest_rows(evals: pa.Table) -> pa.Table:
-    """One row of each evaluation, the one that was made last: while one is replaced there may be two."""
+    """The newest row of each evaluation; during a replacement there may be two."""
     columns = (evals[name].to_pylist() for name in ("experiment", "run", "evaluation"))
     made = evals["created_at"].cast(pa.int64()).to_pylist()
     chosen: dict[tuple[str, ...], int] = {}

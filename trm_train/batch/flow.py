@@ -1,6 +1,6 @@
 """Carries out a batch: every run trained to its end and tested, each in a process of its own.
 
-What is done is skipped, so that a batch that was killed goes on by the same command. A run is done when its status
+What is done is skipped, so that the same command resumes a killed batch. A run is done when its status
 says that it has finished and the test of its last step, which `tested.json` in its folder names, is among the results.
 
     waiting  ->  training  ->  testing  ->  done
@@ -63,7 +63,7 @@ class Job:
         test: Row of its test in `evals`.
         reason: Why it failed.
         log: What it prints.
-        process: What goes on.
+        process: The running process.
         told: That it was asked to stop.
         share: Which part of the machine it has.
         log_from: Byte of the log where the last start begins.
@@ -299,7 +299,7 @@ def _fail(job: Job, reason: str, screen: Screen) -> None:
     job.state, job.reason = "failed", reason
     screen.note(f"{job.planned.run}: failed: {reason}")
     if is_full(job):
-        screen.note("no further run is begun; free some space, and the same command goes on")
+        screen.note("no further run is begun; free some space, and the same command resumes")
 
 
 def _reason(job: Job, code: int) -> str:

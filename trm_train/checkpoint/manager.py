@@ -1,4 +1,4 @@
-"""Checkpoints of a run, written while training goes on, and read back with proof that they are the same.
+"""Checkpoints of a run, written while training continues, and read back with proof that they are the same.
 
 Two kinds: `resume` holds the whole training state (most of it the carry; the last two are kept), `weights`
 what evaluation needs (parameters, EMA, puzzle table, fixed latents; kept by policy). Both carry a JSON
@@ -68,7 +68,7 @@ class NewerCheckpointError(CheckpointError):
 
 @dataclass(frozen=True)
 class Restored:
-    """What a run goes on from.
+    """The state that a run resumes from.
 
     Attributes:
         state: The training state.
@@ -97,7 +97,7 @@ class Checkpoints:
             _remove_half_copied(folder)
         self._failed = self._reopen = False
         self._damaged: set[int] = set()
-        self._goes_on = False
+        self._resumes = False
         self._open()
 
     def _open(self) -> None:
@@ -162,7 +162,7 @@ class Checkpoints:
                 if not problem and int(tree["step"]) != step:
                     problem = f"{path}: holds a state after {int(tree['step'])} steps"
                 if not problem:
-                    self._damaged, self._goes_on = set(damaged), True
+                    self._damaged, self._resumes = set(damaged), True
                     return Restored(state_from_tree(tree, like), meta, list(damaged.values()))
             damaged[step] = problem
         if not damaged:
@@ -186,7 +186,7 @@ class Checkpoints:
         Weights were written beside what is damaged, or before a kill that left no state beside them; training comes by
         their steps again.
         """
-        if not self._goes_on:
+        if not self._resumes:
             return
         there = self._resume.all_steps()
         for step in self._damaged & set(there):
@@ -195,7 +195,7 @@ class Checkpoints:
         newest = self.latest_step() or 0
         for step in [step for step in self._weights.all_steps() if step > newest]:
             self._weights.delete(step)
-        self._goes_on = False
+        self._resumes = False
 
     def wait(self) -> None:
         """Return when everything that was saved is stored, or has failed and has been reported."""
@@ -233,17 +233,17 @@ class Checkpoints:
         except Exception as error:  # Orbax and tensorstore raise what they like
             self._failed = True
             step = self.latest_step()
-            goes_on = f"goes on from step {step:,}" if step else "starts over"
+            resumes = f"resumes from step {step:,}" if step else "starts over"
             reason = _first_line(error)
             if is_full(error):
                 raise CheckpointError(
-                    f"{self.folder}: no space left for a checkpoint; free some, and the same command {goes_on}"
+                    f"{self.folder}: no space left for a checkpoint; free some, and the same command {resumes}"
                 ) from error
             self._reopen = unreachable(error)
             if self._reopen:
                 raise BucketError(f"{self.folder}: a checkpoint could not be written ({reason})") from error
             raise CheckpointError(
-                f"{self.folder}: a checkpoint could not be written ({reason}); the same command {goes_on}"
+                f"{self.folder}: a checkpoint could not be written ({reason}); the same command {resumes}"
             ) from error
 
 
@@ -266,7 +266,7 @@ def weights_steps(run: Folder) -> list[int]:
 
 
 def resume_steps(run: Folder) -> list[int]:
-    """Steps that a run can go on from, ascending."""
+    """Steps that a run can resume from, ascending."""
     found = (name.split("/")[0] for name in run.within(f"{FOLDER}/resume").names(f"*/{COMMITTED}"))
     return sorted(int(step) for step in found if step.isdecimal())
 
@@ -312,7 +312,7 @@ def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> No
 
 
 def _manager(folder: Folder, keep: Keep | None, *, create: bool = True) -> ocp.CheckpointManager:
-    """A manager that writes, or (without `create`) one that only reads."""
+    """A manager that writes, or without `create` only reads."""
     let_work_be_given_up()
     options = ocp.CheckpointManagerOptions(
         preservation_policy=keep,

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Train and test many experiments: builds what is missing, skips what is done, goes on where it was stopped.
+    """Train and test many experiments: builds what is missing, skips what is done, resumes where it was stopped.
 
     Each run is a process of its own with a log of its own; its test is `trm-eval run` on the last checkpoint. Ctrl-C
-    has the runs save a checkpoint, the same command goes on. Options of the configuration (--optim.lr 1e-3) are given
+    has the runs save a checkpoint, the same command resumes. Options of the configuration (--optim.lr 1e-3) are given
     to every run. A summary of all runs is written beside the logs, as JSON and as Parquet.
 
     For example:

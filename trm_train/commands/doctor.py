@@ -160,7 +160,7 @@ def _root(layout: Layout) -> Iterator[Found]:
 
 
 def _remove_empty(folder: Path, until: Path) -> None:
-    """Remove a folder and those above it, as long as they are empty, up to one that stays."""
+    """Remove a folder and its parents while they are empty, up to a folder that stays."""
     with suppress(OSError):  # somebody has begun to use it
         while folder != until:
             folder.rmdir()

@@ -48,18 +48,18 @@ class Planned:
         datasets: What it learns; one, but of a mixture.
         folder: Where it lies.
         total_steps: The step it ends at.
-        anew: It was asked to start over, whatever is there.
+        discard: Whether the user asked to discard the run (`--resume never`).
     """
 
     work: Work
     datasets: tuple[str, ...]
     folder: Folder
     total_steps: int
-    anew: bool = False
+    discard: bool = False
 
     @property
     def finished(self) -> bool:
-        """Whether its status says that it has come to its end; one that cannot be read says nothing."""
+        """Whether its status says that it finished; False if the status cannot be read."""
         from trm_train.runs.status import read_status
 
         try:
@@ -80,7 +80,7 @@ class Launch:
 
     What follows is `run EXPERIMENT` or `batch PATTERN ...` with their own options; a batch trains its runs one after
     the other, on all hosts, and tests none. Where: --accelerator is a TPU of Google Cloud, --hosts machines with ssh;
-    docs/buckets-and-hosts.md has a script for Slurm. A preempted TPU is created again, and the run resumes from its last
+    docs/buckets-and-hosts.md has a script for Slurm. A preempted TPU is created again; the run resumes from its last
     checkpoint. Ctrl-C leaves the run alone; the same command watches it again, --stop ends it. Every command is printed
     before it runs.
 
@@ -97,9 +97,9 @@ class Launch:
     accelerator: Annotated[str | None, arg(metavar="KIND-SIZE", help_behavior_hint="")] = None
     """TPU of Google Cloud, as v4-8 or v4-64."""
     zone: Annotated[str | None, arg(metavar="ZONE", help_behavior_hint="")] = None
-    """Zone of the TPU; else the one that gcloud is set to."""
+    """Zone of the TPU (default: the zone of the gcloud configuration)."""
     project: Annotated[str | None, arg(metavar="PROJECT", help_behavior_hint="")] = None
-    """Project of the TPU; else the one that gcloud is set to."""
+    """Project of the TPU (default: the project of the gcloud configuration)."""
     name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Name of the TPU, which is used if it is there (default: trm-KIND-SIZE)."""
     spot: bool = False
@@ -121,13 +121,13 @@ class Launch:
     extras: Annotated[str | None, arg(metavar="EXTRA,...", help_behavior_hint="")] = None
     """Optional parts to install (default: tpu,gcs on TPUs, else gcs; cuda is for GPUs)."""
     restarts: int = 20
-    """How often a run is started again at most, after a pre-emption or an end from which it goes on."""
+    """Maximum number of restarts of a run, after a preemption or a resumable exit."""
     look_s: float = 15.0
     """Seconds between two looks at the hosts."""
     detach: bool = False
     """Leave when it is started; nobody watches for pre-emption then, until the same command does."""
     stop: bool = False
-    """Have what goes on save a checkpoint and end."""
+    """Ask the run to save a checkpoint and end."""
     delete: bool = False
     """Delete the TPU in the end, whether the run was done or failed."""
     dry_run: bool = False
@@ -182,7 +182,7 @@ class Launch:
             done = carry_out([run.work for run in left], target, how, say, self._show)
         except KeyboardInterrupt:
             self._say(
-                "trm-train: what was started goes on there; the same command watches it, --stop ends it"
+                "trm-train: the started run continues there; the same command watches it, --stop ends it"
             )
             raise
         return self._conclude([*(_done(run) for run in runs if run not in left), *done])
@@ -218,7 +218,7 @@ class Launch:
         return layout
 
     def _plan(self, words: Sequence[str], layout: Layout) -> tuple[list[Planned], bool]:
-        """The runs, in their order, and whether the next one follows one that has failed."""
+        """The runs, in their order, and whether the next run starts after a failure."""
         if self.what == "run":
             return [_plan_run(words, layout)], False
         return _plan_batch(words, layout)
@@ -286,7 +286,7 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
         datasets=config.data.names,
         folder=run_folder(layout, item, config),
         total_steps=planned_steps(config, options.extend),
-        anew=options.resume == "never",
+        discard=options.resume == "never",
     )
 
 

@@ -20,7 +20,7 @@ class ProcessOptions:
     """Which of several processes this one is."""
 
     distributed: bool = False
-    """Work with the other processes of this TPU pod or Slurm job, which jax finds by itself (docs/buckets-and-hosts.md)."""
+    """Join the other processes of this TPU pod or Slurm job, found by jax (docs/buckets-and-hosts.md)."""
     coordinator: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
     """Work with other processes: where process 0 listens for them; else $JAX_COORDINATOR_ADDRESS."""
     num_processes: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None

@@ -19,7 +19,7 @@ from trm_data.storage.store import Folder
 class Prune:
     """Remove checkpoints of runs, after asking: all weights but the newest and the best, and those that are asked for.
 
-    Results stay, and so does what a run goes on from, unless --no-resume is given.
+    Results stay, and so does the resume state, unless --no-resume is given.
 
     For example:
 
@@ -65,7 +65,7 @@ class Prune:
         work = [(run, plan) for run, plan in planned if plan.removed or plan.resume_removed]
         if not self.json:
             for _, plan in work:
-                resume = " and what it goes on from" if plan.resume_removed else ""
+                resume = " and its resume state" if plan.resume_removed else ""
                 steps = ", ".join(f"{step:,}" for step in plan.removed) or "none"
                 print(f"{plan.run}: weights of steps {steps}{resume}, {megabytes(plan.size_bytes)}")
         size_bytes = sum(plan.size_bytes for _, plan in work)
@@ -79,7 +79,7 @@ class Prune:
         for run, _ in work:
             try:
                 done.append(prune_run(run, policy))
-            except DataError as error:  # one that is being trained, among others
+            except DataError as error:  # for example, the run is being trained
                 problems.append(str(error))
         emit(done, f"{megabytes(sum(plan.size_bytes for plan in done))} freed", as_json=self.json)
         return say_what_is_left_out("trm-train", problems, skip=False)

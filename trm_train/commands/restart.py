@@ -1,4 +1,4 @@
-"""Starts a run again by itself: a process of its own trains it, and another one goes on where that one broke off."""
+"""Starts a run again by itself: a process of its own trains it, and another process resumes after it fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAM = (
 WAIT_S = 5.0
 """Between an end and the next start: what the process has held is free then."""
 RESTARTED = (Exit.BUCKET, Exit.STALLED)
-"""Ends that another process may go on from: a bucket was away; hosts were lost, something stood still or was slow."""
+"""Ends that another process may resume from: a bucket was away; hosts were lost, something stood still or was slow."""
 
 
 def once(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def once(arguments: Sequence[str]) -> tuple[str, ...]:
 def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str], None]) -> int:
     """Run `trm-train`, and restart it if it was killed, crashed, or lost its bucket or other hosts.
 
-    Who asks this process to stop asks the one that trains; then nothing is started again.
+    A signal to stop is forwarded to the training process; then nothing is started again.
 
     Args:
         arguments: Of the command, without those of restarting.

@@ -47,7 +47,7 @@ ARCHIVE_S = 86_400.0
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
 Any field of the configuration can be overridden; the run is then another one, unless the field is one of
-execution. A run that was killed or stopped goes on by the same command. --optim.name and --model.architecture choose
+execution. A run that was killed or stopped resumes with the same command. --optim.name and --model.architecture choose
 a form of that part, whose own options --help then shows.
 
 For example:
@@ -297,7 +297,7 @@ def _said(result: TrainResult) -> str:
     if not result.finished and not result.step:
         return f"{run}: stopped before its first step; the same command begins"
     if not result.finished:
-        return f"{run}: stopped at step {result.step:,} with a checkpoint; the same command goes on"
+        return f"{run}: stopped at step {result.step:,} with a checkpoint; the same command resumes"
     if result.started_at == result.step:
         return f"{run}: already finished ({result.step:,} steps); --resume never starts over"
     starts = " over all starts" if result.started_at else ""

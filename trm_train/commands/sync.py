@@ -13,7 +13,7 @@ from trm_data.storage.root import resolve_root, root_to_read
 
 @dataclass(frozen=True, kw_only=True)
 class Sync:
-    """Copy runs from one root to another; what is there already is skipped, an interrupted copy goes on.
+    """Copy runs from one root to another; existing files are skipped, an interrupted copy resumes.
 
     Every file is checked where it arrives. A run that is further at the target is not overwritten.
 

@@ -38,7 +38,7 @@ class ImportWeights:
     experiment: Annotated[str, arg(name="as", metavar="EXPERIMENT")]
     """Experiment with the network of the weights; it names the run."""
     dataset: Annotated[str, arg(metavar="NAME")]
-    """Dataset to evaluate on: the one that the weights were trained on, built or imported (trm-data list)."""
+    """Dataset that the weights were trained on, built or imported (trm-data list)."""
     identifiers: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """identifiers.json of the published dataset: the names of the embedding rows (needed for ARC)."""
     scale: ScaleOption = None

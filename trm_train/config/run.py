@@ -74,7 +74,7 @@ class InputSpec:
         """Inverse of `to_json`.
 
         Raises:
-            TypeError: A key that this version does not know, or one that is missing.
+            TypeError: A key is unknown to this version, or missing.
             ValueError: A grid that is not of the cells.
         """
         spec = cls(**value)
@@ -225,7 +225,7 @@ def schedules_over_training(config: RunConfig) -> list[str]:
 
 
 def check_extension(config: RunConfig, steps: int) -> None:
-    """Refuse to go on to `steps` steps in all where that is no continuation of the same run.
+    """Refuse to extend a run to `steps` steps in all where that is no continuation of the same run.
 
     Raises:
         ConfigError: It is not beyond `total_steps`, or something changes over the training that would be longer.

@@ -138,7 +138,7 @@ def is_named(name: str) -> bool:
 
 
 def is_built(name: str, layout: Layout) -> bool:
-    """Whether a dataset is there; one that is damaged is."""
+    """Whether a dataset exists, damaged or not."""
     from trm_data.manifest import read_manifest
 
     try:

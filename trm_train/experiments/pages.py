@@ -28,7 +28,7 @@ At one scale and data all experiments on Sudoku share one test split. Several na
 column `run of` of each page): it runs once, under the name of its target, and is found under all.
 
 [The study in miniature](miniature.md) is what came of the 67 at `--scale tiny --data generated`, of one seed. Its
-runs shared two cores with other work, and were stopped and gone on with: their seconds say nothing of speed. On 2
+runs shared two cores with other work, and were stopped and resumed, so their seconds do not measure speed. On 2
 cores of an AMD EPYC with nothing else to do, two runs at a time (`--jobs 2`), 40 steps and the whole test of each of
 the 54 runs took 30 minutes; at the speed of their last 20 steps all of it takes 3.6 hours, of which 3.3 are training
 (computed from that, not run). Guides speak of the full scale: at tiny 500 puzzles with 100 augmentations stand for

@@ -60,7 +60,7 @@ class Experiment:
             return config.data.label
 
     def setting(self, wanted: Setting | None = None) -> Setting:
-        """The setting it runs at: the one that is wanted, or its usual one."""
+        """The requested setting, or its default setting."""
         if wanted is None:
             return self.settings[0]
         if wanted not in self.settings:

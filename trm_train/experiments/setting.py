@@ -56,7 +56,7 @@ class By(NamedTuple):
 
 
 def at(value: Any, scale: Scale) -> Any:
-    """A value at a scale; one that is no `By` is the same at each."""
+    """A value at a scale; a plain value is the same at every scale."""
     return getattr(value, scale) if isinstance(value, By) else value
 
 

@@ -69,7 +69,7 @@ def with_puzzles_at_hand(
 
 
 def without_files(config: RunConfig) -> RunConfig | None:
-    """The configuration on the dataset that takes the place of one that needs files; None where it needs none."""
+    """The configuration on the replacement of a dataset that needs files; None if it needs no files."""
     if not isinstance(config.data, DataConfig) or not is_named(config.data.dataset):
         return None
     named = named_dataset(config.data.dataset)

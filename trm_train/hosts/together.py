@@ -4,7 +4,7 @@ They talk through the key-value store of jax's coordination service, which lives
 device, so it works before anything is compiled, and from a thread while the main one waits for a device.
 
 Each process has a thread that shows that it lives, and looks whether another one has failed. A process whose step waits
-for one that is gone would wait for ever; that thread ends it instead, with the name of the one that failed.
+for a lost process would wait for ever; that thread ends it instead, with the name of the failed process.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Hosts:
 
     @property
     def first(self) -> bool:
-        """Whether it is the one that writes for all."""
+        """Whether this process writes for all."""
         return self.index == 0
 
     def name(self, index: int) -> str:
@@ -131,7 +131,7 @@ class Hosts:
         return [there[index] for index in range(self.count)]
 
     def prove_equal(self, place: str, facts: Mapping[str, Any]) -> None:
-        """Refuse to go on where the processes differ in a fact.
+        """Refuse to continue if the processes differ in a fact.
 
         Args:
             place: As in `meet`.
@@ -195,7 +195,7 @@ class Hosts:
     def leave(self, error: BaseException) -> None:
         """End this process for an error, whatever its main thread waits for, once the others have been told.
 
-        One that is alone, and not its own, is not ended: whoever calls raises the error.
+        A single process, which has no thread of its own, is not ended: the caller raises the error.
         """
         self.fail(error)
         if self.store is not None:
@@ -247,7 +247,7 @@ class Hosts:
             return
         telling = threading.Thread(
             target=self.last_words,
-            args=(f"{text}; the same commands go on from the last checkpoint",),
+            args=(f"{text}; the same commands resume from the last checkpoint",),
             daemon=True,
         )
         self.store.key_value_set(f"trm/ending/{self.index}", "-", True)
@@ -330,7 +330,7 @@ def lost(hosts: Hosts, error: BaseException, what: str, way_on: str) -> HostErro
         hosts: All processes.
         error: What jax said.
         what: What they worked at.
-        way_on: How it goes on.
+        way_on: How to continue.
     """
     gone = ", ".join(hosts.name(index) for index in hosts.silent())
     said = (str(error).splitlines() or [type(error).__name__])[0]

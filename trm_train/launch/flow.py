@@ -2,9 +2,9 @@
 
     ensure -> install -> start -> watch --ended--> the next run
        ^                            |
-       +---- pre-empted, cut off ---+      the same command goes on from the last checkpoint
+       +---- pre-empted, cut off ---+      the same command resumes from the last checkpoint
 
-Nothing is remembered here: whoever starts the same launch again finds what goes on, and watches it.
+Nothing is remembered here: whoever starts the same launch again finds the running processes and watches them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trm_train.launch.shell import Say
 from trm_train.launch.target import Seen, Target, Work
 
 RESTARTED = (Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
-"""Codes after which the same command goes on: of exit-codes.md, and of processes that jax or the system ended."""
+"""Resumable exit codes: those of docs/troubleshooting.md, and of processes that jax or the system ended."""
 CAPACITY_S = 60.0
 """Between two requests for machines where there are none to be had."""
 FAREWELL_S = 600.0
@@ -106,14 +106,14 @@ def see_through(work: Work, target: Target, how: How, say: Say, show: Show) -> O
             return replace(outcome, state="failed", reason=f"{outcome.reason}; --restarts {how.restarts}")
         restarts += 1
         say(
-            f"{work.name}: {outcome.reason}; it goes on from its last checkpoint (start {restarts + 1} of "
+            f"{work.name}: {outcome.reason}; it resumes from its last checkpoint (start {restarts + 1} of "
             f"{how.restarts + 1} at most)"
         )
         time.sleep(how.look_s)
 
 
 def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outcome]:
-    """Ask runs that go on to save a checkpoint and end, and wait until they have."""
+    """Ask running processes to save a checkpoint and end, and wait until they have."""
     outcomes: list[Outcome] = []
     for work in works:
         seen = target.look(work)
@@ -177,7 +177,7 @@ def _start(work: Work, target: Target, say: Say) -> None:
     part = any(host.state == "absent" for host in seen.hosts)
     ends = any(host.state in ("ended", "stopped") for host in seen.hosts)
     if seen.running and (ends or not part):
-        say(f"{work.name}: goes on; watched from here")
+        say(f"{work.name}: is running; watching it")
     else:
         target.start(work)
         say(f"{work.name}: started on {target.place}")
@@ -216,7 +216,7 @@ def _watch(work: Work, target: Target, how: How, say: Say, tail: Tail) -> Outcom
 
 
 def _ended(work: Work, seen: Seen) -> Outcome:
-    """What it means that a run goes on no more."""
+    """The meaning of a run that no longer runs."""
     if seen.gone or not seen.ended:
         lost = [host.name for host in seen.hosts if host.state == "absent"]
         reason = seen.gone or f"ended on {', '.join(lost)} without a code, as when a machine starts over"

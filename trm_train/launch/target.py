@@ -67,7 +67,7 @@ class HostSeen:
 
 @dataclass(frozen=True)
 class Seen:
-    """What goes on.
+    """The state of a launched run.
 
     Attributes:
         hosts: All of them; none where they are not there.
@@ -215,7 +215,7 @@ class Target(ABC):
         failed = [one for one in done if one.code] or done
         named = f" (not {', '.join(sorted({answer.host for answer in told}))})" if told else ""
         raise LaunchError(
-            f"{len(told)} of {self.count} hosts {word}{named}: {failed[0].reason}; the same command goes on"
+            f"{len(told)} of {self.count} hosts {word}{named}: {failed[0].reason}; the same command resumes"
         )
 
 

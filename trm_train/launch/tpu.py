@@ -59,8 +59,8 @@ class TpuRequest:
     Attributes:
         name: Of the VM, and of the queued resource.
         accelerator: Kind and size, as v4-8.
-        zone: Where; None is the one that gcloud is set to.
-        project: Whose; None is the one that gcloud is set to.
+        zone: None is the zone of the gcloud configuration.
+        project: None is the project of the gcloud configuration.
         runtime: Software of the VM; None is the recommended one.
         spot: May be pre-empted, and costs less.
         queued: Wait in the queue for it.

@@ -1,6 +1,6 @@
 """How state and batch lie over the devices: one mesh with the axes `data` and `model`, one table.
 
-Nothing here changes numbers; a run may go on with another mesh. Several processes work the same way: the
+Nothing here changes numbers; a run may resume on another mesh. Several processes work the same way: the
 mesh is over all devices of all of them.
 """
 

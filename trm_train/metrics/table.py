@@ -4,7 +4,7 @@ A run on a mixture has a row for each of its datasets too, whose column `dataset
 rows of other runs, it is NULL.
 
 A part's name says its steps and the digest of its bytes. A part holds the steps since the one before; one is written
-about once a minute, and one just before each checkpoint. So no part spans a checkpoint, and a run that goes on from
+about once a minute, and one just before each checkpoint. So no part spans a checkpoint, and a run that resumes from
 step t drops the parts beyond t and writes the same rows again. Sums and counts only, named so: whoever reads the table
 divides. Parts of format 1 called the sums by the names of their rates and had no digest; they are read under the names
 of today.
@@ -149,12 +149,12 @@ class MetricTable:
 
     Attributes:
         rows_loaded: Rows that the slots have taken, those of the next step included.
-        seconds: Training time of earlier starts, up to the step that the run goes on from.
+        seconds: Training time of earlier starts, up to the step that the run resumes from.
         scores: Exact accuracy of their validations, by step; None of no labelled rows.
 
     Args:
         run: The run's folder.
-        start_step: Step the run goes on from; parts beyond it are removed.
+        start_step: Step the run resumes from; parts beyond it are removed.
     """
 
     def __init__(self, run: Folder, start_step: int = 0) -> None:
@@ -300,7 +300,7 @@ def plan_merges(run: Folder, last: int | None) -> list[MergeOfParts]:
 
     Args:
         run: The run's folder.
-        last: No part beyond this step: a run that goes on from it drops parts that reach beyond. None for all.
+        last: No part beyond this step: a run that resumes from it drops parts that reach beyond. None for all.
     """
     runs: list[list[str]] = []
     for name in part_names(run):

@@ -39,7 +39,7 @@ def total(z_l: Latents) -> State:
 
 
 def low_updates(level: LevelFunction, z_h: State, z_l: Latents, e: State, count: int) -> Latents:
-    """`count` updates of z_L from z_H and the input; of several, each update replaces the one that is oldest."""
+    """`count` updates of z_L from z_H and the input; of several states, each update replaces the oldest."""
     for _ in range(count):
         z_l = (*z_l[1:], level(total(z_l), z_h + e))
     return z_l

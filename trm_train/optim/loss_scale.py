@@ -1,8 +1,8 @@
 """Loss scaling for float16, whose smallest numbers are larger than many gradients.
 
-The loss is multiplied by a scale before it is differentiated, and gradients are divided by it. Where one of them is no
-number, the scale was too large: the step teaches nothing and the scale is halved. After `GROWTH_STEPS` steps without
-that it is doubled.
+The loss is multiplied by a scale before it is differentiated, and gradients are divided by it. A gradient that is
+not finite means that the scale was too large: the step is skipped and the scale is halved. After `GROWTH_STEPS` steps
+without such a gradient the scale is doubled.
 Source: Micikevicius et al., Mixed Precision Training (arXiv 1710.03740).
 """
 
@@ -84,7 +84,7 @@ def after_step(opt_state: Scaled, before: Scaled, finite: Bool[Array, ""]) -> Sc
         good_steps=jnp.where(grows, 0, good),
         skipped=before.skipped + jnp.where(finite, 0, 1),
         inner=jax.tree.map(
-            # Counts go on, so that rates follow the steps of the run; moments stay.
+            # Counts continue, so that rates follow the steps of the run; moments stay.
             lambda new, old: new if jnp.issubdtype(new.dtype, jnp.integer) else jnp.where(finite, new, old),
             opt_state.inner,
             before.inner,

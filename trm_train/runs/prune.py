@@ -28,7 +28,7 @@ class Policy:
         last: Number of the newest weights to keep; at least 1.
         best: The weights with the best validation.
         every: Interval in steps of weights to keep; 0 for none.
-        resume: What a run goes on from, also of runs that have finished.
+        resume: Delete the resume state, also of finished runs.
     """
 
     last: int = 1
@@ -52,7 +52,7 @@ class Pruned:
         run: Its name.
         kept: Steps whose weights stay.
         removed: Steps whose weights go.
-        resume_removed: Whether what it goes on from goes too.
+        resume_removed: Whether the resume state is deleted too.
         size_bytes: What that frees.
     """
 
@@ -93,7 +93,7 @@ def prune_run(run: Folder, policy: Policy) -> Pruned:
         locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
         leased(run, f"run {run.name}"),
     ):
-        pruned = plan_pruning(run, policy)  # again: it may have gone on since it was planned
+        pruned = plan_pruning(run, policy)  # again: it may have continued since it was planned
         folders = [f"weights/{step}" for step in pruned.removed]
         if pruned.resume_removed:
             there = run.within(f"{CHECKPOINTS}/resume").names(f"*/{COMMITTED}")

@@ -75,7 +75,7 @@ class RunRecord:
     config: RunConfig
     input_spec: InputSpec
     content_digest: str
-    """Of the dataset; a run never goes on with other rows. Of a mixture, over those of its datasets."""
+    """Of the dataset; a run never resumes with other rows. Of a mixture, over those of its datasets."""
     identifiers_digest: str
     created_at: str
     versions: dict[str, str]
@@ -94,7 +94,7 @@ class RunRecord:
     mixture: tuple[Component, ...] = ()
     """The datasets of a mixture, each with its digests and its place among their tokens; none of one dataset."""
     extended_to: int | None = None
-    """Steps in all, where a user let it go on beyond `config.total_steps`."""
+    """Steps in all, if a user extended it beyond `config.total_steps`."""
 
     def component(self, dataset: str | None, option: str = "--dataset") -> Component | None:
         """Where the rows of a dataset are among those of the mixture that the run learns; None of one dataset."""
@@ -120,7 +120,7 @@ class RunRecord:
 
 
 def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
-    """The record of a run that goes on to `steps` steps in all; None leaves it as it is."""
+    """The record of a run that resumes to `steps` steps in all; None leaves it as it is."""
     if steps is None:
         return record
     check_extension(record.config, steps)
@@ -255,7 +255,7 @@ def read_record(folder: Folder) -> RunRecord:
     """Read `config.json` of a run.
 
     Raises:
-        ConfigError: There is none, or one that this version cannot read.
+        ConfigError: The record is missing, or this version cannot read it.
     """
     found = find_record(folder)
     if found is None:
@@ -382,7 +382,7 @@ def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]
 def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> Folder:
     """The folder of a run, by its name, by its folder or URL, or by its experiment.
 
-    An experiment names the run that it defines, at its usual setting; if that is missing, the only one that it has.
+    An experiment names the run that it defines, at its usual setting; if that is missing, its only run.
     An alias names the run of what it is an alias of at that setting.
 
     Args:
@@ -494,7 +494,7 @@ def _experiment_of(run: Folder) -> str:
 
 
 def setting_of(record: RunRecord) -> Setting | None:
-    """The setting of a run; of one that does not say it the usual one of its experiment; None of unknown ones."""
+    """The setting of a run; if unstated, the default of its experiment; None if unknown."""
     return _setting_of(record, load_experiments())
 
 

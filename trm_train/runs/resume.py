@@ -1,4 +1,4 @@
-"""How a run goes on from what it has, or forgets it."""
+"""Resuming a run from its folder, or discarding it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TESTED = "tested.json"
 """In a run's folder: the row of the test that a batch has made of it."""
 FORGETTING = "forgetting"
 """In a run's folder while it is being forgotten."""
-ANEW = "anew"
+TOKEN_FILE = "anew"
 """File in a run's folder: the idempotency token of the start that discarded it (`--anew-once`)."""
 
 
 def is_begun_anew(folder: Folder, word: str | None) -> bool:
     """Whether a start that said this word has begun the run again."""
-    return word is not None and folder.read(ANEW) == word.encode() and not is_being_forgotten(folder)
+    return word is not None and folder.read(TOKEN_FILE) == word.encode() and not is_being_forgotten(folder)
 
 
 def is_being_forgotten(folder: Folder) -> bool:
@@ -34,7 +34,7 @@ def is_being_forgotten(folder: Folder) -> bool:
 
 
 def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
-    """The record of a run that goes on: it began when it began, and on the rows it began with."""
+    """The record of a resumed run: with its first start time and dataset digest."""
     before = find_record(folder)
     if before is None:
         return record
@@ -61,13 +61,13 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
 
 
 def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: RunRecord) -> Restored | None:
-    """What to go on from, laid out as `like` (arrays, or shapes with shardings); None where nothing was saved."""
+    """The state to resume from, laid out as `like` (arrays, or shapes with shardings); None where nothing was saved."""
     found = checkpoints.restore(like)
     if found is None:
         status = read_status(folder)
         if status is not None and status.state == "finished" and weights_steps(folder):
             raise CheckpointError(
-                f"{record.run}: has finished, and what it could go on from was pruned; evaluate it, or start over with "
+                f"{record.run}: has finished, and its resume state was pruned; evaluate it, or start over with "
                 "--resume never"
             )
         return None
@@ -104,7 +104,7 @@ def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
 
 
 def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
-    """Remove what a run has, its results too, so that it starts over; after a kill the next start goes on with it.
+    """Remove what a run has, its results too, so that it starts over; if killed, the next start completes the removal.
 
     Returns:
         What was removed, for people; empty if there was nothing.
@@ -112,7 +112,7 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
     status = read_status(folder)
     names = layout.results.names(f"*/experiment={record.experiment}/run={record.run}/*")
     remove_parts(layout, folder, names)
-    folder.delete(ANEW)
+    folder.delete(TOKEN_FILE)
     folder.delete(FORGETTING)
     evaluations = sum(name.startswith("evals/") for name in names)
     gone = [f"{status.step:,} steps"] if status is not None and status.step else []

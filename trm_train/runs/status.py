@@ -23,7 +23,7 @@ class Status:
     """A run's `status.json`: how it goes, for whoever watches from elsewhere.
 
     Attributes:
-        state: What it does; one that runs and whose heartbeat is old is dead.
+        state: The state; a running process with an old heartbeat is dead.
         step: Optimizer steps whose metrics are written.
         total_steps: Steps planned.
         examples_per_s: Slots per second between the last two heartbeats with steps between them.
@@ -71,7 +71,7 @@ class Heartbeat:
         heartbeat: When this was written (UTC).
         started_at: When this start began (UTC).
         data_wait: Share of the time of the steps since the heartbeat before that it waited for batches (0 to 1). The
-            steps of all take as long as those of the slowest; one that is slow at loading is found by this.
+            steps of all take as long as those of the slowest; a process with slow loading is found by this.
     """
 
     worker: int
@@ -117,7 +117,7 @@ def _parse_status(content: bytes) -> Status | None:
 
 
 def written_steps(folder: Folder) -> int:
-    """The step up to which a run that has ended says that its metrics are written; 0 where it may be going on."""
+    """The step up to which a run that has ended says that its metrics are written; 0 if it may be running."""
     status = read_status(folder)
     return status.step if status is not None and status.state != "running" else 0
 

@@ -1,8 +1,7 @@
 """Copies runs from one root to another: `trm-train sync`, and the archive step after a run.
 
-A checkpoint's last file is copied after its others, and config.json after everything, so a copy that was cut off is no
-run yet, or one without the checkpoints that are not whole (a note says that they may be there); the same command goes
-on.
+A checkpoint's last file is copied after its others, and config.json after everything. An interrupted copy is therefore
+not a run yet, or a run without its incomplete checkpoints; a note names them, and the same command resumes the copy.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
                 "way, or remove it first"
             )
         folder.store.remove_temporary(folder.path)
-        # Its status first and for itself: one that is read later may tell of parts that were not there yet.
+        # Its status first and for itself: a later status may name parts that were not listed yet.
         status = source.read(STATUS_FILE)
         names = [name for name in source.names() if name != STATUS_FILE]
         parts = part_names(source)

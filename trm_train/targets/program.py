@@ -44,7 +44,7 @@ class Program:
 
     Attributes:
         computations: Their lines.
-        entry: Name of the one that runs.
+        entry: Name of the entry computation.
         unknown_loops: Loops whose trip count the text does not give; each is counted once.
     """
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind when it fails: word in its folder, and an error that says how to go on."""
+"""What a run leaves behind when it fails: a status in its folder, and an error that says how to resume."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def explained(run: Started, error: Exception) -> Exception:
         way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"
         error = NotFiniteError(f"{run.record.run}: {error}; {way}; a lower --optim.lr is a run of its own")
     elif is_full(error) and not isinstance(error, TrainError):
-        goes_on = f"goes on from step {good:,}" if good else "starts over"
+        resumes = f"resumes from step {good:,}" if good else "starts over"
         error = TrainError(
-            f"{run.folder}: no space left for metrics and logs; free some, and the same command {goes_on}"
+            f"{run.folder}: no space left for metrics and logs; free some, and the same command {resumes}"
         )
     elif _is_out_of_memory(error):
         error = OutOfMemoryError(_out_of_memory(error))
     elif run.hosts.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
-        way_on = "the same commands go on from the last checkpoint"
+        way_on = "the same commands resume from the last checkpoint"
         error = lost(run.hosts, error, run.record.run, way_on)
     with suppress(DataError, OSError):
         run.observer.flush("failed", str(error))

@@ -51,7 +51,8 @@ def train(
         layout: The root.
         console: Shows progress.
         resume: False throws away what the run has and starts over.
-        anew_once: It does so once for this word; a later start that says the same word goes on.
+        anew_once: Idempotency token of `resume=False`: the first start with a token discards the run, later starts
+            with the same token resume.
         tracking: Where metrics are mirrored.
         extend: Steps in all, beyond those of the configuration.
         label: What the user calls the run; empty keeps what it is called.
@@ -159,7 +160,7 @@ def note_steps(run: Started, first: int, count: int, metrics: Any) -> None:
 def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) -> bool:
     """Evaluate the EMA weights on the validation split and note the result; False where the run was asked to stop.
 
-    It is made up for by the start that goes on from there. Of a mixture every dataset is evaluated, and their sum too.
+    It is made up for by the start that resumes from there. Of a mixture every dataset is evaluated, and their sum too.
     """
     limit = run.config.execution.validation_examples
 

@@ -48,14 +48,14 @@ class Pace:
 
     @contextmanager
     def waiting(self) -> Generator[None, None, None]:
-        """What goes on inside is waiting for a batch."""
+        """Count the time inside as waiting for a batch."""
         begun = time.perf_counter()
         yield
         self._waited += time.perf_counter() - begun
 
     @contextmanager
     def aside(self) -> Generator[None, None, None]:
-        """What goes on inside is no part of any step: validation, a checkpoint."""
+        """Count the time inside as outside of steps: validation, a checkpoint."""
         begun = time.perf_counter()
         yield
         self._aside += time.perf_counter() - begun
@@ -69,7 +69,7 @@ class Pace:
         self._marked, self._aside, self._waited = now, 0.0, 0.0
 
     def step(self, step: int) -> dict[str, Any]:
-        """One of the steps that have arrived, or one that has now; returns its columns of the metric table."""
+        """Add a finished step; returns its columns of the metric table."""
         if not self._noted:
             self.arrived(1)
         self._noted -= 1

@@ -1,4 +1,4 @@
-"""What a run needs before its first step, short of arrays: `--dry-run` ends here, training goes on from here."""
+"""Everything before the first step except arrays; `--dry-run` ends here, training continues from here."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def training_facts(record: RunRecord, *, resume: bool, extend: int | None) -> di
 
     Args:
         record: Of a run that starts now.
-        resume: Whether it goes on from what there is.
+        resume: Whether to resume the existing run.
         extend: Steps in all that the user asks for.
     """
     return {

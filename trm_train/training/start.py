@@ -32,7 +32,7 @@ from trm_train.mesh.sharding import data_part
 from trm_train.optim.build import make_schedule
 from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
 from trm_train.runs.resume import (
-    ANEW,
+    TOKEN_FILE,
     continue_record,
     forget,
     is_begun_anew,
@@ -105,7 +105,7 @@ class TrainResult:
         record: What it is.
         step: Optimizer steps taken.
         finished: False if it was asked to stop before its last step.
-        started_at: Step it went on from.
+        started_at: Step it resumed from.
         seconds: Training time over all starts, compilation aside.
         exit_code: How the process ends: 0, or what says why it was asked to stop.
     """
@@ -182,11 +182,11 @@ def start_run(
 
 
 def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> int:
-    """The step that all processes go on from; what was damaged is said."""
+    """The step that all processes resume from; what was damaged is said."""
     start = 0 if found is None else found.meta.step
-    hosts.prove_equal("checkpoint to go on from", {"step": start})
+    hosts.prove_equal("checkpoint to resume from", {"step": start})
     for problem in [] if found is None else found.problems:
-        console.note(f"{problem}; going on from the checkpoint before, at step {start:,}")
+        console.note(f"{problem}; resuming from the checkpoint before, at step {start:,}")
     return start
 
 
@@ -223,7 +223,7 @@ def _take_over(
     anew_once: str | None,
     extend: int | None,
 ) -> tuple[RunRecord, Lease | None]:
-    """Take the right to write a run's folder, and write the record of what goes on there, or starts over.
+    """Take the lease of a run's folder, and write the record of the resumed or new run.
 
     Of several processes the first does so, and the others read it then.
     """
@@ -238,7 +238,7 @@ def _take_over(
     else:
         forgotten = forget(layout, folder, record)
         if anew_once is not None:
-            folder.write(ANEW, anew_once.encode())
+            folder.write(TOKEN_FILE, anew_once.encode())
         if forgotten:
             console.note(f"{record.run}: threw away {forgotten} (--resume never)")
     record = extend_record(record, extend)

@@ -37,7 +37,7 @@ PAUSE_S = 1.0
 
 
 class StoppedError(Exception):
-    """What was going on is given up, because the run was asked to stop."""
+    """The work was abandoned because the run was asked to stop."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Mirrors metrics to Weights & Biases. Our own metric table is the truth; this is a window on it.
 
-A run has an id of its own there, drawn at its first start and kept in its folder: the same run goes on after a restart,
-on any machine, and neither a run of the same name under another root nor one that starts over (`--resume never`) is
+A run has an id of its own there, drawn at its first start and kept in its folder: the same run resumes after a restart,
+on any machine, and neither a run of the same name under another root nor a run that starts over (`--resume never`) is
 taken for it. Without a login the run is kept offline in this machine's folder of the run; `wandb sync` uploads it.
 """
 

@@ -94,7 +94,9 @@ def test_files_that_are_no_source(tmp_path: Path, csv_file) -> None:
         read(csv_file(f"a,{MAZE}", header="source,labyrinth"))
     with pytest.raises(SourceError, match="has no rows"):
         read(csv_file())
-    with pytest.raises(SourceError, match=r"mazes.csv:1: the form of the file is not known .*docs/datasets.md"):
+    with pytest.raises(
+        SourceError, match=r"mazes.csv:1: the form of the file is not known .*docs/datasets.md"
+    ):
         read(csv_file("a,b"), "txt")
     (tmp_path / "binary.csv").write_bytes(b"question\n\xff\xfe\x00\x81\n")
     with pytest.raises(SourceError, match="not UTF-8"):

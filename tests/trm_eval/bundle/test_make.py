@@ -30,7 +30,7 @@ def test_it_has_wheels_with_their_digests_the_run_and_a_notebook(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()  # empty is as good as not there
-    left = tmp_path / ".tmp-out" / WHEELS / "left.whl"  # of one that was killed
+    left = tmp_path / ".tmp-out" / WHEELS / "left.whl"  # left by a killed process
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
     code, said, error = bundle(arc_layout, "--kaggle", str(out), "--adapt", "3")

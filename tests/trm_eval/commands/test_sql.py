@@ -208,7 +208,7 @@ class Terminal:
         return self.read_to(r"(?:^|\n)trm> ")
 
     def forget_line(self) -> None:
-        """Ctrl-C, and once more where it is not heard: Python misses one that comes just before it waits for a key."""
+        """Ctrl-C, and once more where it is not heard: Python misses a signal just before it waits for a key."""
         for _ in range(10):
             os.killpg(self._process.pid, signal.SIGINT)
             with suppress(AssertionError):

@@ -101,7 +101,7 @@ def test_it_loads_without_errors_and_asks_for_nothing(found: dict[str, Any]) -> 
 
 
 def test_figures_show(found: dict[str, Any]) -> None:
-    assert len(found["sizes"]) == 5  # two figures, two drawings, one that moves
+    assert len(found["sizes"]) == 5  # two figures, two drawings, one animation
     for width, height in found["sizes"][:2]:
         assert width > 250
         assert height > 150

@@ -1,4 +1,4 @@
-"""A root to look at: a finished run with an evaluation that has traces, one that trains, and one whose name is HTML."""
+"""A root for the dashboard: a finished run with traces, a run in training, and a run whose name is HTML."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_without_files_it_is_empty_and_has_its_columns() -> None:
 
 
 def test_files_of_one_evaluation_say_which_without_being_read(tmp_path: Path) -> None:
-    """Of an older version, of today's, and one that another evaluation shares."""
+    """Of an older version, of today's, and a part that another evaluation shares."""
     schema = pa.schema([("evaluation", pa.string()), *SCHEMA])
     old = write(tmp_path / "a-00000.parquet", evaluation=["a"], row=[1])
     new = write(tmp_path / "b-00000.parquet", evaluation=["b"], row=[2], late=[True])

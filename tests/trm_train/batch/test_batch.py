@@ -198,7 +198,7 @@ def test_a_full_disk_ends_a_batch_with_what_to_do(root: Path, tmp_path: Path) ->
     ended = subprocess.run([*apart, *command], capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == Exit.FOUND, ended.stderr
     assert "Traceback" not in ended.stderr
-    assert "no further run is begun; free some space, and the same command goes on" in ended.stderr
+    assert "no further run is begun; free some space, and the same command resumes" in ended.stderr
     rows = json.loads((tmp_path / "logs" / "summary.json").read_text())
     assert [row["state"] for row in rows] == ["failed", "waiting"]
     assert "no space left" in rows[0]["reason"]

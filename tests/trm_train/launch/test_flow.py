@@ -30,7 +30,7 @@ TPU = ("--accelerator", "v4-8", "--zone", "us-central2-b")
 POD = ("--accelerator", "v4-16", "--zone", "us-central2-b")
 STEPS = """
 steps="$FAKE_CLOUD/steps"; touch "$steps"
-echo "$FAKE_HOST goes on from step $(wc -l < "$steps")"
+echo "$FAKE_HOST resumes from step $(wc -l < "$steps")"
 trap 'echo "saves a checkpoint"; exit 143' TERM
 while [ $(wc -l < "$steps") -lt 20 ]; do
   echo step >> "$steps"; sleep 0.1
@@ -63,7 +63,7 @@ def test_a_run_is_trained_on_a_tpu_that_is_created_for_it(cloud: Cloud) -> None:
     done = cloud.launch(cloud.commit(STEPS), *TPU, "--delete")
     assert done.returncode == 0, done.stderr
     assert verbs(cloud) == ["tpu-vm create", "tpu-vm delete"]
-    assert "goes on from step 0\n" in done.stdout
+    assert "resumes from step 0\n" in done.stdout
     assert (
         f"trained with run quickstart --data.dataset small --root {cloud.root}\n" in done.stdout
     )  # one host
@@ -101,7 +101,7 @@ def test_after_a_pre_emption_the_tpu_is_created_anew_and_the_run_goes_on(cloud: 
     assert all("--spot" in call for call in cloud.calls() if " create " in call)
     (outcome,) = json.loads(done.stdout)
     assert (outcome["state"], outcome["restarts"]) == ("done", 1)
-    resumed = re.findall(r"goes on from step (\d+)", done.stderr)
+    resumed = re.findall(r"resumes from step (\d+)", done.stderr)
     assert len(resumed) == 2
     assert 0 < int(resumed[1]) < 20
     assert len(cloud.calls("steps")) == 20
@@ -150,7 +150,7 @@ def test_a_run_whose_process_died_is_started_again_on_the_same_machines(cloud: C
 
 
 def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(cloud: Cloud) -> None:
-    many = STEPS.replace("-lt 20", "-lt 100")  # the second launch begins while they go on
+    many = STEPS.replace("-lt 20", "-lt 100")  # the second launch begins while they run
     commit = cloud.commit(f'echo start >> "$FAKE_CLOUD/starts"; {many}')
     words = cloud.words(commit, *TPU)
     first = subprocess.Popen(
@@ -163,7 +163,7 @@ def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(clou
     first.communicate()
     done = cloud.launch(commit, *TPU)
     assert done.returncode == 0, done.stderr
-    assert "goes on; watched from here" in done.stderr
+    assert "is running; watching it" in done.stderr
     assert (len(cloud.calls("starts")), starts(cloud), verbs(cloud)) == (1, 1, ["tpu-vm create"])
     assert len(cloud.calls("steps")) == 100
 

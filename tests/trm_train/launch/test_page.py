@@ -1,4 +1,4 @@
-"""docs/buckets-and-hosts.md: what it launches, typed in order on the machines of this folder, with a small run in its place."""
+"""docs/buckets-and-hosts.md: its launches, typed in order on stand-in machines, with a small run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SMALL = "quickstart --data.dataset small"
 
 def lines_with(word: str) -> list[Line]:
     """The launches of the page that begin work and have this option."""
-    blocks = [block for block in read_blocks(PROJECT / "docs" / "buckets-and-hosts.md") if block.language == "sh"]
+    blocks = [
+        block for block in read_blocks(PROJECT / "docs" / "buckets-and-hosts.md") if block.language == "sh"
+    ]
     lines = [line for block in blocks for line in block.lines if "trm-train launch" in line.text]
     return [line for line in lines if word in line.text and "--dry-run" not in line.text]
 

@@ -1,4 +1,4 @@
-"""Which commit is installed: one that hosts can fetch, as it is."""
+"""Which commit is installed: a commit that hosts can fetch, unchanged."""
 
 from __future__ import annotations
 

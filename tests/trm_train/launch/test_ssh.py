@@ -1,4 +1,4 @@
-"""Hosts with ssh: each knows its place among the others; one that is cut off is waited for."""
+"""Hosts with ssh: each knows its place among the others; a host that is cut off is waited for."""
 
 from __future__ import annotations
 

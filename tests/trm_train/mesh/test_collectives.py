@@ -1,4 +1,4 @@
-"""What the compiled step sends between devices: what docs/buckets-and-hosts.md lists, and nothing that grows with the table."""
+"""Collectives of the compiled step: those that docs/buckets-and-hosts.md lists, none that grows with the table."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_finished_run_without_what_it_goes_on_from_keeps_its_metrics(copied: t
     before = read_metrics(run)
     steps = weights_steps(run)
     status = run.read("status.json")
-    with pytest.raises(CheckpointError, match="has finished, and what it could go on from was pruned"):
+    with pytest.raises(CheckpointError, match="has finished, and its resume state was pruned"):
         run_again(layout)
     assert read_metrics(run).equals(before)
     assert weights_steps(run) == steps

@@ -1,4 +1,4 @@
-"""`--restarts`: a run whose process is killed goes on in another one; one that is asked to stop does not."""
+"""`--restarts`: a run whose process is killed resumes in another process; a run that is asked to stop does not."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_run_that_is_asked_to_stop_is_not_started_again(layout: Layout, sent: 
         out, err = asked.communicate(timeout=600)
     assert asked.returncode == 128 + sent, err
     assert "starting again" not in err
-    assert "with a checkpoint; the same command goes on" in out
+    assert "with a checkpoint; the same command resumes" in out
     status = read_status(run)
     assert status is not None
     assert status.state == "stopped"

@@ -60,7 +60,7 @@ def test_a_run_that_is_asked_to_stop_says_by_what(root: Path, sent: signal.Signa
         process.send_signal(sent)
         out, _ = process.communicate(timeout=600)
     assert process.returncode == code
-    assert "with a checkpoint; the same command goes on" in out
+    assert "with a checkpoint; the same command resumes" in out
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A run that is asked to stop while it validates gives that up, and makes up for it when it goes on."""
+"""A run that is asked to stop while it validates gives that up, and validates when it resumes."""
 
 from __future__ import annotations
 

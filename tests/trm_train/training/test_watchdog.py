@@ -1,4 +1,4 @@
-"""A run that stands still is said, and ended when it goes on doing so; one that is slow or was stopped is not."""
+"""A stalled run is reported, and ended if it stays stalled; a slow or suspended run is not."""
 
 from __future__ import annotations
 

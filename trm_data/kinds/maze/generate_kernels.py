@@ -418,7 +418,7 @@ def find_largest_share(
     high: int,
     enough: float,
 ) -> float:
-    """The largest share of long pairs among a number of layouts, or one that is `enough`."""
+    """The largest share of long pairs among a number of layouts, or the first share of at least `enough`."""
     levels = np.empty((rows * columns, boards.shape[1]), boards.dtype)
     sizes = np.empty(rows * columns, np.int64)
     centres = np.empty((rows * columns, 3), np.int64)

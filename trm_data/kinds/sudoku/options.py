@@ -92,7 +92,7 @@ class BuildSudoku(PuzzleFields):
     """Build a Sudoku dataset.
 
     Every puzzle has one solution; validation and test puzzles are equivalent to no training puzzle under the
-    Sudoku symmetries. A killed build goes on where it stopped by the same command.
+    Sudoku symmetries. A killed build resumes where it stopped by the same command.
 
     Sources: generated; a file, as csv:PATH, txt:PATH or table:PATH (the word may be left out): a puzzle a line, grids
     over several lines, CSV, JSON, OpenSudoku, Parquet and others, also compressed (docs/datasets.md); hf or
