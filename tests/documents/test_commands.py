@@ -307,7 +307,7 @@ def test_the_guides_can_be_typed_from_top_to_bottom_with_their_variants_trained(
             line = dataclasses.replace(line, text=line.text.replace("--which guessing", "--which wrong"))
             reader.type(line)
             tested += len(trained) > 4 and line.text.startswith("trm-eval") and "quickstart" in line.text
-    assert len(trained) == 5  # the quickstart in two transcripts and in a block, and two variants
+    assert len(trained) == 6  # the quickstart in two transcripts and in a block, and three variants
     assert tested >= 8
     runs = trm_eval.sql("SELECT differs, step FROM runs WHERE experiment = 'quickstart'", tmp_path / "trm")
     assert dict(runs.rows()).keys() == {"", "optim.lr=0.0003, seed=1", "optim.name=adamw"}

@@ -85,7 +85,7 @@ def test_the_search_of_a_page_in_a_folder_finds_the_page_on_own_puzzles(site: Pa
         [str(BROWSER), *options, "--dump-dom", page], capture_output=True, text=True, timeout=120
     )
     found = re.findall(r'<a href="([^"]*)" class="md-search-result__link"', done.stdout)
-    assert found[0] == (site / "training-own.html").as_uri()
+    assert found[0] == (site / "own-puzzles.html").as_uri()
 
 
 @pytest.mark.slow

@@ -24,9 +24,7 @@ def test_its_commands_do_what_they_say(
     sizes = "--size 500 --aug 1000 --val-size 20 --test-size 40"
     reader.type(Line(f"trm-data build sudoku --box 2x3 {sizes} --root {URL}", 0, Marker()))
     blocks = read_blocks(PROJECT / "docs" / "buckets-and-hosts.md")
-    block = next(
-        block for block in blocks if block.language == "sh" and "gs://my-bucket" in block.lines[-1].text
-    )
+    block = next(block for block in blocks if block.language == "sh" and "TRM_ROOT" in block.lines[0].text)
     typed = 0
     for line in block.lines:
         text = line.text.replace("gs://my-bucket/trm", URL).replace("NAME", SMALL)
