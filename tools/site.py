@@ -22,6 +22,36 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[1]
 MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages that lie beside `docs/`, and what they are called on the site."""
+TOPICS = {
+    "baseline": "Baseline of the study",
+    "contrib01": "Fewer cycles at the start (contrib01)",
+    "contrib02": "Exploration over training (contrib02)",
+    "contrib03": "Depth of recursion (contrib03)",
+    "contrib04": "Auxiliary losses (contrib04)",
+    "contrib05": "Window attention (contrib05)",
+    "contrib06": "Mixture of two puzzles (contrib06)",
+    "data_arc1": "Number of ARC tasks",
+    "data_maze": "Number of mazes",
+    "exp01": "Network width (exp01)",
+    "exp02a": "Latent updates, L (exp02a)",
+    "exp02b": "Answer updates, H (exp02b)",
+    "exp03": "Layers or recursion (exp03)",
+    "exp04a": "Number of puzzles (exp04a)",
+    "exp04b": "Number of augmentations (exp04b)",
+    "exp05": "Supervision steps (exp05)",
+    "exp06": "Batch size (exp06)",
+    "exp07": "Precision (exp07)",
+    "exp08": "Parameter averaging (exp08)",
+    "exp09": "Optimizer (exp09)",
+    "exp10": "Learning rate (exp10)",
+    "maze_symmetry": "Maze augmentation",
+    "miniature": "Results of the study in miniature",
+    "networks": "Networks at equal FLOPs",
+    "quickstart": "Quickstart",
+    "quickstart_width": "Width of the quickstart",
+    "recipes": "Published recipes",
+}
+"""Titles in the navigation of the pages of experiments, by file name."""
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 COMMANDS = re.compile(r"^usage: [^{╭]*\{([a-z0-9,\s-]+)\}")
 COMMENT = re.compile(r"^<!-- (?:run|not run|checkout|for show).*-->\n", re.M)
@@ -52,13 +82,15 @@ PUBLIC = {
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the parts of the navigation that follow from the files."""
     docs = Path(config.docs_dir)
-    experiments = sorted(
-        path.name for path in (docs / "experiments").glob("*.md") if path.name != "README.md"
-    )
-    decisions = sorted(path.name for path in (docs / "decisions").glob("*.md"))
+    experiments = [
+        {TOPICS.get(path.stem, path.stem): f"experiments/{path.name}"}
+        for path in sorted((docs / "experiments").glob("*.md"))
+        if path.name != "README.md"
+    ]
+    decisions = sorted(path.name for path in (docs / "decisions").glob("0*.md"))
     fill = {
-        "Experiments": ["experiments/README.md", *(f"experiments/{name}" for name in experiments)],
-        "Decisions": [f"decisions/{name}" for name in decisions],
+        "Experiments": ["experiments/README.md", *experiments],
+        "Decisions": ["decisions/index.md", *(f"decisions/{name}" for name in decisions)],
     }
 
     def filled(items: list[Any]) -> None:
@@ -109,7 +141,7 @@ def as_on_the_site(link: re.Match[str], source: str, name: str) -> str:
     elif meant.startswith("docs/"):
         there = meant.removeprefix("docs/")
         if there == "decisions":
-            there = f"decisions/{min(path.name for path in (PROJECT / 'docs' / 'decisions').glob('*.md'))}"
+            there = "decisions/index.md"
     elif (PROJECT / meant).exists():
         return text if "`" in text else f"`{text}`"
     else:
