@@ -67,7 +67,7 @@ class Planned:
         except (DataError, OSError):  # the preflight says why
             return False
         return (
-            not self.anew
+            not self.discard
             and status is not None
             and status.state == "finished"
             and status.step >= self.total_steps
