@@ -57,12 +57,12 @@ def export_dataset(
     Raises:
         DatasetNotFoundError: There is no such dataset.
         CorruptDatasetError: A file of it is missing or changed.
-        SpecError: The folder is there already.
+        SpecError: The folder already exists.
         BuildError: Writing failed.
     """
     manifest = read_manifest(layout, name)
     if out.exists():
-        raise SpecError(f"--out {out}: is there already; choose another folder")
+        raise SpecError(f"--out {out}: already exists; choose another folder")
     progress = progress or NoProgress()
     progress.start("export rows", manifest.num_examples, "examples")
     temporary = out.with_name(f".tmp-{out.name}")

@@ -142,7 +142,7 @@ def manifest_from_json(value: dict[str, Any]) -> Manifest:
         raise ForeignDatasetError(f"has fields that this version does not know: {error}") from error
     length = cast(object, manifest.sequence_length)
     if type(length) is not int or not 1 <= length <= _MOST_CELLS:
-        raise CorruptDatasetError(f"has the sequence_length {length!r}, allowed is 1 to {_MOST_CELLS:,}")
+        raise CorruptDatasetError(f"has the sequence_length {length!r}; expected 1 to {_MOST_CELLS:,}")
     for file in manifest.files:
         check_entry(file)
     return manifest

@@ -39,7 +39,7 @@ def check_name(name: str) -> str:
     """A dataset name, or an error that says which form is allowed."""
     if not NAME_PATTERN.fullmatch(name) or ".." in name:
         raise SpecError(
-            f"dataset name {name!r}: allowed are 1 to 100 letters, digits, '.', '_' and '-', beginning and "
+            f"dataset name {name!r}: expected 1 to 100 letters, digits, '.', '_' and '-', beginning and "
             "ending with a letter or digit, without '..'"
         )
     return name

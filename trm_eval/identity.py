@@ -67,9 +67,9 @@ class Adaptation:
                 "--adapt-weights: belongs to --adapt MINUTES or --adapt-steps N; give one of them too"
             )
         if self.minutes is not None and not 0 < self.minutes < float("inf"):
-            raise EvalError(f"--adapt: minutes above 0, got {self.minutes:g}")
+            raise EvalError(f"--adapt: got {self.minutes:g}; expected more than 0 minutes")
         if self.steps is not None and self.steps < 1:
-            raise EvalError(f"--adapt-steps: at least 1, got {self.steps}")
+            raise EvalError(f"--adapt-steps: got {self.steps}; expected at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class EvalRequest:
     def check(self) -> None:
         """Refuse what cannot be asked for."""
         if self.limit < 0:
-            raise EvalError(f"--limit: at least 0, got {self.limit}")
+            raise EvalError(f"--limit: got {self.limit}; expected at least 0")
         if self.subset_seed is not None and (self.subset_seed < 0 or not self.limit):
             raise EvalError(
                 f"--subset-seed {self.subset_seed}: a number from 0 on that draws --limit N rows; give both"
@@ -134,7 +134,7 @@ class EvalRequest:
         if self.mode != "max_steps":
             raise EvalError(f"--mode {self.mode}: samples are all given the same steps; leave out --samples")
         if self.sampling.samples < 1:
-            raise EvalError(f"--samples: at least 1, got {self.sampling.samples}")
+            raise EvalError(f"--samples: got {self.sampling.samples}; expected at least 1")
         quiet = self.sampling.noise == 0 and self.latent_init == "random"
         if not (0 < self.sampling.noise < float("inf") or quiet):
             raise EvalError(

@@ -70,7 +70,7 @@ def check_precision(precision: Precision) -> None:
     if precision not in able:
         device = jax.devices()[0].device_kind
         raise EvalError(
-            f"--precision {precision}: {device} does not compute in it; allowed are {', '.join(able)}"
+            f"--precision {precision}: {device} does not compute in it; expected {', '.join(able)}"
         )
 
 

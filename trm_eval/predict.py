@@ -94,7 +94,7 @@ def steps_of(solution: Solution) -> list[tuple[str, Drawing]]:
 def write_solution(solution: Solution, path: Path, *, trace: bool) -> None:
     """Draw a solution into a file: a .gif shows it cycle by cycle, .png and .svg its end or, traced, every step."""
     if path.suffix.lower() not in ENDINGS:
-        raise EvalError(f"--out {path}: allowed are {', '.join(ENDINGS)}")
+        raise EvalError(f"--out {path}: expected {', '.join(ENDINGS)}")
     puzzle, known = ("given", solution.draw_puzzle()), solution.draw_solution()
     ending = [] if known is None else [("solution", known)]
     last = (f"answer: {verdict(solution)}", solution.draw())

@@ -144,7 +144,7 @@ def _read_predictions(
     names = part_names_of(predictions.parts, predictions.digests)
     for name, path in zip(names, checked_files(folder, names), strict=True):
         if path is None:
-            raise ResultError(f"{folder.where(name)}: is gone; evaluate again")
+            raise ResultError(f"{folder.where(name)}: is missing; evaluate again")
         yield from pq.ParquetFile(path).iter_batches(
             READ_EXAMPLES, columns=["row", "q_halt_logit", "prediction"]
         )

@@ -1,4 +1,4 @@
-"""Two hosts of a TPU train a run on a bucket, are pre-empted in the middle, recreated, and finish it."""
+"""Two hosts of a TPU train a run on a bucket, are preempted in the middle, recreated, and finish it."""
 
 from __future__ import annotations
 

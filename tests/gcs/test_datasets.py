@@ -212,7 +212,7 @@ def test_two_machines_at_once(
     monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
     with leased(machine("first").dataset("small")) as turn:
         second = machine("second")
-        with pytest.raises(BuildError, match=r"another machine is at work on this dataset \(.*process \d+"):
+        with pytest.raises(BuildError, match=r"another machine is working on this dataset \(.*process \d+"):
             build_dataset(request_small(), second)
         turn.check()
     assert not build_dataset(request_small(), second).unchanged

@@ -162,7 +162,7 @@ def test_a_claim_that_was_taken_over_between_two_requests_is_not_ours(
     monkeypatch.setattr(Bucket, "create", create_and_sleep)
     monkeypatch.setattr(Bucket, "stat", stat_and_beat)
     with (
-        pytest.raises(BusyError, match="another machine is at work on this"),
+        pytest.raises(BusyError, match="another machine is working on this"),
         leases.bucket_lease(asked, "d/.building", "this"),
     ):
         pass
@@ -189,7 +189,7 @@ def test_time_in_which_the_bucket_was_out_of_reach_makes_nobody_dead(
 
     monkeypatch.setattr(Bucket, "stat", stat_and_count)
     with (
-        pytest.raises(BusyError, match=r"another machine is at work on this \(other, process 1"),
+        pytest.raises(BusyError, match=r"another machine is working on this \(other, process 1"),
         leases.bucket_lease(Bucket(URL), "d/.building", "this"),
     ):
         pass

@@ -213,7 +213,7 @@ def test_clocks_that_differ_by_an_hour(
     assert abs(ahead_s - 3600) < 300  # they differ indeed
     # Process 0 holds the run.
     another = at_machine("another", [*RUN, "--root", URL], right if behind == 0 else late)
-    check_refused(ended([another]), "another machine is at work on run")
+    check_refused(ended([another]), "another machine is working on run")
     both[0].send_signal(signal.SIGTERM)
     assert {one.returncode for one in ended(both)} == {Exit.TERMINATED}
     check_steps(only_run(layout), small_layout, len(list_steps(layout)))

@@ -41,7 +41,7 @@ class Machines:
     def stop_later(
         self, processes: list[subprocess.Popen[str]], after: int = 0
     ) -> list[subprocess.CompletedProcess[str]]:
-        """Stop them, as a pre-emption does, after a checkpoint that is newer than all and than step `after`."""
+        """Stop them, as a preemption does, after a checkpoint that is newer than all and than step `after`."""
         wait_for_more(self.layout, max([after, *resume_steps(only_run(self.layout))]), processes)
         processes[-1].send_signal(signal.SIGTERM)
         done = ended(processes)

@@ -184,7 +184,7 @@ def test_more_puzzles_than_there_are(
         ({"val_size": -1}, "--val-size -1"),
         ({"seed": -1}, "--seed -1"),
         ({"name": "../outside"}, "dataset name"),
-        ({"options": SudokuOptions(box_rows=5, box_columns=5)}, "--box 5x5: allowed are 2x2, 2x3"),
+        ({"options": SudokuOptions(box_rows=5, box_columns=5)}, "--box 5x5: expected 2x2, 2x3"),
         ({"options": SudokuOptions(min_rating=5, max_rating=4)}, "--min-rating 5 is above"),
     ],
 )

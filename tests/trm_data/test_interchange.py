@@ -121,9 +121,9 @@ def set_at(values: np.ndarray, place, value) -> np.ndarray:
     ("name", "change", "message"),
     [
         ("inputs", lambda a: a[:-1], r"inputs \(\d+, 900\) and labels"),
-        ("inputs", lambda a: a.astype(np.float32), "has type float32, allowed are integers"),
+        ("inputs", lambda a: a.astype(np.float32), "has type float32; expected integers"),
         ("inputs", lambda a: a.astype(object), "without pickle"),
-        ("inputs", lambda a: set_at(a, (0, 0), 12), "has values 0 to 12, allowed are 0 to 11"),
+        ("inputs", lambda a: set_at(a, (0, 0), 12), "has values 0 to 12; expected 0 to 11"),
         ("labels", lambda a: set_at(a.astype(np.int64), (0, 0), -5), "has values -5 to"),
         ("inputs", lambda a: a[:, :-1], "both must be"),
         ("inputs", lambda a: a.reshape(-1), "expected 2 dimensions"),
@@ -231,7 +231,7 @@ def test_a_missing_array_and_an_empty_folder(published: Path, tmp_path) -> None:
 def test_an_export_never_overwrites(layout: Layout, request_small, tmp_path) -> None:
     build_dataset(request_small(), layout)
     (tmp_path / "out").mkdir()
-    with pytest.raises(SpecError, match="is there already"):
+    with pytest.raises(SpecError, match="already exists"):
         export_dataset(layout, "small", tmp_path / "out", "npy")
     assert not list((tmp_path / "out").iterdir())
 
@@ -317,7 +317,7 @@ def test_an_import_that_breaks_the_rules_of_its_kind(
     assert run_here(main, "import", str(out), "--kind", "rows", *root).returncode == 0
     for kind, message in (
         ("sudoko", "no kind 'sudoko'; did you mean 'sudoku'?"),
-        ("table", "its options do not follow from the rows' shape; allowed are arc, maze, sudoku"),
+        ("table", "its options do not follow from the rows' shape; expected arc, maze, sudoku"),
         ("finished", "name the kind whose rules hold, or 'rows'"),
         ("sudoku", "rows are squares of side 4, 6, 8, 9, 10, 12, 15, 16, these are 30x30"),
         ("maze", "its rows are 30x30 with 6 tokens, these are 30x30 with 12 tokens"),

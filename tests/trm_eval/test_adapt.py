@@ -187,7 +187,7 @@ def test_any_kind_of_puzzle_can_be_learned_from(evaluated: Evaluated) -> None:
         (Adaptation(), "--adapt-weights: belongs to --adapt MINUTES or --adapt-steps N"),
         (Adaptation(minutes=0), "--adapt: minutes above 0, got 0"),
         (Adaptation(minutes=float("nan")), "--adapt: minutes above 0, got nan"),
-        (Adaptation(steps=0), "--adapt-steps: at least 1, got 0"),
+        (Adaptation(steps=0), "--adapt-steps: got 0; expected at least 1"),
     ],
 )
 def test_an_end_is_needed(wanted: Adaptation, message: str) -> None:

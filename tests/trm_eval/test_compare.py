@@ -169,7 +169,7 @@ def test_what_cannot_be_compared(two: tuple[Layout, str, str], tmp_path: Path) -
     with pytest.raises(EvalError, match=f"{b}: was not evaluated yet: trm-eval run {b}"):
         compare(resolve_root(tmp_path / "root"), a, b)
     done = run_here(main, "compare", a, b, "--flips", "-1")
-    assert "--flips: at least 0, got -1" in done.stderr
+    assert "--flips: got -1; expected at least 0" in done.stderr
 
 
 STUDY = """

@@ -176,7 +176,7 @@ def test_a_crafted_run_writes_nowhere_else(copied: Layout, tmp_path: Path) -> No
             evaluate_run(copied, find_run(copied, str(evil)), EvalRequest())
     assert {path for path in tmp_path.parent.rglob("*") if "OUTSIDE" in path.name} == set()
     assert {path for path in tmp_path.parent.rglob("*") if "results" not in path.parts} == before
-    with pytest.raises(SpecError, match="is no name of a file under the root"):
+    with pytest.raises(SpecError, match="is not a file name under the root"):
         write_table(copied, "runs", "e", "../../../OUTSIDE", "run", [])
 
 

@@ -93,7 +93,7 @@ def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainRe
     folder.write("config.json", b"{")
     found = query_results(other, "SELECT count(*) FROM runs")
     assert found.rows == [(0,)]
-    assert "tiny-00000000-s0/config.json: is no record of a run" in found.problems[0]
+    assert "tiny-00000000-s0/config.json: is not a record of a run" in found.problems[0]
     command = [Path(sys.executable).parent / "trm-eval", "sql", "SELECT 1", "--root", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1

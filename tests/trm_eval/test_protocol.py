@@ -140,7 +140,7 @@ def test_rules_choose_a_legal_grid_where_any_sample_has_one(layout: Layout) -> N
             ("--latent-init", "random"),
             "--latent-init random: begins every sample elsewhere; give --samples K too",
         ),
-        (("--samples", "2,x"), "--samples: whole numbers of at least 1 between commas, got '2,x'"),
+        (("--samples", "2,x"), "--samples: got '2,x'; expected whole numbers of at least 1 between commas"),
         (("--steps", "1,2", "--mode", "halting"), "leave out --mode halting"),
         (("--samples", "2", "--noise", "0"), "add --latent-init random"),
     ],

@@ -107,12 +107,12 @@ def test_runs_are_found_once_by_names_and_globs(layout: Layout) -> None:
 def test_what_is_no_number_of_steps(steps: str) -> None:
     done = run_here(main, "run", "tiny", "--steps", steps)
     assert done.returncode == 2
-    assert f"--steps: whole numbers of at least 1 between commas, got {steps!r}" in done.stderr
+    assert f"--steps: got {steps!r}; expected whole numbers of at least 1 between commas" in done.stderr
 
 
 def test_no_run_and_no_rows() -> None:
     assert "name a run: trm-eval run RUN" in run_here(main, "run").stderr
-    assert "--limit: at least 0, got -1" in run_here(main, "run", "tiny", "--limit", "-1").stderr
+    assert "--limit: got -1; expected at least 0" in run_here(main, "run", "tiny", "--limit", "-1").stderr
 
 
 OTHER_SAMPLES = ["--samples", "2", "--noise", "0.5", "--select", "first_halt", "--sample-seed", "4"]

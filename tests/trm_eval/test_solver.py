@@ -74,7 +74,7 @@ def test_a_puzzle_without_or_with_several_solutions(solver: Solver) -> None:
     ("puzzle", "message"),
     [
         ("1" * 35, "the puzzle: expected 36 characters, got 35"),
-        ("7" + "." * 35, r"character '7' at position 1: allowed are 1 to 6"),
+        ("7" + "." * 35, r"character '7' at position 1: expected 1 to 6"),
         (np.zeros(35, np.int64), r"expected 36 tokens, got int64 of shape \(35,\)"),
         (np.zeros(36), "expected 36 tokens, got float64"),
         (np.full(36, 8), "tokens from 0 to 7, got 8 to 8"),

@@ -80,16 +80,16 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
             changed(optim={"lr_warmup_steps": 1500}),
             r"optim.lr_warmup_steps: below total_steps \(1500\), got 1500",
         ),
-        (changed(total_steps=0), "total_steps: at least 1, got 0"),
-        (changed(model={"halt_exploration_prob": 1.5}), "halt_exploration_prob: from 0 to 1, got 1.5"),
+        (changed(total_steps=0), "total_steps: got 0; expected at least 1"),
+        (changed(model={"halt_exploration_prob": 1.5}), "halt_exploration_prob: got 1.5; expected 0 to 1"),
         (
             changed(model={"halt_max_steps": 4, "halt_first_max_steps": 5}),
             r"model.halt_first_max_steps: 0 \(as halt_max_steps\), or 1 to halt_max_steps 4, got 5",
         ),
         (changed(model={"halt_first_max_steps": -1}), "model.halt_first_max_steps: .*got -1"),
-        (changed(data={"global_batch_size": 0}), "data.global_batch_size: at least 1"),
+        (changed(data={"global_batch_size": 0}), "data.global_batch_size: got 0; expected at least 1"),
         (changed(model={"halt_exploration_prob": Linear(0.3, 1.5)}), r"from 0 to 1, got linear\(0.3, 1.5\)"),
-        (changed(optim=AdamWConfig(epsilon=-1.0)), "optim.epsilon: a number of at least 0, got -1"),
+        (changed(optim=AdamWConfig(epsilon=-1.0)), "optim.epsilon: got -1; expected a number of at least 0"),
         (changed(optim={"lr_schedule": "linear", "lr_min_ratio": 1.0}), "set optim.lr_min_ratio below 1"),
         (
             changed(model={"mixer": "attention", "num_heads": 7}),
@@ -220,7 +220,10 @@ def test_a_form_cannot_say_that_it_is_another() -> None:
         ),
         (MixtureConfig(datasets=("a", "b"), weights=(1.0, 0.0)), "data.weights: numbers above 0, got 0"),
         (MixtureConfig(datasets=("a", "b"), weights=(1.0, -2.0)), "data.weights: numbers above 0, got -2"),
-        (MixtureConfig(datasets=("a", "b"), global_batch_size=0), "data.global_batch_size: at least 1"),
+        (
+            MixtureConfig(datasets=("a", "b"), global_batch_size=0),
+            "data.global_batch_size: got 0; expected at least 1",
+        ),
     ],
 )
 def test_impossible_mixtures(mixture: MixtureConfig, message: str) -> None:

@@ -107,7 +107,7 @@ def test_an_extension_that_cannot_be_is_not_believed_from_a_file(layout: Layout)
     with pytest.raises(ConfigError, match="extend"):
         read_record(result.folder)
     path.write_text(json.dumps(with_digest({**stored, "extended_to": "many"})))
-    with pytest.raises(ConfigError, match="is no record of a run"):
+    with pytest.raises(ConfigError, match="is not a record of a run"):
         read_record(result.folder)
 
 

@@ -212,7 +212,7 @@ def test_a_record_whose_mixture_was_edited_is_refused(layout: Layout, trained: T
     for change in ({"token_offset": 3}, {"content_digest": "0" * 64}, {"dataset": "other"}):
         mixture = [value["mixture"][0], value["mixture"][1] | change]
         target.write(CONFIG_FILE, json_bytes(with_digest({**value, "mixture": mixture})))
-        with pytest.raises(ConfigError, match="is no record of a run"):
+        with pytest.raises(ConfigError, match="is not a record of a run"):
             find_record(target)
 
 

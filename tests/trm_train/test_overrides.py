@@ -193,7 +193,10 @@ def test_other_spellings_are_errors(text: str) -> None:
         (("--data.datasets", "a", "b"), "data.form dataset has no such option; --data.form mixture has"),
         (("--data.dataset", "../a"), "data.dataset: dataset name '../a'"),
         (("--extend", "2000"), "lr_min_ratio 0.1 (cosine), which ends at step 1500"),
-        (("--extend", "1500", "--optim.lr-min-ratio", "1"), "extend: above total_steps (1500), got 1500"),
+        (
+            ("--extend", "1500", "--optim.lr-min-ratio", "1"),
+            "extend: got 1500; expected more than total_steps (1500)",
+        ),
         (
             (
                 "--extend",

@@ -187,7 +187,7 @@ def test_the_commands_say_so_in_one_line(layout: Layout, outside: Path, program:
 def test_from_python_too(layout: Layout, outside: Path, ask: Callable[..., Any]) -> None:
     with pytest.raises(QueryError, match="COPY statements are not run: only queries are"):
         ask(f"COPY (SELECT 1) TO '{outside}/mine.csv'", layout)
-    with pytest.raises(QueryError, match="is no UTF-8 text"):
+    with pytest.raises(QueryError, match="is not UTF-8 text"):
         ask("SELECT '\udcff'", layout)
 
 

@@ -129,7 +129,7 @@ def compile_kernels(kind: str, progress: Progress) -> None:
 def check_shard_examples(shard_examples: int) -> None:
     """Refuse shards of no rows."""
     if shard_examples < 1:
-        raise SpecError(f"--shard-examples {shard_examples}: at least 1")
+        raise SpecError(f"--shard-examples {shard_examples}: expected at least 1")
 
 
 def _import_the_end() -> None:

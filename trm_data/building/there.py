@@ -1,4 +1,4 @@
-"""Whether the dataset that is asked for is there already, and whose its name is."""
+"""Whether the dataset that is asked for already exists, and whose its name is."""
 
 from __future__ import annotations
 

@@ -192,5 +192,5 @@ def _statement(
     try:
         sql.encode()
     except UnicodeEncodeError as error:
-        raise QueryError(f"the query is no UTF-8 text: {sql!r}") from error
+        raise QueryError(f"the query is not UTF-8 text: {sql!r}") from error
     return reading_statement(connection, sql, parameters)

@@ -212,7 +212,7 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
                 continue
             table = Path(file.file).stem
             if table not in TABLES:
-                raise CorruptDatasetError(f"{name}: {file.file} is no table of the catalog")
+                raise CorruptDatasetError(f"{name}: {file.file} is not a table of the catalog")
             _insert(connection, table, layout.dataset(name).open(file))
         connection.commit()
     except BaseException:

@@ -61,13 +61,11 @@ Root = Annotated[
 
 Json = Annotated[bool, arg(help="Print JSON for machines.")]
 
-Wide = Annotated[bool, arg(help="All columns and rows of a table on a terminal too, however long the lines.")]
+Wide = Annotated[bool, arg(help="Print all columns and rows on a terminal, however long the lines.")]
 WIDE_SHOWS = "; --wide shows all"
 """How to see what a terminal has no room for, for a command with that option."""
 
-SkipDamaged = Annotated[
-    bool, arg(help="Answer from what is whole, with exit code 0; what is left out is named all the same.")
-]
+SkipDamaged = Annotated[bool, arg(help="Skip damaged files, with exit code 0; skipped files are named.")]
 
 PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
 """Options without the names of the dataclasses they are in; a flag has no negative twin."""
@@ -138,7 +136,7 @@ def parse_command(
         rest: Return unknown arguments as well, in order.
     """
     if listed := list(arguments) in (["-h"], ["--help"]):
-        description = f"{description} `{program} COMMAND --help` says more, with examples."
+        description = f"{description} `{program} COMMAND --help` shows options and examples."
     with help_fits_terminal():
         return tyro.cli(
             _briefly(commands) if listed else commands,

@@ -33,8 +33,7 @@ FormOption = Annotated[
     arg(
         name="format",
         metavar="{" + ",".join(get_args(Form)) + "}",
-        help="A table where none is named, or what the ending of --out says. vertical has a line for every column; "
-        "csv, json, markdown and parquet are for files and other programs.",
+        help="Output format (default: from the extension of --out, else table). vertical prints a line for every column.",
         help_behavior_hint="",
     ),
 ]

@@ -20,9 +20,10 @@ from trm_data.storage.root import resolve_root
 
 @dataclass(frozen=True, kw_only=True)
 class BuildNamed:
-    """Build a named dataset of the research, or those of a study's experiments.
+    """Build a named dataset, or the datasets of a study's experiments.
 
-    Without a name, lists them. A recorded digest that the built rows do not have is an error.
+    Without a name, the named datasets are listed. If the digest of the built rows differs from the recorded one, the
+    build fails.
 
     For example:
 
@@ -33,21 +34,20 @@ class BuildNamed:
 
     dataset: Annotated[Positional[str | None], arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
     all_for: Annotated[str | None, arg(metavar="STUDY", **NO_DEFAULT_SHOWN)] = None
-    """Build the dataset, at its usual scale, of every experiment whose name begins so or fits a pattern, as exp0*;
-    `trm-train batch` builds those of other scales."""
+    """Build the datasets, at their default scale, of all experiments with this prefix or glob, such as exp0*."""
     source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
-    """The same puzzles from elsewhere, as a local copy of the published files."""
+    """Another source of the same puzzles, such as a local copy of the published files."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
-    """Likewise for the test puzzles."""
+    """Another source of the test puzzles."""
     augment: Literal["recorded", "stored", "virtual"] = "recorded"
     """virtual stores base puzzles only; the dataset is then named ...-virtual."""
     root: Root = None
     engine: Literal["local", "ray"] = "local"
     """local: all cores of this machine; ray: a Ray cluster (the extra `ray`)."""
     workers: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
-    """Tasks at a time (default: one for each core)."""
+    """Parallel tasks (default: number of cores)."""
     dry_run: bool = False
-    """Say what would be built, how big, and how long it would take; build nothing."""
+    """Estimate size and time; build nothing."""
     json: Json = False
     quiet: bool = False
     """No progress."""

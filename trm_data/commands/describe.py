@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Describe:
-    """Say what a dataset is: specification, splits, counts, sizes, digest, one example.
+    """Describe a dataset: specification, splits, counts, sizes, digest, one example.
 
     For example:
 

@@ -30,9 +30,9 @@ class Export:
 
     name: Name
     format: Literal["npy", "parquet", "hf"] = "npy"
-    """npy: as the published code has it; parquet: a file a million rows; hf: with a card, ready to upload."""
+    """npy: layout of the published code; parquet: one file for each million rows; hf: with a card, ready to upload."""
     out: Annotated[str, arg(metavar="DIR")]
-    """Folder to write; it must not be there yet."""
+    """Folder to write; it must not exist."""
     root: Root = None
     json: Json = False
     quiet: bool = False

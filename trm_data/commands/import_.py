@@ -35,10 +35,10 @@ class Import:
     name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Name of the dataset (default: that of the folder)."""
     kind: Annotated[str | None, arg(metavar="sudoku|maze|arc|rows", help_behavior_hint="")] = None
-    """Whose rules the rows follow: checked by them, rated and drawn (default: as export.json says, else rows alone)."""
+    """Rules by which rows are checked, rated and drawn (default: from export.json, else rows)."""
     root: Root = None
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Processes (default: one for each core)."""
+    """Processes (default: number of cores)."""
     json: Json = False
     quiet: bool = False
     """No progress."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Remove:
-    """Remove datasets, or what a killed build left of one, after asking.
+    """Remove datasets, or the remains of a killed build, after confirmation.
 
     For example:
 
@@ -28,9 +28,9 @@ class Remove:
     names: Names
     """Datasets, by name or glob."""
     yes: bool = False
-    """Do not ask."""
+    """Skip the confirmation."""
     dry_run: bool = False
-    """Say what would be removed; remove nothing."""
+    """Print what would be removed; remove nothing."""
     root: Root = None
 
     def run(self) -> int:

@@ -31,16 +31,17 @@ class Show:
 
     name: Name
     split: SplitName = "train"
+    """Split of the dataset."""
     index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
-    """Row of the split that is shown first, from 0."""
+    """First row to show, from 0."""
     rating: Annotated[str | None, arg(metavar="LOW..HIGH", help_behavior_hint="")] = None
-    """Originals of puzzles with such ratings instead; one of the bounds may be left out, as 5.. (5 and more)."""
+    """Show originals with ratings in this range; 5.. means 5 and more."""
     task: Annotated[str | None, arg(metavar="TASK", help_behavior_hint="")] = None
-    """All pairs of a task of ARC instead, not augmented."""
+    """Show all pairs of an ARC task, not augmented."""
     count: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Most examples to draw (default: 1, or all pairs of a task)."""
+    """Maximum number of examples (default: 1, or all pairs of a task)."""
     out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Write a picture, .png or .svg, instead."""
+    """Write a picture (.png or .svg)."""
     root: Root = None
     json: Json = False
 
@@ -76,7 +77,7 @@ class Show:
         if len(chosen) > 1:
             raise SpecError(f"--{chosen[0]} and --{chosen[1]}: one of them says which examples to show")
         if self.count is not None and self.count < 1:
-            raise SpecError(f"--count {self.count}: at least 1")
+            raise SpecError(f"--count {self.count}: expected at least 1")
         if self.rating is not None:
             return rated_rows(layout, self.name, self.split, self.rating, self.count or 1)
         if self.task is not None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Sql:
-    """Ask the dataset catalog in SQL, read-only.
+    """Query the dataset catalog with SQL, read-only.
 
-    Tables: datasets, sources, splits, shards, puzzles, augmentations, examples, identifiers, rejects. `trm-data tables`
-    says what they are, with every column and its unit.
+    Tables: datasets, sources, splits, shards, puzzles, augmentations, examples, identifiers, rejects. `trm-data
+    tables` describes them, with every column and its unit.
 
     For example:
 
@@ -63,7 +63,7 @@ class Sql:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """List what SQL can ask, or the columns of one table with their types and units. It needs no root.
+    """List the tables of SQL, or the columns of one table with types and units. Needs no root.
 
     For example:
 

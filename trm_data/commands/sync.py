@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Sync:
     """Copy datasets from one root to another: a local folder or gs://bucket/prefix.
 
-    Every file is verified by its sha256; the manifest comes last. What is already there whole is skipped, so the same
-    command resumes after an interruption. Another dataset of the same name is never overwritten.
+    Every file is verified by its sha256; the manifest is copied last. Complete files are skipped, so the same command
+    resumes an interrupted copy. Another dataset of the same name is never overwritten.
 
     For example:
 
@@ -63,10 +63,9 @@ def _said(one: Synced) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Catalog:
-    """Make the SQL index again from the manifests under the root: `trm-data catalog refresh`.
+    """Rebuild the SQL index from the manifests under the root: `trm-data catalog refresh`.
 
-    trm-data sql does it by itself where the index lacks a dataset. The index of a root on a bucket lies in the
-    user's cache directory.
+    trm-data sql does this when the index lacks a dataset. The index of a bucket is in the user's cache directory.
 
     For example:
 

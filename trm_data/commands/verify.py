@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Check datasets: files, rows, counts, digests, every puzzle, and that the splits share none.
+    """Verify datasets: files, rows, counts, digests, every puzzle, and that the splits are disjoint.
 
-    Exits with 1 and a list of what is wrong if anything is; the others are checked all the same. With --json one
-    dataset is an object, several or a glob are a list of them.
+    Exit code 1 if any dataset is damaged; all are checked. With --json, one dataset gives an object, several or a glob
+    a list.
 
     For example:
 

@@ -65,7 +65,7 @@ def default_workers() -> int:
 def number_of_workers(asked: int | None) -> int:
     """The number asked for, else one for each core."""
     if asked is not None and asked < 1:
-        raise SpecError(f"--workers {asked}: at least 1")
+        raise SpecError(f"--workers {asked}: expected at least 1")
     return default_workers() if asked is None else asked
 
 
@@ -123,7 +123,7 @@ class LocalEngine:
                 f"failed: {error.__cause__}" if error.__cause__ else "was ended from outside (out of memory?)"
             )
             raise BuildError(
-                f"a worker process {why}; what is whole is kept: build again, with fewer --workers if memory is short"
+                f"a worker process {why}; complete shards are kept. Build again (fewer --workers need less memory)"
             ) from error
         except BaseException:
             self._end(at_once=True)
@@ -157,7 +157,7 @@ def _watched(
                 worker.kill()
             raise ScarceError(
                 f"the workers stood still for {still * LOOK_S:.0f} s, which they do where memory or threads are "
-                "scarce, or a disk does not answer; what is whole is kept: build again with fewer --workers or a "
+                "scarce, or a disk does not answer; complete shards are kept. Build again with fewer --workers or a "
                 "higher limit (ulimit -v, the container's)"
             )
 

@@ -34,7 +34,7 @@ class RayEngine:
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
-            raise SpecError(f"--workers {workers}: at least 1")
+            raise SpecError(f"--workers {workers}: expected at least 1")
         try:
             import ray
         except ImportError as error:

@@ -204,7 +204,7 @@ class Kind(ABC):
 
         Args:
             spec: What is built.
-            sources: Where puzzles come from.
+            sources: Source of the puzzles.
             engine: Runs the tasks.
             progress: Told of every step.
             cache: Folder of this machine for what takes long to make and may be needed again (`kinds.cached`).

@@ -33,20 +33,20 @@ class BuildFields:
     """The kind that is built, where the class says it."""
 
     seed: int = 0
-    """Everything random depends on it."""
+    """Seed of all random choices."""
     augment: Literal["stored", "virtual"] = "stored"
     """stored writes every augmented row; virtual stores base puzzles only, and the loader computes the same rows."""
     name: Annotated[str | None, arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
-    """Name of the dataset (default: says kind, source, size and augmentation)."""
+    """Name of the dataset (default: made from kind, source, size and augmentation)."""
     root: Root = None
     engine: Literal["local", "ray"] = "local"
     """local: all cores of this machine; ray: a Ray cluster (the extra `ray`). The content is the same."""
     workers: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
-    """Tasks at a time (default: one for each core). The content does not depend on it."""
+    """Parallel tasks (default: number of cores). The content does not depend on it."""
     shard_examples: Annotated[int, arg(metavar="N")] = 131_072
-    """Examples in a shard, about."""
+    """Approximate number of examples in a shard."""
     dry_run: bool = False
-    """Say what would be built, how big, and how long it would take; build nothing."""
+    """Estimate size and time; build nothing."""
     json: Json = False
     quiet: bool = False
     """No progress."""
@@ -81,19 +81,19 @@ class PuzzleFields(BuildFields):
     test_size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Test puzzles (default: 1000 generated ones; 0 for files)."""
     source: Annotated[str, arg(metavar="SOURCE")] = "generated"
-    """Where puzzles come from."""
+    """Source of the puzzles."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
-    """Source of the test puzzles, where the published set has a file of its own (default: as --source)."""
+    """Source of the test puzzles (default: --source)."""
     columns: Annotated[
         str | None, arg(metavar="question=NAME,answer=NAME,rating=NAME", **NO_DEFAULT_SHOWN)
     ] = None
-    """Columns of a file that are called otherwise than question, puzzle, quizzes, quiz or maze; answer, solution
-    or solutions; rating."""
+    """Names of the columns in a file (default: question, puzzle, quizzes, quiz or maze; answer, solution or solutions;
+    rating)."""
     symbols: Annotated[str | None, arg(metavar="CHARACTERS", **NO_DEFAULT_SHOWN)] = None
-    """The characters of the cells in the source, where they are others than usual. Sudoku: those that stand for 1, 2, 3
-    and so on, as 0123456789ABCDEF. Maze: those of wall, free, start, goal and path, as '#.SGo'."""
+    """Characters of the cells in the source. Sudoku: the digits 1, 2, 3, ..., such as 0123456789ABCDEF. Maze: wall,
+    free, start, goal and path, such as '#.SGo'."""
     on_bad_row: Literal["stop", "skip"] = "stop"
-    """stop at a row that is no valid puzzle, or skip it and note it in the table `rejects`."""
+    """stop at an invalid row, or skip it and record it in the table `rejects`."""
 
     def make_request(
         self, kind: str, options: Options, allowed: tuple[str, ...], *, aug: int | None = None, hub: str = ""

@@ -143,9 +143,7 @@ def options_of_shape(kind: str, rows: int, columns: int, vocabulary_size: int) -
         raise SpecError(_no_kind(kind))
     if parts.shape_options is None:
         shaped = ", ".join(name for name, parts in built_in().items() if parts.shape_options is not None)
-        raise SpecError(
-            f"--kind {kind}: its options do not follow from the rows' shape; allowed are {shaped}"
-        )
+        raise SpecError(f"--kind {kind}: its options do not follow from the rows' shape; expected {shaped}")
     return parts.shape_options(rows, columns, vocabulary_size)
 
 

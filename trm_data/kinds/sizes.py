@@ -51,7 +51,7 @@ def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
         what: Which puzzles have them, for the message.
     """
     if spec.size is not None and spec.size < 1:
-        raise SpecError(f"--size {spec.size}: at least 1")
+        raise SpecError(f"--size {spec.size}: expected at least 1")
     for option, value in (("aug", spec.aug), ("val-size", spec.val_size), ("test-size", spec.test_size)):
         if value is not None and value < 0:
             raise SpecError(f"--{option} {value}: at least 0")
@@ -59,4 +59,4 @@ def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
     if spec.aug > most_augmentations:
         raise SpecError(f"--aug {spec.aug}: {what} has {most_augmentations:,} besides the original")
     if not 0 <= spec.seed < 2**63:
-        raise SpecError(f"--seed {spec.seed}: from 0 to 2^63 - 1")
+        raise SpecError(f"--seed {spec.seed}: expected 0 to 2^63 - 1")

@@ -58,5 +58,5 @@ def epoch(dataset: Dataset, batch_size: int, *, drop_last: bool = False) -> Epoc
     """
     check_types(dataset, batch_size=batch_size)
     if batch_size < 1:
-        raise SpecError(f"batch_size {batch_size}: at least 1")
+        raise SpecError(f"batch_size {batch_size}: expected at least 1")
     return Epoch(dataset, batch_size, drop_last)

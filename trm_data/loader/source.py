@@ -42,7 +42,7 @@ class BatchSource:
             )
         if global_batch_size < 1 or global_batch_size % process_count:
             of = f"a multiple of the {process_count} processes, " if process_count > 1 else ""
-            raise SpecError(f"global_batch_size {global_batch_size}: {of}at least 1")
+            raise SpecError(f"global_batch_size {global_batch_size}: expected {of}at least 1")
         if not 0 <= start_step < MOST_STEPS:
             raise SpecError(f"start_step {start_step}: from 0 to {MOST_STEPS - 1}")
         if not 0 <= seed < 2**63:

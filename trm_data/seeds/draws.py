@@ -41,7 +41,7 @@ def check_word(name: str, value: int) -> int:
     """Return `value` as an int if it is an unsigned 64-bit integer."""
     value = int(value)
     if not 0 <= value <= _MASK:
-        raise ValueError(f"{name}: got {value}, allowed is 0 to 2**64 - 1")
+        raise ValueError(f"{name}: got {value}; expected 0 to 2**64 - 1")
     return value
 
 

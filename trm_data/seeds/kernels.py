@@ -284,7 +284,7 @@ def words(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.uin
 def bounded(seed: int, purpose: int, a: int, b: int, bound: int, count: int) -> NDArray[np.int64]:
     """Return `count` independent unbiased integers in [0, bound) of the draw (seed, purpose, a, b)."""
     if not 1 <= bound <= 1 << 63:
-        raise ValueError(f"bound: got {bound}, allowed is 1 to 2**63")
+        raise ValueError(f"bound: got {bound}; expected 1 to 2**63")
     out = np.empty(count, np.int64)
     _bounded(*_draw(seed, purpose, a, b), np.uint64(bound), out)
     return out
@@ -301,7 +301,7 @@ def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[n
     """Return `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS]."""
     names = np.ascontiguousarray(names, np.int64)
     if len(names) and int(names.min()) < 0:
-        raise ValueError(f"names: got {names.min()}, allowed is 0 and above")
+        raise ValueError(f"names: got {names.min()}; expected 0 and above")
     out = np.empty((len(names), FEISTEL_ROUNDS), np.uint64)
     _feistel_keys(np.uint64(check_word("seed", seed)), np.uint64(purpose), names, out)
     return out
@@ -310,9 +310,9 @@ def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[n
 def feistel_many(keys: NDArray[np.uint64], indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Return `seeds.feistel` of each index, int64, for round keys from `seeds.feistel_keys`."""
     if not 1 <= size <= 1 << 63:
-        raise ValueError(f"size: got {size}, allowed is 1 to 2**63")
+        raise ValueError(f"size: got {size}; expected 1 to 2**63")
     if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-        raise ValueError(f"indices: got {indices.min()} to {indices.max()}, allowed is 0 to {size - 1}")
+        raise ValueError(f"indices: got {indices.min()} to {indices.max()}; expected 0 to {size - 1}")
     out = np.empty(len(indices), np.int64)
     _feistel_many(keys, np.asarray(indices, np.int64), np.uint64(size), out)
     return out

@@ -111,7 +111,7 @@ def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path, *, across
     """
     ending = path.suffix.lower()
     if ending not in FORMATS:
-        raise SpecError(f"--out {path}: allowed are {', '.join(FORMATS)}")
+        raise SpecError(f"--out {path}: expected {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     if ending == ".svg":
         path.write_text(svg_row(drawings, across), "utf-8")

@@ -46,7 +46,7 @@ def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
     except FileNotFoundError:
         raise SourceError(f"{shown}: no such file") from None
     except _BROKEN as error:
-        raise SourceError(f"{shown}: is no npy file that can be read without pickle ({error})") from error
+        raise SourceError(f"{shown}: is not an npy file that can be read without pickle ({error})") from error
     if not isinstance(array, np.ndarray):
         array.close()
         raise SourceError(f"{shown}: is an npz file, expected npy")
@@ -59,7 +59,7 @@ def names_in_npz(path: Path, shown: str) -> list[str]:
         with zipfile.ZipFile(path) as file:
             names = file.namelist()
     except _BROKEN as error:
-        raise SourceError(f"{shown}: is no npz file ({error})") from error
+        raise SourceError(f"{shown}: is not an npz file ({error})") from error
     if not names or not all(name.endswith(".npy") for name in names):
         raise SourceError(
             f"{shown}: is a zip archive, not npz. Unpack it and name the file in it (of a spreadsheet: save it as CSV)"
@@ -73,7 +73,7 @@ def load_npz(
     """Arrays of integers, and of texts where they are allowed, by name."""
     arrays: dict[str, NDArray[Any]] = {}
     if not zipfile.is_zipfile(path):
-        raise SourceError(f"{shown}: is no npz file")
+        raise SourceError(f"{shown}: is not an npz file")
     try:
         with path.open("rb") as stream, zipfile.ZipFile(stream) as file:
             found = [member.removesuffix(".npy") for member in file.namelist()]
@@ -86,13 +86,13 @@ def load_npz(
                     warnings.simplefilter("ignore")
                     arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
     except _BROKEN as error:
-        raise SourceError(f"{shown}: is no npz file that can be read without pickle ({error})") from error
+        raise SourceError(f"{shown}: is not an npz file that can be read without pickle ({error})") from error
     return {name: _integers(f"{shown}: {name}", array, texts=texts) for name, array in arrays.items()}
 
 
 def _integers(shown: str, array: NDArray[Any], *, texts: bool = False) -> NDArray[Any]:
     if not np.issubdtype(array.dtype, np.integer) and not (texts and array.dtype.kind in "USf"):
         raise SourceError(
-            f"{shown}: has type {array.dtype}, allowed are integers{' and texts' if texts else ''}"
+            f"{shown}: has type {array.dtype}; expected integers{' and texts' if texts else ''}"
         )
     return array

@@ -17,11 +17,11 @@ def json_cells(text: str) -> list[Any]:
     """The numbers, as the list or the lists that they stand in."""
     allowed = "a list of integers, or a list of such lists"
     if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"{len(text):,} characters: allowed are {MOST_CHARACTERS:,}")
+        raise ValueError(f"{len(text):,} characters: expected {MOST_CHARACTERS:,}")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON ({error}); allowed is {allowed}") from error
+        raise ValueError(f"is not JSON ({error}); expected {allowed}") from error
     found = cast(list[Any], value) if isinstance(value, list) else []
     if not _numbers(found) and not (found and all(_numbers(row) for row in found)):
         raise ValueError(f"allowed is {allowed}")

@@ -28,7 +28,7 @@ from trm_data.storage.atomic import parse_json
 LOOKED_AT = 1 << 16
 """Characters from which the form of a text is found out."""
 MOST_CHARACTERS = 1 << 28
-"""Of JSON that is no JSON Lines, and of XML: they are read whole."""
+"""Of JSON that is not JSON Lines, and of XML: they are read whole."""
 FORMS = "docs/datasets.md lists the forms that are read"
 BOX_OF_SIDE = {4: "2x2", 6: "2x3", 8: "2x4", 9: "3x3", 10: "2x5", 12: "3x4", 15: "3x5", 16: "4x4"}
 
@@ -407,7 +407,7 @@ def _parquet(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]
                 number += 1
                 yield _stated(number, dict(zip(columns, values, strict=True)))
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        raise SourceError(f"{source.shown}: is no Parquet file ({error})") from error
+        raise SourceError(f"{source.shown}: is not a Parquet file ({error})") from error
 
 
 def _npz(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]:

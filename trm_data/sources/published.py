@@ -109,9 +109,7 @@ def _read_published(folder: Path, found: list[Split]) -> ImportedRows:
         for key in ("seq_len", "vocab_size", "num_puzzle_identifiers"):
             value = stated.get(key)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise SourceError(
-                    f"{folder / split}/dataset.json: {key} is {value!r}, allowed is 1 and above"
-                )
+                raise SourceError(f"{folder / split}/dataset.json: {key} is {value!r}; expected 1 and above")
             if facts.setdefault(key, value) != value:
                 raise SourceError(
                     f"{folder / split}/dataset.json: {key} is {value}, another split has {facts[key]}"
@@ -139,7 +137,7 @@ def _check_bounds(folder: Path, facts: dict[str, int]) -> None:
         raise SourceError(f"{folder}: vocab_size {facts['vocab_size']}: rows of bytes hold {MOST_TOKENS}")
     if facts["num_puzzle_identifiers"] > MOST_IDENTIFIERS:
         raise SourceError(
-            f"{folder}: num_puzzle_identifiers {facts['num_puzzle_identifiers']}: allowed are {MOST_IDENTIFIERS:,}"
+            f"{folder}: num_puzzle_identifiers {facts['num_puzzle_identifiers']}: expected {MOST_IDENTIFIERS:,}"
         )
 
 
@@ -195,7 +193,7 @@ def _rows(folder: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, int]) 
         low, high = int(array.min()), int(array.max())
         if low < 0 or high >= tokens:
             raise SourceError(
-                f"{folder}/all__{name}.npy: has values {low} to {high}, allowed are 0 to {tokens - 1}"
+                f"{folder}/all__{name}.npy: has values {low} to {high}; expected 0 to {tokens - 1}"
             )
     puzzles = _bounds(folder / "all__puzzle_indices.npy", arrays["puzzle_indices"], len(inputs), "rows")
     count = len(puzzles) - 1
@@ -270,7 +268,7 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
                 )
                 parts.append(_parquet_rows(path, read_parquet(path, PARQUET_COLUMNS, str(path)), facts))
             except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
-                raise SourceError(f"{path}: is no Parquet file of an export ({error})") from error
+                raise SourceError(f"{path}: is not a Parquet file of an export ({error})") from error
             files.append(SourceFile(path.name, file_sha256(path), len(parts[-1])))
         if parts:
             splits[split] = _in_order(folder, split, Rows.concatenate(parts))
@@ -312,14 +310,14 @@ def _parquet_rows(path: Path, table: Any, facts: dict[str, int]) -> Rows:
         column = table.column(name).combine_chunks()
         if not pa.types.is_integer(column.type) or column.null_count:
             raise SourceError(
-                f"{path}: column {name} has type {column.type}, allowed are integers without nulls"
+                f"{path}: column {name} has type {column.type}; expected integers without nulls"
             )
         columns[name] = column.to_numpy(zero_copy_only=False).astype(np.int32)
     for name in PARQUET_COLUMNS[:2]:
         column = table.column(name).combine_chunks()
         listed = pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)
         if not listed or not pa.types.is_integer(column.type.value_type) or column.null_count:
-            raise SourceError(f"{path}: column {name} has type {column.type}, allowed are lists of integers")
+            raise SourceError(f"{path}: column {name} has type {column.type}; expected lists of integers")
         flat = column.flatten().to_numpy(zero_copy_only=False)
         if len(flat) != table.num_rows * facts["seq_len"]:
             raise SourceError(f"{path}: {name} has {len(flat):,} cells for {table.num_rows:,} rows")

@@ -54,7 +54,7 @@ def locked(folder: Folder, busy: str, *, shared: bool = False) -> Generator[None
             fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise BusyError(f"{busy} ({lock.read().strip() or 'who it is was not written yet'})") from None
+            raise BusyError(f"{busy} ({lock.read().strip() or 'its name is not written yet'})") from None
         began = datetime.now(UTC).isoformat(timespec="seconds")
         lock.truncate(0)
         lock.write(f"process {os.getpid()} of {socket.gethostname()}, since {began}\n")
@@ -94,7 +94,7 @@ class BucketLease(Lease):
         there = self._bucket.stat(self._path)
         if there is None or there.generation != self._generation:
             raise BusyError(
-                f"{self._bucket.where(self._path)}: another machine took over, because this one was not heard of for "
+                f"{self._bucket.where(self._path)}: another machine took over, because the lease was not renewed for "
                 f"{LEASE_S:.0f} s; the same command resumes"
             )
 
@@ -166,7 +166,7 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
         elif mark != seen:
             if seen != ("", ""):
                 raise BusyError(
-                    f"{bucket.where(path)}: another machine is at work on {what} ({holder.get('host', '?')}, "
+                    f"{bucket.where(path)}: another machine is working on {what} ({holder.get('host', '?')}, "
                     f"process {holder.get('process', '?')}, since {holder.get('began', '?')}); wait for it"
                 )
             seen, still_s = mark, 0.0

@@ -59,7 +59,7 @@ def check_inside(name: str) -> str:
         SpecError: It is absolute, or a part of it is empty, `.` or `..`, or holds a NUL or a backslash.
     """
     if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name or "\\" in name:
-        raise SpecError(f"{name!r}: is no name of a file under the root")
+        raise SpecError(f"{name!r}: is not a file name under the root")
     return name
 
 

@@ -31,7 +31,7 @@ class Dihedral:
 
     def __post_init__(self) -> None:
         if not 0 <= self.id < DIHEDRAL_COUNT:
-            raise ValueError(f"dihedral: got {self.id}, allowed is 0 to {DIHEDRAL_COUNT - 1}")
+            raise ValueError(f"dihedral: got {self.id}; expected 0 to {DIHEDRAL_COUNT - 1}")
 
     @property
     def turns(self) -> bool:

@@ -97,7 +97,7 @@ def make_bundle(layout: Layout, run: Folder, out: Path, wanted: Wanted, progress
         CheckpointError: The checkpoint is damaged.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BundleError(f"--kaggle {out}: is there already and not empty; choose another folder")
+        raise BundleError(f"--kaggle {out}: already exists and not empty; choose another folder")
     record = read_record(run)
     recipe = _recipe(layout, run, record, wanted)
     wheels = _find(wanted, progress)
@@ -140,9 +140,9 @@ def _recipe(layout: Layout, run: Folder, record: RunRecord, wanted: Wanted) -> R
     spec = _arc_dataset(layout, record).spec
     step = choose_step(run, wanted.checkpoint)
     if not 0 < wanted.minutes < float("inf"):
-        raise BundleError(f"--adapt: minutes above 0, got {wanted.minutes:g}")
+        raise BundleError(f"--adapt: got {wanted.minutes:g}; expected more than 0 minutes")
     if wanted.aug is not None and wanted.aug < 0:
-        raise BundleError(f"--aug: 0 or more, got {wanted.aug}")
+        raise BundleError(f"--aug: got {wanted.aug}; expected 0 or more")
     return Recipe(
         run=record.run,
         step=step,

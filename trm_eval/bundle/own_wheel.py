@@ -30,7 +30,7 @@ def write_own_wheel(folder: Path) -> Path:
         own = distribution(PROJECT)
     except PackageNotFoundError as error:
         raise BundleError(
-            f"{PROJECT} is not installed here (pip install .): nothing says what it is"
+            f"{PROJECT} is not installed here (pip install .): the version of its files is unknown"
         ) from error
     name = f"{PROJECT.replace('-', '_')}-{own.version}"
     contents = dict(_packages()) | {f"{name}.dist-info/{file}": data for file, data in _facts(own).items()}

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class Bundle:
     """Bundle an ARC run for a Kaggle notebook that has no network.
 
-    Writes a folder to upload as a data set: wheels of this package and of what predicting needs, in the versions that
-    run here, with their sha256 in wheels.txt; the run as trm-eval export packs it; and notebook.ipynb, which installs
-    the wheels, builds the competition's tasks, learns their embeddings (trm-eval run --adapt), and writes
-    submission.json with two attempts at every test input. Wheels come from pip's index, so this end needs a network.
+    Writes a folder to upload as a data set. It contains the wheels of this package and its dependencies in the
+    installed versions, with their sha256 in wheels.txt; the run as packed by trm-eval export; and notebook.ipynb. The
+    notebook installs the wheels, builds the competition's tasks, learns their embeddings (trm-eval run --adapt), and
+    writes submission.json. Wheels are downloaded from pip's index.
 
     For example:
 
@@ -38,17 +38,17 @@ class Bundle:
     reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     kaggle: Annotated[str, arg(metavar="DIR")]
-    """Folder to write; it must be empty, or not be there yet."""
+    """Folder to write; it must be empty or not exist."""
     python: Annotated[str | None, arg(metavar="3.N", help_behavior_hint="")] = None
     """Python of the notebook (default: the Python that runs this command)."""
     platform: Annotated[str, arg(metavar="TAG")] = "manylinux_2_28_x86_64"
-    """Newest platform tag of wheels that runs there; older ones do too. libtpu needs manylinux_2_31_x86_64."""
+    """Newest platform tag of wheels for the notebook; older tags work too. libtpu needs manylinux_2_31_x86_64."""
     accelerator: Literal["cpu", "cuda", "tpu"] = "cpu"
-    """What the notebook computes on: the wheels of this package's extra of that name come with it."""
+    """Accelerator of the notebook; the wheels of this extra are included."""
     aug: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Augmentations of each of the competition's tasks (default: as many as the run learned from)."""
     adapt: Annotated[float, arg(metavar="MINUTES")] = 60.0
-    """For how long the notebook learns the tasks before it answers them; it can be changed there."""
+    """Minutes that the notebook learns the tasks before it answers them."""
     checkpoint: str = "last"
     """A step, last, or best (highest exact accuracy on the validation split)."""
     dry_run: bool = False

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Compare two runs on the same puzzles: difference with interval and p-value, strata, flips, settings.
+    """Compare two runs on the same puzzles: difference with interval and p-value, strata, changed puzzles, settings.
 
-    Each run is taken by its newest test of rows that the other was asked too, with as many supervision steps if
-    there is one; the id of an evaluation (column evaluation of evals) names that one, so that two ways to answer can
-    be compared. Two experiments are also compared over the seeds that both have: the mean difference with Student's
-    interval. The interval of one pair is Tango's, the p-value McNemar's, exact; those of strata are not corrected for
-    their number.
+    The newest evaluations of both runs on the same rows are compared, with the same number of supervision steps if
+    possible. An evaluation id (column evaluation of evals) selects one, to compare two ways of answering. Two
+    experiments are also compared over their common seeds: the mean difference with Student's interval. A pair has
+    Tango's interval and McNemar's exact p-value; those of strata are not corrected for their number.
 
     For example:
 
@@ -43,7 +42,7 @@ class Compare:
     scale: ScaleOption = None
     data: DataOption = None
     flips: int = 5
-    """Puzzles that only one of them solves to list, the hardest first; 0 lists none."""
+    """Number of puzzles solved by only one run to list, hardest first (0: none)."""
     root: Root = None
     json: bool = False
     """Print JSON for machines, with all flips."""
@@ -53,7 +52,7 @@ class Compare:
         from trm_eval.compare import compare
 
         if self.flips < 0:
-            raise EvalError(f"--flips: at least 0, got {self.flips}")
+            raise EvalError(f"--flips: got {self.flips}; expected at least 0")
         found = compare(resolve_root(self.root), self.a, self.b, parse_setting(self.scale, self.data))
         emit(_as_json(found), partial(_print, found, self.flips), as_json=self.json)
         return 0

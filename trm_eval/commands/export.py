@@ -21,7 +21,7 @@ from trm_train.experiments.setting import parse_setting
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Pack a run for others: weights, configuration, results, how to build its data, and a card.
+    """Pack a run for others: weights, configuration, results, a recipe of its data, and a card.
 
     The package is a folder of plain files that needs neither this root nor Orbax: weights as .npz under the published
     names, evaluations and depth curve as JSON and Parquet, a README.md in the form of the Hugging Face hub. Puzzles
@@ -37,11 +37,11 @@ class Export:
     reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     out: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="")] = None
-    """Folder to write; it must not be there yet. May be left out with --push."""
+    """Folder to write; it must not exist. Optional with --push."""
     push: Annotated[str | None, arg(metavar="OWNER/NAME", help_behavior_hint="")] = None
-    """Model repository of the Hugging Face hub ($HF_ENDPOINT, $HF_TOKEN) to push it to; made if it is not there."""
+    """Model repository of the Hugging Face hub ($HF_ENDPOINT, $HF_TOKEN) to push to; created if missing."""
     private: bool = False
-    """A repository that is made is private."""
+    """Make a new repository private."""
     license: Annotated[str, arg(metavar="ID", help_behavior_hint="")] = ""
     """Licence of the weights for the card, as the hub spells it, such as apache-2.0."""
     checkpoint: str = "last"

@@ -15,11 +15,11 @@ from trm_data.storage.root import resolve_root
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Read a package of `trm-eval export` as a run under this root, which can be evaluated like any other.
+    """Import a package of `trm-eval export` as a run under this root.
 
-    Every file is checked against the digests of the package; an edited or damaged file is refused, and nothing of
-    it is run. What the package says of its accuracy stays in the package: evaluate the run to have it in the tables.
-    The digests do not say who made a package: take it from somebody you trust, at a commit (@REV).
+    Every file is checked against the digests of the package; an edited or damaged file is refused, and nothing in it
+    is executed. Accuracies of the package are not imported: evaluate the run. Digests do not authenticate the author
+    of a package: use a source that you trust, at a commit (@REV).
 
     For example:
 

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Predict:
-    """Answer one puzzle, or those of a file, with a run's network, and say whether the answers are legal.
+    """Solve one puzzle, or those of a file, with a run's network, and check whether the answers are legal.
 
-    A puzzle is typed as in a source file: digits with . or 0 for blanks (Sudoku, lines between boxes may stay), lines
-    of # S G and spaces (maze), a task or a grid as JSON (ARC). A file has any form that trm-data build reads: a puzzle
-    a line, grids over several lines, CSV, JSON and others (docs/datasets.md). In JSON output, puzzle and answer are
-    tokens: 0 is PAD, 1 a blank cell of a Sudoku, 2 its digit 1 (docs/concepts.md).
+    A puzzle is written as in a source file: digits with . or 0 for blanks (Sudoku), lines of # S G and spaces (maze),
+    a task or grid as JSON (ARC). A file has any format that trm-data build reads (docs/datasets.md). In JSON output,
+    puzzle and answer are tokens: 0 is PAD, 1 a blank cell of a Sudoku, 2 its digit 1 (docs/concepts.md).
 
     For example:
 
@@ -44,13 +43,13 @@ class Predict:
     puzzle: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")] = None
     """The puzzle itself."""
     file: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """A file of puzzles in any form that a build reads (docs/datasets.md); - is standard input."""
+    """File of puzzles in any format of a build (docs/datasets.md); - is stdin."""
     columns: Annotated[str, arg(metavar="question=NAME", help_behavior_hint="")] = ""
-    """The column of the puzzles in the file, where it has another name than usual."""
+    """Name of the column of puzzles in the file."""
     symbols: Annotated[str, arg(metavar="CHARACTERS", help_behavior_hint="")] = ""
-    """The characters of the cells, where they are others than usual, as --symbols of trm-data build."""
+    """Characters of the cells, as in --symbols of trm-data build."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Of a run that learned a mixture: the dataset whose puzzles are given."""
+    """Dataset of the puzzles, for a run on a mixture."""
     row: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """A row of the run's dataset, from 0."""
     split: Literal["train", "validation", "test"] = "test"
@@ -62,11 +61,11 @@ class Predict:
     weights: Literal["ema", "raw"] = "ema"
     """Averaged or raw parameters."""
     steps: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Supervision steps (default: as many as training gives at most)."""
+    """Supervision steps (default: the maximum of training)."""
     trace: bool = False
     """Show the answer after every supervision step."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Draw the first puzzle into a file: .gif cycle by cycle, .png or .svg its end (with --trace every step)."""
+    """Draw the first puzzle: .gif shows every cycle, .png or .svg the end (with --trace every step)."""
     root: Root = None
     json: bool = False
     """Print JSON for machines, one object a puzzle in a list."""
@@ -85,9 +84,9 @@ class Predict:
         if len(given) != 1:
             raise EvalError("name one of --puzzle TEXT, --file FILE and --row N")
         if self.steps is not None and self.steps < 1:
-            raise EvalError(f"--steps: at least 1, got {self.steps}")
+            raise EvalError(f"--steps: got {self.steps}; expected at least 1")
         if self.out is not None and self.out.suffix.lower() not in ENDINGS:
-            raise EvalError(f"--out {self.out}: allowed are {', '.join(ENDINGS)}")
+            raise EvalError(f"--out {self.out}: expected {', '.join(ENDINGS)}")
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         layout = resolve_root(self.root)
         run = find_run(layout, self.reference, parse_setting(self.scale, self.data))

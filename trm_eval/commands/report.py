@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write what came of experiments, or of runs by their names: verdicts on what was expected, tables with intervals,
-    figures, puzzles, and the SQL behind every number.
+    """Write a report on experiments or runs: verdicts on claims, tables with intervals, figures, puzzles, and the SQL
+    behind every number.
 
-    DIR gets index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV; a name that
-    ends in .md or .html gets that page alone, its figures in a folder beside it. Experiments without a tested run are
-    named; what cannot be drawn for want of a dataset or a checkpoint is said.
+    DIR contains index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV. A name
+    that ends in .md or .html gives that page, with its figures in a folder beside it. Experiments without an evaluated
+    run, and figures without a dataset or checkpoint, are named.
 
     For example:
 
@@ -45,7 +45,7 @@ class Report:
     out: Annotated[str, arg(metavar="DIR")] = "report"
     """Folder to write, or a file that ends in .md or .html."""
     no_png: bool = False
-    """Figures as SVG alone, a third of the bytes: for a repository."""
+    """Write figures as SVG only, a third of the bytes."""
     scale: ScaleOption = None
     data: DataOption = None
     skip_damaged: SkipDamaged = False

@@ -14,9 +14,9 @@ from trm_eval.errors import EvalError
 
 @dataclass(frozen=True, kw_only=True)
 class Remove:
-    """Remove evaluations that a newer one of the same request has superseded, with their predictions.
+    """Remove superseded evaluations with their predictions.
 
-    These are the rows of all_evals that evals does not have. `trm-train rm` removes a run with all its results.
+    A newer evaluation of the same request supersedes an older one. `trm-train rm` removes a run with all its results.
 
     For example:
 
@@ -27,9 +27,9 @@ class Remove:
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs or experiments, or globs; all if none is named."""
     superseded: bool = False
-    """Required: what is removed."""
+    """Required; confirms that superseded evaluations are removed."""
     dry_run: bool = False
-    """Say what would be removed; remove nothing."""
+    """Print what would be removed; remove nothing."""
     root: Root = None
     json: Json = False
 

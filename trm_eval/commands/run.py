@@ -35,14 +35,14 @@ REPORTED_S = 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Evaluate checkpoints of runs on every row of a split, or on some.
+    """Evaluate checkpoints of runs on every row of a split, or a subset.
 
-    Of the runs that a glob names those that cannot be evaluated are skipped and named; the exit code is 1 then, but for
-    runs without a checkpoint and of another version.
+    Runs of a glob that cannot be evaluated are skipped and named, with exit code 1. Runs without a checkpoint or of
+    another version do not count.
 
-    Every row is given the same number of supervision steps, as published; or halts as in training (--mode halting,
-    which is faster); or is answered several times with noise on the latent states, of which one answer is chosen
-    (--samples). Writes the tables runs, train_metrics, evals and predictions, votes of ARC, and traces on request;
+    Every row gets the same number of supervision steps, as published. With --mode halting a row halts as in training,
+    which is faster. With --samples a row is answered several times with noise on the latent states, and one answer is
+    chosen. Writes the tables runs, train_metrics, evals and predictions, votes of ARC, and traces on request;
     evaluating again replaces the result. The accuracy after every supervision step is in the view depth, that of the
     first 1, 2, ... samples in samples, pass@K in pass_at_k.
 
@@ -70,53 +70,53 @@ class Run:
     checkpoint: str = "last"
     """A step, last, all, best (highest exact accuracy on the validation split), or watch: every one as it is saved."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Another dataset of the same encoding, or one of a mixture (default: each that the run learned from)."""
+    """Another dataset of the same encoding, or one dataset of a mixture (default: all datasets of the run)."""
     split: Annotated[
         Literal["train", "validation", "test"] | None,
         arg(metavar="{train,validation,test}", help_behavior_hint=""),
     ] = None
-    """Split of the dataset (default: test, or validation where there is no test)."""
+    """Split of the dataset (default: test, or validation if there is no test split)."""
     limit: int = 0
-    """Rows at most, from the first; 0 is all."""
+    """Maximum number of rows (0: all)."""
     subset_seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Draw the rows of --limit by this seed: the same ones for every run on the split."""
+    """Seed that draws the rows of --limit; equal for every run on the split."""
     weights: Literal["ema", "raw"] = "ema"
     """Averaged or raw parameters."""
     steps: Annotated[str | None, arg(metavar="N[,N...]", help_behavior_hint="")] = None
-    """Supervision steps of each row (default: as many as training gives at most); several are one pass of the most."""
+    """Supervision steps of each row (default: the maximum of training); several numbers take one pass."""
     mode: Literal["max_steps", "halting"] = "max_steps"
-    """Give every row all steps, or let it halt before as training does."""
+    """max_steps: all steps for every row; halting: rows halt as in training."""
     precision: Annotated[
         Literal["float32", "bfloat16"] | None, arg(metavar="{float32,bfloat16}", help_behavior_hint="")
     ] = None
-    """Precision that the network computes in (default: that of its training)."""
+    """Compute precision (default: that of training)."""
     samples: Annotated[str | None, arg(metavar="K[,K...]", help_behavior_hint="")] = None
-    """Answers of each row, with noise (default: one, without); several numbers are one pass of the most."""
+    """Answers of each row, with noise (default: one, without noise); several numbers take one pass."""
     noise: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
     """Standard deviation of the noise on the latent states before every supervision step (default: 0.3)."""
     select: Annotated[
         Literal["halt_logit", "mode", "first_halt", "residual", "rules"] | None,
         arg(metavar="{halt_logit,mode,first_halt,residual,rules}", help_behavior_hint=""),
     ] = None
-    """The answer taken: the surest (default), the most frequent, the first to halt, the one whose latent state changed
-    least in the last step, or an answer that satisfies the puzzle's rules."""
+    """Choice among samples: highest halting logit (default), most frequent, first to halt, smallest last change of the
+    latent state, or legal by the puzzle's rules."""
     latent_init: Annotated[
         Literal["fixed", "random"], arg(metavar="{fixed,random}", help_behavior_hint="")
     ] = "fixed"
-    """Latent states that samples begin with: the run's (default), or others drawn for each sample."""
+    """Initial latent states of samples: the run's (default), or drawn for each sample."""
     sample_seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Seed of the noise (default: 0)."""
     identifiers: Literal["own", "blank", "random"] = "own"
-    """Puzzle identifiers of the rows: their own, the blank one, or another at random."""
+    """Puzzle identifiers of the rows: their own, blank, or random."""
     adapt: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
-    """First train on the dataset's training split for this many minutes: embeddings of puzzles new to the run."""
+    """Minutes to learn the embeddings of new puzzles from the dataset's training split first."""
     adapt_steps: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Likewise, a number of training steps, the same on every machine."""
+    """Number of training steps instead of minutes, equal on every machine."""
     adapt_weights: bool = False
-    """Then the weights move too, not the embeddings alone."""
+    """Also train the network weights (default: only the puzzle embeddings)."""
     traces: int = 0
-    """Write the answer and the halting logit after every cycle too (table traces), of this many rows from the first.
-    Evaluating again without it removes earlier ones."""
+    """Number of rows with a trace: answer and halting logit after every cycle (table traces). An evaluation without it
+    removes them."""
     latents: bool = False
     """Write the latent states with the traces (float16): states x positions x hidden size x 2 bytes each cycle."""
     processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
@@ -311,5 +311,5 @@ def _numbers(option: str, text: str | None) -> list[int]:
     except ValueError:
         numbers = [0]
     if numbers and numbers[0] < 1:
-        raise EvalError(f"--{option}: whole numbers of at least 1 between commas, got {text!r}")
+        raise EvalError(f"--{option}: got {text!r}; expected whole numbers of at least 1 between commas")
     return numbers

@@ -16,8 +16,8 @@ from trm_data.storage.root import resolve_root
 class Serve:
     """Show runs and results in a browser of this machine, read-only, until Ctrl-C.
 
-    Runs live and done, learning curves, evaluations with intervals, accuracy by depth and rating, puzzles with every
-    step of the recursion, and SQL. Every figure and table has the SQL that made it. It needs the extra `serve`.
+    Pages: runs, learning curves, evaluations with intervals, scaling, puzzles with every step of the recursion, and
+    SQL. Every figure and table shows its SQL. Needs the extra `serve`.
 
     For example:
 
@@ -26,9 +26,9 @@ class Serve:
     """
 
     host: Annotated[str, arg(metavar="HOST")] = "127.0.0.1"
-    """Address to listen at. Anyone who reaches it can read all results; there is no password."""
+    """Address to listen at. There is no password: everybody who reaches it can read all results."""
     port: Annotated[int | None, arg(metavar="PORT")] = None
-    """Else 8765, or a free one where that is taken."""
+    """Port (default: 8765, or a free port if that is taken)."""
     root: Root = None
 
     def run(self) -> int:

@@ -17,7 +17,7 @@ from trm_train.experiments.setting import parse_setting
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """Draw puzzles with what a run predicted for them.
+    """Draw puzzles with a run's predictions.
 
     For example:
 
@@ -30,17 +30,17 @@ class Show:
     scale: ScaleOption = None
     data: DataOption = None
     evaluation: Annotated[str | None, arg(metavar="ID", help_behavior_hint="")] = None
-    """One of the run's evaluations, or how its id begins (`trm-eval sql @evals`); default: the newest."""
+    """Evaluation id or its prefix (`trm-eval sql @evals`); default: the newest."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Take the newest evaluation on this dataset; of a run that learned a mixture one of them must be named."""
+    """Use the newest evaluation on this dataset; required for a run on a mixture."""
     which: Literal["any", "right", "wrong", "guessing", "longest"] = "any"
-    """guessing: those that need guessing (rating above 0) and are right; longest: right after most steps."""
+    """guessing: solved puzzles with a rating above 0; longest: solved after the most steps."""
     index: Annotated[int | None, arg(metavar="ROW", help_behavior_hint="")] = None
-    """Row of the split that is shown first instead, from 0."""
+    """First row to show, from 0."""
     count: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Number of puzzles (default: 3; with --index, 1)."""
     out: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Write a picture, .png or .svg, instead."""
+    """Write a picture (.png or .svg)."""
     root: Root = None
     json: bool = False
     """Print JSON for machines."""
@@ -53,7 +53,7 @@ class Show:
 
         count = self.count if self.count is not None else 3 if self.index is None else 1
         if count < 1:
-            raise EvalError(f"--count {count}: at least 1")
+            raise EvalError(f"--count {count}: expected at least 1")
         if self.index is not None and self.which != "any":
             raise EvalError(f"--index and --which {self.which}: one of them says which puzzles to show")
         layout = resolve_root(self.root)

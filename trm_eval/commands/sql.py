@@ -17,15 +17,15 @@ from trm_data.storage.root import root_to_read
 
 @dataclass(frozen=True, kw_only=True)
 class Sql:
-    """Ask results and dataset catalog in SQL, read-only.
+    """Query results and the dataset catalog with SQL, read-only.
 
-    Views: runs and train_metrics (of the runs as they are, evaluated or not), evals and predictions (the newest of
-    each request), rated_predictions (with the rating of each), predicted_puzzles (with clues and all else of it), study
-    (every experiment with its runs and tests), votes and pass_at_k (of ARC), and more: `trm-eval tables` lists them,
-    with every column and its unit. Every cell of every answer beside its puzzle and solution: predicted_cells.
+    Views: runs and train_metrics (every run), evals and predictions (the newest of each request), rated_predictions,
+    predicted_puzzles (with clues and other properties), predicted_cells (every cell of every answer), study (every
+    experiment with its runs and evaluations), votes and pass_at_k (ARC), and more. `trm-eval tables` lists them, with
+    every column and its unit.
 
-    A query that ships with the package is run by its name, as @NAME: `trm-eval queries` lists them.
-    Without a query it asks for some: a prompt with history and completion; or it reads one from a pipe.
+    @NAME runs a named query: `trm-eval queries` lists them. Without a query it
+    opens a prompt with history and completion, or reads a query from a pipe.
 
     For example:
 
@@ -43,7 +43,7 @@ class Sql:
     wide: Wide = False
     out: Out = None
     verify: bool = False
-    """Check every file that is read, also those that were found whole before and have not changed since."""
+    """Check every file, also files that were checked before and have not changed."""
     skip_damaged: SkipDamaged = False
     root: Root = None
 
@@ -103,7 +103,7 @@ class Queries:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """List what SQL can ask, or the columns of one table with their types and units. It needs no root.
+    """List the tables of SQL, or the columns of one table with types and units. Needs no root.
 
     For example:
 
@@ -126,11 +126,11 @@ class Tables:
 
 @dataclass(frozen=True, kw_only=True)
 class Duckdb:
-    """Write all that SQL can ask as one DuckDB file, which any client of DuckDB opens.
+    """Write all tables and views as one DuckDB file.
 
-    Tables are those of `trm-eval tables`, as they are now, with a comment for every column. Predictions, candidates
-    and traces are stored once, as all_predictions, all_votes and all_traces; what follows from them row by row
-    (predictions, predicted_puzzles, disagreements and so on) is a view.
+    The file has the tables of `trm-eval tables`, with a comment for every column. Predictions, candidates and traces
+    are stored once, as all_predictions, all_votes and all_traces; derived tables (predictions, predicted_puzzles,
+    disagreements and so on) are views.
 
     For example:
 
@@ -141,7 +141,7 @@ class Duckdb:
     path: Annotated[Positional[str], arg(metavar="PATH")]
     """File to write, as results.duckdb."""
     force: bool = False
-    """Replace a file that is there."""
+    """Replace an existing file."""
     skip_damaged: SkipDamaged = False
     root: Root = None
     json: Json = False

@@ -18,10 +18,10 @@ from trm_train.experiments.setting import parse_setting
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """Write what a run answers to ARC tasks in the competition's form: two attempts at each test input.
+    """Write a run's answers to ARC tasks in the competition's format: two attempts at each test input.
 
     The attempts are the two grids with the most votes over the augmentations of a test input, of the last checkpoint
-    that was evaluated (trm-eval run). Tasks without solutions are answered like the others and left unscored.
+    that was evaluated (trm-eval run). Tasks without solutions are answered but not scored.
 
     For example:
 
@@ -49,7 +49,7 @@ class Submission:
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """A dataset that the run did not learn from and was evaluated on (trm-eval run --dataset, perhaps with --adapt)."""
     evaluation: Annotated[str | None, arg(metavar="ID[,ID...]", help_behavior_hint="")] = None
-    """These evaluations, in the place of all that chooses (trm-eval sql @evals); several are counted together."""
+    """Evaluation ids (trm-eval sql @evals); votes of several are counted together. Replaces the other options."""
     root: Root = None
     json: Json = False
 
@@ -105,5 +105,5 @@ def _steps(text: str | None) -> list[int]:
     except ValueError:
         steps = [-1]
     if text is not None and (len(steps) < 2 or min(steps) < 0 or len(set(steps)) < len(steps)):
-        raise EvalError(f"--ensemble: at least two different steps between commas, got {text!r}")
+        raise EvalError(f"--ensemble: got {text!r}; expected at least two different steps between commas")
     return steps

@@ -15,7 +15,7 @@ from trm_data.storage.root import resolve_root, root_to_read
 class Sync:
     """Copy results from one root to another; existing files are skipped, an interrupted copy resumes.
 
-    Every file is checked where it arrives; the rows that name others are copied last.
+    Every file is checked at the target; rows that name other files are copied last.
 
     For example:
 

@@ -134,7 +134,7 @@ def parse_package(content: bytes, where: str) -> Package:
         package = Package(**value)
         _check(package, where)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise PackageError(f"{where}: is no package of a run ({error})") from error
+        raise PackageError(f"{where}: is not a package of a run ({error})") from error
     return package
 
 
@@ -175,7 +175,9 @@ def read_package(folder: Path) -> Package:
         with path.open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)
     except OSError as error:
-        raise PackageError(f"{folder}: is no package of a run ({PACKAGE_FILE}: {error.strerror})") from error
+        raise PackageError(
+            f"{folder}: is not a package of a run ({PACKAGE_FILE}: {error.strerror})"
+        ) from error
     package = parse_package(content, str(path))
     for name, stated in package.files.items():
         if not (folder / name).is_file():

@@ -107,7 +107,7 @@ def pack_run(
     record = read_record(run)
     step = choose_step(run, checkpoint)
     if out.exists():
-        raise PackageError(f"--out {out}: is there already; choose another folder")
+        raise PackageError(f"--out {out}: already exists; choose another folder")
     tree, shapes = _restore(run, record, step)
     prints = fingerprints(tree)
     arrays = arrays_of(record, jax.device_get(tree))

@@ -74,7 +74,7 @@ def bind(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     wanted = DEFAULT_PORT if port is None else port
     if not 0 <= wanted <= 65535:
-        raise EvalError(f"--port {wanted}: from 0 to 65535")
+        raise EvalError(f"--port {wanted}: expected 0 to 65535")
     try:
         return socket.create_server((host, wanted), family=family)
     except OSError as error:

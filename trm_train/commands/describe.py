@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Describe:
-    """Say what an experiment asks, how to judge it, what it costs, its commands and configuration; or what a run is.
+    """Describe an experiment (question, criteria, cost, commands, configuration) or a run.
 
     For example:
 

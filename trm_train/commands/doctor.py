@@ -58,9 +58,9 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor:
-    """Check devices, memory, disk, the root, its datasets, wandb and versions, and name what is missing.
+    """Check devices, memory, disk, the root, its datasets, wandb and versions.
 
-    Exits with 1 if something is missing that every run needs. Every row of every dataset is checked with --verify.
+    Exit code 1 if a requirement of every run is missing. --verify checks every row of every dataset.
 
     For example:
 

@@ -76,13 +76,13 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Train on machines elsewhere: finds or creates them, installs this commit, starts, watches, resumes.
+    """Train on other machines: find or create them, install this commit, start, watch, resume.
 
-    What follows is `run EXPERIMENT` or `batch PATTERN ...` with their own options; a batch trains its runs one after
-    the other, on all hosts, and tests none. Where: --accelerator is a TPU of Google Cloud, --hosts machines with ssh;
+    `run EXPERIMENT` and `batch PATTERN ...` take their own options. A batch trains its runs one after the other, on
+    all hosts, and evaluates none. --accelerator is a TPU of Google Cloud, --hosts are machines with ssh;
     docs/buckets-and-hosts.md has a script for Slurm. A preempted TPU is created again; the run resumes from its last
-    checkpoint. Ctrl-C leaves the run alone; the same command watches it again, --stop ends it. Every command is printed
-    before it runs.
+    checkpoint. After Ctrl-C the run continues; the same command watches it again, --stop ends it. Every command is
+    printed before it runs.
 
     For example:
 
@@ -95,43 +95,43 @@ class Launch:
     what: Annotated[Positional[Literal["run", "batch"]], arg(metavar="{run,batch} NAME ... [OPTIONS]")]
     """One run, as trm-train run; or many, as trm-train batch."""
     accelerator: Annotated[str | None, arg(metavar="KIND-SIZE", help_behavior_hint="")] = None
-    """TPU of Google Cloud, as v4-8 or v4-64."""
+    """TPU of Google Cloud, such as v4-8 or v4-64."""
     zone: Annotated[str | None, arg(metavar="ZONE", help_behavior_hint="")] = None
     """Zone of the TPU (default: the zone of the gcloud configuration)."""
     project: Annotated[str | None, arg(metavar="PROJECT", help_behavior_hint="")] = None
     """Project of the TPU (default: the project of the gcloud configuration)."""
     name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Name of the TPU, which is used if it is there (default: trm-KIND-SIZE)."""
+    """Name of the TPU; an existing one is used (default: trm-KIND-SIZE)."""
     spot: bool = False
-    """A TPU that may be pre-empted, and costs less."""
+    """Use a spot TPU, which is cheaper and may be preempted."""
     queued: bool = False
     """Wait for the TPU in the queue (a queued resource)."""
     runtime: Annotated[str | None, arg(metavar="VERSION", help_behavior_hint="")] = None
-    """Software of the TPU VM (default: the recommended one of its kind)."""
+    """Software version of the TPU VM (default: the recommended version)."""
     gcloud_create: Annotated[str, arg(metavar="WORDS", help_behavior_hint="")] = ""
-    """Further words for the gcloud command that creates the TPU, as --gcloud-create=--internal-ips."""
+    """Further arguments of the gcloud command that creates the TPU, such as --gcloud-create=--internal-ips."""
     hosts: Annotated[str | None, arg(metavar="HOST,...", help_behavior_hint="")] = None
-    """Hosts with ssh; the first has the coordinator."""
+    """Hosts with ssh; the first is the coordinator."""
     port: int = 8476
-    """Port of the first host where it listens for the others."""
+    """Port of the coordinator."""
     commit: Annotated[str | None, arg(metavar="COMMIT", help_behavior_hint="")] = None
-    """What is installed (default: HEAD of this checkout, which must be clean and pushed)."""
+    """Commit to install (default: HEAD of this checkout, which must be clean and pushed)."""
     repository: Annotated[str | None, arg(metavar="URL", help_behavior_hint="")] = None
-    """Where hosts fetch it (default: origin of this checkout)."""
+    """Repository with the commit (default: origin of this checkout)."""
     extras: Annotated[str | None, arg(metavar="EXTRA,...", help_behavior_hint="")] = None
     """Optional parts to install (default: tpu,gcs on TPUs, else gcs; cuda is for GPUs)."""
     restarts: int = 20
     """Maximum number of restarts of a run, after a preemption or a resumable exit."""
     look_s: float = 15.0
-    """Seconds between two looks at the hosts."""
+    """Polling interval of the hosts, in seconds."""
     detach: bool = False
-    """Leave when it is started; nobody watches for pre-emption then, until the same command does."""
+    """Exit after the start; preemptions are noticed when the same command runs again."""
     stop: bool = False
     """Ask the run to save a checkpoint and end."""
     delete: bool = False
-    """Delete the TPU in the end, whether the run was done or failed."""
+    """Delete the TPU at the end, after success or failure."""
     dry_run: bool = False
-    """Print the commands, and run none but those that ask git for the commit."""
+    """Print the commands; run only those that ask git for the commit."""
     root: Root = None
     json: Json = False
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class List:
-    """List experiments: what each varies, whether its data is there, its runs and their best validation.
+    """List experiments: variations, available data, runs and their best validation.
 
     For example:
 

@@ -22,13 +22,13 @@ class ProcessOptions:
     distributed: bool = False
     """Join the other processes of this TPU pod or Slurm job, found by jax (docs/buckets-and-hosts.md)."""
     coordinator: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
-    """Work with other processes: where process 0 listens for them; else $JAX_COORDINATOR_ADDRESS."""
+    """Address of process 0 for several processes (default: $JAX_COORDINATOR_ADDRESS)."""
     num_processes: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """How many processes there are; else $JAX_NUM_PROCESSES."""
+    """Number of processes (default: $JAX_NUM_PROCESSES)."""
     process_id: Annotated[int | None, arg(metavar="I", help_behavior_hint="")] = None
-    """Which of them this is, from 0; else $JAX_PROCESS_ID."""
+    """Number of this process, from 0 (default: $JAX_PROCESS_ID)."""
     join_s: float = 300.0
-    """Seconds to wait for the other processes; then those that are missing are named."""
+    """Timeout for the other processes to join, in seconds."""
 
     def join(self, program: str, refused: str | None = None) -> Hosts:
         """Join the other processes, if there are any. Nothing may have asked jax for devices before.

@@ -17,7 +17,7 @@ from trm_data.storage.store import Folder
 
 @dataclass(frozen=True, kw_only=True)
 class Prune:
-    """Remove checkpoints of runs, after asking: all weights but the newest and the best, and those that are asked for.
+    """Remove old checkpoints of runs, after confirmation: all weights except the newest and the best.
 
     Results stay, and so does the resume state, unless --no-resume is given.
 
@@ -30,17 +30,17 @@ class Prune:
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs or experiments, or globs; all if none is named."""
     keep_last: int = 1
-    """Newest weights that stay, of each run."""
+    """Number of newest weights to keep of each run."""
     no_best: bool = False
-    """The weights with the best validation go too."""
+    """Also remove the weights with the best validation."""
     keep_every: int = 0
     """Keep the weights of every N-th step."""
     no_resume: bool = False
-    """Of finished runs also what they could be extended from goes."""
+    """Also remove the resume state of finished runs; they cannot be extended then."""
     dry_run: bool = False
-    """Say what would be removed."""
+    """Print what would be removed; remove nothing."""
     yes: bool = False
-    """Do not ask."""
+    """Skip the confirmation."""
     root: Root = None
     json: Json = False
 

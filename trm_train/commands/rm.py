@@ -16,7 +16,7 @@ from trm_data.storage.store import Folder
 
 @dataclass(frozen=True, kw_only=True)
 class Remove:
-    """Remove runs with all they have, their results too, after asking.
+    """Remove runs with their results, after confirmation.
 
     For example:
 
@@ -26,9 +26,9 @@ class Remove:
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
     """Names of runs, or experiments: the run that each defines."""
     yes: bool = False
-    """Do not ask."""
+    """Skip the confirmation."""
     dry_run: bool = False
-    """Say what would be removed; remove nothing."""
+    """Print what would be removed; remove nothing."""
     root: Root = None
 
     def run(self) -> int:

@@ -46,9 +46,8 @@ ARCHIVE_S = 86_400.0
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
-Any field of the configuration can be overridden; the run is then another one, unless the field is one of
-execution. A run that was killed or stopped resumes with the same command. --optim.name and --model.architecture choose
-a form of that part, whose own options --help then shows.
+Every field of the configuration can be overridden; except for execution.*, this makes another run. The same command
+resumes a killed or stopped run. --optim.name and --model.architecture choose a variant; --help then shows its options.
 
 For example:
 
@@ -74,40 +73,40 @@ class RunOptions:
 
     config: Annotated[RunConfig, arg(name="")]
     scale: Scale = "full"
-    """full: the study as published; laptop: 9x9 grids and a quarter of the width; tiny: 6x6 grids, minutes."""
+    """full: as published; laptop: 9x9 grids and a quarter of the width; tiny: 6x6 grids, minutes."""
     data: Puzzles = "published"
-    """Whose puzzles: published (to be downloaded), or generated as hard as Sudoku-Extreme, or at random."""
+    """Puzzles: published (downloaded), generated as hard as Sudoku-Extreme, or generated at random."""
     source: SourceOption = None
     root: Root = None
     dry_run: bool = False
-    """Say what would run (configuration, parameters, steps, batch, memory); take no step, need no dataset."""
+    """Print configuration, parameters, steps, batch and memory; take no step, need no dataset."""
     devices: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """With --dry-run: compile for this many simulated CPU devices; print collectives."""
     device: Annotated[str | None, arg(metavar="KIND", help_behavior_hint="")] = None
-    """With --dry-run: compare the memory with that of such a device: v4, v5p, H200, ..."""
+    """With --dry-run: print the memory of this device, such as v4, v5p or H200."""
     target: Annotated[str | None, arg(metavar="MACHINE", help_behavior_hint="")] = None
-    """With --dry-run: compile for a machine that is not here (v4-64, v5e-16, h100, h200x8, ...) with its own compiler;
-    print memory, collectives and, for TPUs, estimated time."""
+    """With --dry-run: compile for a machine that is not here (v4-64, h100x8, ...) with its compiler; print memory,
+    collectives and, for TPUs, estimated time."""
     build: bool = False
-    """Build the dataset first if it is not there: trm-data build NAME."""
+    """Build the dataset first if it is missing: trm-data build NAME."""
     extend: Annotated[int | None, arg(metavar="STEPS", help_behavior_hint="")] = None
     """Train to this number of steps, beyond total_steps, under the same name; not with a schedule over training."""
     label: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
-    """A name of your own for the run, which status, SQL and the dashboard show; part of no identity."""
+    """Your own name for the run, shown by status, SQL and the dashboard; not part of its identity."""
     init_from: Annotated[str | None, arg(metavar="RUN[@STEP]|FILE", help_behavior_hint="")] = None
     """Start a new run from the weights of another run, or from a file of published ones (import-weights --help)."""
     resume: Literal["auto", "never"] = "auto"
-    """never throws away the run's checkpoints and metrics and starts over."""
+    """never: discard the run's checkpoints and metrics and start over."""
     anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
     """Idempotency token for --resume never: the first start with a token discards the run, later starts with the same
-    token resume it. --restarts and launch pass their own."""
+    token resume it."""
     archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
-    """Copy the run to this root, a folder or gs://bucket/prefix, when it has finished."""
+    """Copy the finished run to this root (a folder or gs://bucket/prefix)."""
     processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
     restarts: int = 0
-    """Restarts at most, after the process was killed, or lost its bucket or other hosts."""
+    """Maximum number of restarts after the process was killed or lost its bucket or other hosts."""
     tracking: Literal["wandb", "none"] = "wandb"
-    """Mirror metrics to wandb (offline when there is no login), or not."""
+    """Log metrics to wandb (offline without a login)."""
     json: bool = False
     """Print the result as JSON for machines, no progress."""
 

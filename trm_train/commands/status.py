@@ -25,11 +25,11 @@ WATCH_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """List runs with state, progress, speed and accuracy, as their folders show them; works on a bucket too.
+    """List runs with state, progress, speed and accuracy, on a local root or a bucket.
 
-    States: running, done, stopped (asked to, with a checkpoint), failed, stalled (says that it runs, and has not been
-    heard of for five minutes), new (no report yet), unreadable. A run of several processes that is under way has a line
-    for each: its step, and the share of its time that it waits for batches.
+    States: running, done, stopped (on request, with a checkpoint), failed, stalled (no heartbeat for five minutes),
+    new (no report yet), unreadable. A running run of several processes has a line for each: its step, and its share of
+    time waiting for batches.
 
     For example:
 
@@ -40,7 +40,7 @@ class Status:
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs or experiments, or globs; all if none is named."""
     watch: bool = False
-    """Show them again every five seconds, until Ctrl-C ends it."""
+    """Refresh every five seconds, until Ctrl-C."""
     wide: Wide = False
     root: Root = None
     json: Json = False

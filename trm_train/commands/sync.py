@@ -15,7 +15,7 @@ from trm_data.storage.root import resolve_root, root_to_read
 class Sync:
     """Copy runs from one root to another; existing files are skipped, an interrupted copy resumes.
 
-    Every file is checked where it arrives. A run that is further at the target is not overwritten.
+    Every file is checked at the target. A run with more steps at the target is not overwritten.
 
     For example:
 

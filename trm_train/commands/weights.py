@@ -20,7 +20,7 @@ from trm_train.experiments.setting import parse_setting
 
 @dataclass(frozen=True, kw_only=True)
 class ImportWeights:
-    """Import published weights as a run, which trm-eval run evaluates like any other.
+    """Import published weights as a run that trm-eval run evaluates.
 
     FILE is a PyTorch state dict of the published code (.pt, .pth), .safetensors or .npz. It is read as data: nothing in
     it is executed. The network is that of the experiment; give its options where the weights have others. The run has
@@ -79,8 +79,8 @@ class ImportWeights:
 class ExportWeights:
     """Write the averaged weights of a run under the names of the published code, as .safetensors or .npz.
 
-    The names have no prefix; matrices are [out, in], all float32. Only architectures of the published code have such
-    names; trm-eval export packs a run of any.
+    Names have no prefix; matrices are [out, in], all float32. Only architectures of the published code have such
+    names; trm-eval export packs every run.
 
     For example:
 
@@ -91,7 +91,7 @@ class ExportWeights:
     run_: Annotated[Positional[str], arg(metavar="RUN[@STEP]")]
     """A run's name or folder, or an experiment: the run that it defines; without a step its newest checkpoint."""
     out: Annotated[str, arg(metavar="FILE")]
-    """File to write, .safetensors or .npz; it must not be there yet."""
+    """File to write (.safetensors or .npz); it must not exist."""
     root: Root = None
     json: Json = False
 

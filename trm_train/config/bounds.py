@@ -17,7 +17,7 @@ def check_positive(values: Mapping[str, float]) -> None:
     """
     for key, value in values.items():
         if value < 1:
-            raise ConfigError(f"{key}: at least 1, got {value}")
+            raise ConfigError(f"{key}: got {value}; expected at least 1")
 
 
 def check_not_negative(values: Mapping[str, float]) -> None:
@@ -28,7 +28,7 @@ def check_not_negative(values: Mapping[str, float]) -> None:
     """
     for key, value in values.items():
         if not 0 <= value < math.inf:
-            raise ConfigError(f"{key}: a number of at least 0, got {value:g}")
+            raise ConfigError(f"{key}: got {value:g}; expected a number of at least 0")
 
 
 def check_decays(values: Mapping[str, float]) -> None:
@@ -39,7 +39,7 @@ def check_decays(values: Mapping[str, float]) -> None:
     """
     for key, value in values.items():
         if not 0 <= value < 1:
-            raise ConfigError(f"{key}: at least 0 and below 1, got {value:g}")
+            raise ConfigError(f"{key}: got {value:g}; expected at least 0 and below 1")
 
 
 def check_shares(values: Mapping[str, Scheduled]) -> None:
@@ -52,4 +52,4 @@ def check_shares(values: Mapping[str, Scheduled]) -> None:
         ends = (value.start, value.end) if isinstance(value, Linear) else (value,)
         if not all(0 <= end <= 1 for end in ends):
             shown = str(value) if isinstance(value, Linear) else f"{value:g}"
-            raise ConfigError(f"{key}: from 0 to 1, got {shown}")
+            raise ConfigError(f"{key}: got {shown}; expected 0 to 1")

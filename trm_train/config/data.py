@@ -69,7 +69,7 @@ class DataConfig(RowsConfig):
     """One dataset."""
 
     form: Literal["dataset"] = "dataset"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Where rows come from: a dataset, or a mixture of several."""
+    """Source of rows: a dataset, or a mixture of several."""
     dataset: str = ""
     """Name of a built dataset under the root (`trm-data list`)."""
 
@@ -98,7 +98,7 @@ class MixtureConfig(RowsConfig):
     """Several datasets, each with its share of the rows; of any kinds of puzzle."""
 
     form: Literal["mixture"] = "mixture"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Where rows come from: a dataset, or a mixture of several."""
+    """Source of rows: a dataset, or a mixture of several."""
     datasets: tuple[str, ...] = ()
     """Names of built datasets under the root, two or more, each once."""
     weights: tuple[float, ...] = ()

@@ -17,44 +17,45 @@ class ExecutionConfig:
     """
 
     log_every: int = 20
-    """Steps between two lines on the console; every step is in the metric tables."""
+    """Console interval in steps; the metric tables have every step."""
     validate_every: int = 1_000
-    """Steps between two evaluations on the validation split; 0 never."""
+    """Validation interval in steps (0: never)."""
     validation_examples: int = 0
-    """Validation examples at most per evaluation, of a mixture of each dataset; 0 means all."""
+    """Maximum validation examples, for each dataset of a mixture (0: all)."""
     checkpoint_every: int = 1_000
+    """Checkpoint interval in steps."""
     keep_weights: int = 0
-    """Weights-only checkpoints kept (the newest); 0 keeps all of them."""
+    """Number of newest weights-only checkpoints to keep (0: all)."""
     keep_weights_every: int = 0
     """When old weights are pruned, keep every N-th step (0: keep none)."""
     keep_best_weights: bool = True
     """When old weights are pruned, keep those with the best validation."""
     model_parallel: int = 1
-    """Devices along the mesh axis `model`; the others lie along `data`."""
+    """Devices along the mesh axis `model`; the others are along `data`."""
     shard_parameters: bool = False
     """Split parameters, optimizer state and average over all devices; they are gathered at the start of every step."""
     micro_batches: int | Literal["auto"] = 1
-    """Microbatches that a batch is computed in, one after the other, to save memory; the gradient is that of the whole
-    batch. auto takes the fewest that fit into the devices."""
+    """Number of microbatches of a batch, to save memory; the gradient is that of the whole batch. auto: the fewest
+    that fit into the devices."""
     rematerialise: bool = False
-    """Compute what is inside a level again in the backward pass instead of keeping it: less memory, more time."""
+    """Recompute activations inside a level in the backward pass: less memory, more time."""
 
     steps_per_dispatch: int = 1
-    """Training steps that the devices are given at once: for small models, whose steps are over before the host has
-    prepared the next one. A stop, and the console, wait for all of them."""
+    """Training steps of a dispatch, for small models whose steps are shorter than the host's preparation. A stop and
+    the console wait for all of them."""
     device_rows: bool = False
-    """Hold the rows of the training split on every device, so that a batch is sent as their numbers."""
+    """Keep the training rows on every device; a batch is then sent as row numbers."""
 
     stall_s: float = 600.0
-    """Seconds without a step, after the first, until a run is said to stand still; after twice as long it ends with
-    exit code 5. 0 never. It is never less than 20 times the longest step."""
+    """Seconds without a step until a stall is reported (at least 20 times the longest step); after twice as long the
+    run ends with code 5 (0: never)."""
     save_limit_s: float = 1_800.0
-    """Seconds that a checkpoint may take to be saved; then the run ends with exit code 5, and the same command resumes
-    from the last checkpoint. 0 sets no limit."""
+    """Maximum seconds of a checkpoint; then the run ends with exit code 5, and the same command resumes from the last
+    checkpoint (0: no limit)."""
     min_examples_per_s: float = 0.0
-    """A run that is slower for three minutes saves a checkpoint and ends with exit code 5; 0 never."""
+    """Minimum speed; a run slower for three minutes saves a checkpoint and ends with exit code 5 (0: off)."""
     device_tflops: float = 0.0
-    """What one device can do at most, for the share of it that is used; 0 takes what is known of its kind."""
+    """Peak of one device in TFLOP/s, for the utilization `mfu` (0: the known peak of its kind)."""
 
     def check(self) -> None:
         """Refuse intervals and counts that cannot be.

@@ -39,12 +39,12 @@ class NetworkConfig:
     """A form declares it as a field with one value."""
 
     hidden_size: int = 512
-    """Width D."""
+    """Width D of the latent states."""
     halt_max_steps: int = 16
-    """Supervision steps at most per example in training, and always in evaluation."""
+    """Maximum supervision steps of an example in training; the number in evaluation."""
     halt_first_max_steps: int = 0
-    """Supervision steps at most at the first step of training, from where they rise evenly to `halt_max_steps` at the
-    last; 0: `halt_max_steps` throughout."""
+    """Maximum supervision steps at the start of training; rises linearly to `halt_max_steps` (0: `halt_max_steps`
+    throughout)."""
     halt_exploration_prob: Scheduled = 0.1
     """Probability that a slot may not halt early; linear(START, END) changes it over training."""
     puzzle_emb_ndim: Annotated[int | None, arg(metavar="INT|None")] = None
@@ -52,8 +52,8 @@ class NetworkConfig:
     puzzle_emb_len: int = 16
     """Puzzle positions P in front of the cells; 0 means ceil(puzzle_emb_ndim / hidden_size)."""
     forward_dtype: Dtype = "bfloat16"
-    """Compute dtype; parameters are always float32. With float16 the loss is scaled, and a step whose
-    gradient overflows changes nothing."""
+    """Compute dtype; parameters are float32. With float16 the loss is scaled, and a step with an overflowing gradient
+    is skipped."""
 
     @property
     def calls_per_step(self) -> int:
@@ -115,13 +115,14 @@ class BlocksConfig(NetworkConfig):
     """What every architecture of transformer-like blocks has."""
 
     num_heads: int = 8
+    """Attention heads."""
     expansion: float = 4.0
     """SwiGLU expansion; the inner width is rounded up to a multiple of 256."""
     num_layers: int = 2
     """Blocks of each network."""
     mixer: Annotated[str, arg(metavar="mlp_t|attention|window|NAME")] = "mlp_t"
-    """How positions mix: `mlp_t` (SwiGLU over the token axis), bidirectional `attention`, `window` (attention of a
-    grid cell to the cells near it and to the puzzle positions), or the mixer of another package."""
+    """Mixing of positions: `mlp_t` (SwiGLU over the token axis), bidirectional `attention`, `window` (attention to
+    near cells), or a mixer of another package."""
     window: int = 0
     """With mixer `window`, a cell attends to the cells at most this many rows and columns away (cells)."""
     pos_encodings: PosEncodings = "none"
@@ -176,8 +177,8 @@ class CyclesConfig(BlocksConfig):
     l_cycles: int = 6
     """Updates of z_L for each update of z_H (n in the paper)."""
     curriculum: Curriculum | None = None
-    """Fewer cycles at first: stages HxL (h_cycles, l_cycles) over the first SHARE of training, the last as the model
-    has them. Evaluation always uses those of the model."""
+    """Fewer cycles at first: stages HxL (h_cycles x l_cycles) over the first SHARE of training. The last stage, and
+    evaluation, use the model's own."""
 
     @property
     @override
@@ -239,7 +240,7 @@ class ModelConfig(CyclesConfig):
         """
         super().check()
         if self.networks not in (1, 2):
-            raise ConfigError(f"model.networks: 1 or 2, got {self.networks}")
+            raise ConfigError(f"model.networks: got {self.networks}; expected 1 or 2")
         if self.gradient not in get_args(Gradient):
             raise ConfigError(one_of("model.gradient", get_args(Gradient), self.gradient))
         if self.multi_scale and self.curriculum is not None:

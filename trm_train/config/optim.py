@@ -23,19 +23,23 @@ class OptimizerConfig:
     """A form declares it as a field with one value."""
 
     lr: float = 1e-4
+    """Learning rate of the network."""
     lr_warmup_steps: int = 2_000
+    """Steps of linear warm-up of the learning rates."""
     lr_schedule: LrSchedule = "cosine"
     """Shape of the decay after the warm-up."""
     lr_min_ratio: float = 1.0
     """The decay ends at `lr_min_ratio * lr`; 1.0 keeps the rate constant after the warm-up."""
     puzzle_emb_lr: float = 1e-4
+    """Learning rate of the puzzle embedding (sign-SGD)."""
     puzzle_emb_weight_decay: float = 1.0
+    """Weight decay of the puzzle embedding."""
     ema_rate: float = 0.999
     """Rate of the exponential moving average of the trained parameters; 0 copies them (no averaging)."""
     freeze_weights: bool = False
-    """Only the puzzle embedding learns."""
+    """Train the puzzle embedding only."""
     clip_norm: float = 0.0
-    """Gradients of the network longer than this, all parameters together, are scaled down to it; 0 does not clip."""
+    """Clip the global gradient norm of the network (0: off)."""
 
     @property
     def lr_decays(self) -> bool:
@@ -80,8 +84,11 @@ class OptimConfig(OptimizerConfig):
     name: Literal["adam_atan2"] = "adam_atan2"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
     beta1: float = 0.9
+    """Decay of the first moment."""
     beta2: float = 0.95
+    """Decay of the second moment."""
     weight_decay: float = 1.0
+    """Weight decay of the network."""
 
     @override
     def check(self) -> None:
@@ -102,10 +109,13 @@ class AdamWConfig(OptimizerConfig):
     name: Literal["adamw"] = "adamw"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
     beta1: float = 0.9
+    """Decay of the first moment."""
     beta2: float = 0.95
+    """Decay of the second moment."""
     epsilon: float = 1e-8
     """Added to the root of the second moment."""
     weight_decay: float = 1.0
+    """Weight decay of the network."""
 
     @override
     def check(self) -> None:
@@ -130,6 +140,7 @@ class LionConfig(OptimizerConfig):
     beta2: float = 0.99
     """Decay of the moment."""
     weight_decay: float = 1.0
+    """Weight decay of the network."""
 
     @override
     def check(self) -> None:
@@ -160,7 +171,9 @@ class MuonConfig(OptimizerConfig):
     beta1: float = 0.9
     """Of the other parameters, as in AdamW with Nesterov's look ahead."""
     beta2: float = 0.95
+    """Decay of the second moment."""
     weight_decay: float = 1.0
+    """Weight decay of the network."""
 
     @override
     def check(self) -> None:

@@ -44,6 +44,7 @@ class RunConfig:
     total_steps: int
     """Optimizer steps; one supervision step each."""
     seed: int = 0
+    """Seed of all random choices."""
     initial: Annotated[InitialConfig, Fixed, Suppress] = field(default_factory=InitialConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
 
@@ -205,7 +206,7 @@ def check_config(config: RunConfig) -> None:
             "Leave the option out."
         )
     if not 0 <= config.seed < 2**31:
-        raise ConfigError(f"seed: from 0 to 2^31 - 1, got {config.seed}")
+        raise ConfigError(f"seed: got {config.seed}; expected 0 to 2^31 - 1")
 
 
 def schedules_over_training(config: RunConfig) -> list[str]:
@@ -231,7 +232,7 @@ def check_extension(config: RunConfig, steps: int) -> None:
         ConfigError: It is not beyond `total_steps`, or something changes over the training that would be longer.
     """
     if steps <= config.total_steps:
-        raise ConfigError(f"--extend: above total_steps ({config.total_steps}), got {steps}")
+        raise ConfigError(f"--extend: got {steps}; expected more than total_steps ({config.total_steps})")
     schedules = schedules_over_training(config)
     if schedules:
         raise ConfigError(

@@ -2,7 +2,7 @@
 
     ensure -> install -> start -> watch --ended--> the next run
        ^                            |
-       +---- pre-empted, cut off ---+      the same command resumes from the last checkpoint
+       +---- preempted, cut off ---+      the same command resumes from the last checkpoint
 
 Nothing is remembered here: whoever starts the same launch again finds the running processes and watches them.
 """

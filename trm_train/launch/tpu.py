@@ -3,7 +3,7 @@
     tpu-vm: (none) -> CREATING -> READY -> PREEMPTED, TERMINATED
     queued resource: WAITING_FOR_RESOURCES -> PROVISIONING -> ACTIVE -> SUSPENDED; FAILED
 
-What was pre-empted is deleted and recreated; a VM that somebody has stopped is left alone.
+What was preempted is deleted and recreated; a VM that somebody has stopped is left alone.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TpuRequest:
         zone: None is the zone of the gcloud configuration.
         project: None is the project of the gcloud configuration.
         runtime: Software of the VM; None is the recommended one.
-        spot: May be pre-empted, and costs less.
+        spot: May be preempted, and costs less.
         queued: Wait in the queue for it.
         create: Further words for the command that creates it.
     """
@@ -172,7 +172,7 @@ class Tpu(Target):
 
     @override
     def ensure(self) -> None:
-        """Find it, or delete what was pre-empted and create it, and wait until all its hosts answer."""
+        """Find it, or delete what was preempted and create it, and wait until all its hosts answer."""
         waited, created = "", False
         while (state := self._state()) != "READY":
             if state in HELD:
@@ -264,7 +264,7 @@ class Tpu(Target):
         try:
             value = json.loads(done.out)
         except ValueError:
-            raise LaunchError(f"{done.line}: answers with no JSON: {done.out[:100]!r}") from None
+            raise LaunchError(f"{done.line}: did not answer with JSON: {done.out[:100]!r}") from None
         return value if isinstance(value, dict) else {}
 
     def _why_failed(self) -> str:

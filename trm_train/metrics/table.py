@@ -277,7 +277,7 @@ def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Pat
             break
     if not partial and steps:
         raise CorruptFileError(
-            f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is gone; put it back"
+            f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is missing; put it back"
         )
     return [path for path in files.values() if path is not None]
 
@@ -346,7 +346,7 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
     tables: list[pa.Table] = []
     for name, path in zip(merge.names, checked_files(folder, merge.names, again=True), strict=True):
         if path is None:
-            raise CorruptFileError(f"{folder.where(name)}: is gone; put it back")
+            raise CorruptFileError(f"{folder.where(name)}: is missing; put it back")
         table = pq.ParquetFile(path).read()
         if unknown := set(table.column_names) - {*SCHEMA.names, *SUM_OF}:
             raise CorruptFileError(

@@ -303,7 +303,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
         _check_record(record, folder, where)
         return extend_record(record, extended_to)
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
-        raise ConfigError(f"{where}: is no record of a run ({error})") from error
+        raise ConfigError(f"{where}: is not a record of a run ({error})") from error
 
 
 def _check_record(record: RunRecord, folder: Folder, where: str) -> None:

@@ -216,7 +216,7 @@ def _names_of_rows(path: Path | None, rows: NDArray[np.float32], count: int) -> 
 
 
 def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
-    """Write an imported run; False where it is there already."""
+    """Write an imported run; False where it already exists."""
     with (
         locked(target, f"{record.run}: is being written by another process; wait for it"),
         leased(target, f"run {record.run}"),

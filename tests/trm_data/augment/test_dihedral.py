@@ -41,5 +41,5 @@ def test_composition_applies_the_argument_first():
 
 
 def test_an_unknown_id_is_refused():
-    with pytest.raises(ValueError, match="got 8, allowed is 0 to 7"):
+    with pytest.raises(ValueError, match="got 8; expected 0 to 7"):
         Dihedral(8)

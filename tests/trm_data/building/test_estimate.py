@@ -177,4 +177,4 @@ def test_a_dry_run_refuses_what_the_build_refuses(tmp_path: Path) -> None:
         done = run_here(
             main, "build", "sudoku", "--size", "5", option, "0", "--dry-run", "--root", str(tmp_path)
         )
-        assert (done.returncode, f"{option} 0: at least 1" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, f"{option} 0: expected at least 1" in done.stderr) == (2, True), done.stderr

@@ -100,7 +100,7 @@ def test_several_on_the_command_line(show: Show, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--index", "1", "--rating", "1"), "--index and --rating: one of them"),
-        (("--count", "0"), "--count 0: at least 1"),
+        (("--count", "0"), "--count 0: expected at least 1"),
         (("--index", "999999"), "--index 999999: small has"),
         (("--task", "x"), "--task x: the puzzles of small are of no tasks, as ARC's are"),
         (("--rating", "5..1"), "--rating 5..1: the lower one comes first, 1..5"),

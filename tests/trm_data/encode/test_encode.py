@@ -47,8 +47,8 @@ def test_digits_above_nine_are_letters() -> None:
     [
         ("." * 80, 9, "expected 81 characters, got 80"),
         ("." * 80 + "x", 9, "'x' at position 81"),
-        ("." * 80 + "a", 9, "'a' at position 81: allowed are 1 to 9"),
-        ("5" + "." * 15, 4, "'5' at position 1: allowed are 1 to 4"),
+        ("." * 80 + "a", 9, "'a' at position 81: expected 1 to 9"),
+        ("5" + "." * 15, 4, "'5' at position 1: expected 1 to 4"),
         ("é" + "." * 15, 4, "'é' at position 1"),
     ],
 )

@@ -24,7 +24,7 @@ def test_encode_is_the_inverse() -> None:
         (TEXT[:-1], "expected 12 characters, got 11"),
         (TEXT + " ", "expected 12 characters, got 13"),
         ("", "expected 12 characters, got 0"),
-        ("S o# xG## #o", "character 'x' at position 6: allowed are '#'"),
+        ("S o# xG## #o", "character 'x' at position 6: expected '#'"),
         ("S o# oG## #\u20ac", "character '\u20ac' at position 12"),
         ("S o# oG## #\xff", "character '\xff' at position 12"),
         ("S O# oG## #o", "character 'O' at position 3"),

@@ -177,7 +177,7 @@ print((sys.modules["__main__"], getattr(sys.modules["__main__"], "__file__", 0),
 
 
 def test_less_than_one_worker() -> None:
-    with pytest.raises(SpecError, match="--workers 0: at least 1"):
+    with pytest.raises(SpecError, match="--workers 0: expected at least 1"):
         LocalEngine(0)
 
 

@@ -159,7 +159,7 @@ def test_an_original_with_another_path_is_refused_with_the_way_out(tmp_path, lay
     [
         ({"unique": True, "walls": "0.3-0.4"}, "--unique with --walls 0.3-0.4"),
         ({"unique": True, "source": "csv:x.csv"}, "--unique with --source csv:x.csv"),
-        ({"labels": "given"}, "--labels given: only for mazes of a file; allowed are rule, moved"),
+        ({"labels": "given"}, "--labels given: only for mazes of a file; expected rule, moved"),
     ],
 )
 def test_options_that_exclude_each_other(fields: dict, message: str) -> None:

@@ -64,7 +64,7 @@ def test_every_format_gives_the_same_dataset(tmp_path, layout: Layout, suffix: s
 @pytest.mark.parametrize("shape", [(3, 2), (3, 4), (3, 3, 2, 2)])
 def test_an_npy_file_of_another_shape(tmp_path, shape: tuple[int, ...]) -> None:
     np.save(tmp_path / "t.npy", np.ones(shape, int))
-    with pytest.raises(SourceError, match=r"t\.npy: has shape .*; allowed is \[N, 2, R, C\]"):
+    with pytest.raises(SourceError, match=r"t\.npy: has shape .*; expected \[N, 2, R, C\]"):
         BuildTable(train=str(tmp_path / "t.npy")).request()
 
 
@@ -76,8 +76,8 @@ def test_an_npy_file_of_another_shape(tmp_path, shape: tuple[int, ...]) -> None:
         ("[[1], 2]", "allowed is a list of integers"),
         ("[true]", "allowed is a list of integers"),
         ("[]", "allowed is a list of integers"),
-        ("[1", "is no JSON"),
-        ("[" * 20_000, "is no JSON"),
+        ("[1", "is not JSON"),
+        ("[" * 20_000, "is not JSON"),
     ],
 )
 def test_cells_that_are_no_list_of_numbers(tmp_path, cell: str, message: str) -> None:
@@ -100,7 +100,7 @@ def test_symmetric_images_are_augmentations_and_stay_in_one_split(tmp_path, layo
 @pytest.mark.parametrize(
     ("inputs", "labels", "message"),
     [
-        (np.full((2, 2, 2), 300), np.ones((2, 2, 2), int), "value 300 at cell 1, allowed are 0 to 255"),
+        (np.full((2, 2, 2), 300), np.ones((2, 2, 2), int), "value 300 at cell 1; expected 0 to 255"),
         (np.arange(8).reshape(2, 2, 2) - 1, np.ones((2, 2, 2), int), "value -1 at cell 1"),
         (np.arange(8).reshape(2, 2, 2), np.zeros((2, 2, 2), int), "labels: has only PAD"),
         (np.ones((2, 2, 2), int), np.ones((2, 2, 2), int), "the same input as row 1"),
@@ -133,8 +133,8 @@ def test_arrays_that_are_no_table(tmp_path, arrays: dict, message: str) -> None:
         ("t.csv", "inputs\n1 2\n", "t.csv:1: has no column 'labels'"),
         ("t.csv", "inputs,labels\n", "has no rows"),
         ("t.csv", "inputs,labels\n1 x,1 2\n", "has no rows|not a number"),
-        ("t.parquet", "no parquet", "is no Parquet file"),
-        ("t.npz", "no zip", "is no npz file"),
+        ("t.parquet", "no parquet", "is not a Parquet file"),
+        ("t.npz", "no zip", "is not an npz file"),
         ("t.json", json.dumps({}), "a table is a .parquet, .csv, .npz or .npy file"),
     ],
 )

@@ -83,7 +83,7 @@ def test_an_epoch_is_all_rows_in_order_and_may_be_walked_again(train: Dataset) -
         epoch[4]
     assert [len(batch["inputs"]) for batch in trm_data.epoch(train, 64, drop_last=True)] == [64, 64, 64]
     assert list(trm_data.epoch(train, 241, drop_last=True)) == []
-    with pytest.raises(SpecError, match="batch_size 0: at least 1"):
+    with pytest.raises(SpecError, match="batch_size 0: expected at least 1"):
         trm_data.epoch(train, 0)
 
 

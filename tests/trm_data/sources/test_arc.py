@@ -202,12 +202,12 @@ AT = "arc-agi_training_challenges.json: task b2, train pair 2 input: "
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (IN, WIDE, AT + "row 1 has 31 cells, allowed is 1 to 30"),
-        (IN, [[0]] * 31, AT + "got 31 rows, allowed is 1 to 30"),
+        (IN, WIDE, AT + "row 1 has 31 cells; expected 1 to 30"),
+        (IN, [[0]] * 31, AT + "got 31 rows; expected 1 to 30"),
         (IN, [], AT + "got 0 rows"),
         (IN, [[]], AT + "row 1 has 0 cells"),
         (IN, [[1, 2], [1]], AT + "row 2 has 1 cells, but row 1 has 2"),
-        (IN, [[1, 10]], AT + "row 1, cell 2: got 10, allowed is a whole number from 0 to 9"),
+        (IN, [[1, 10]], AT + "row 1, cell 2: got 10; expected a whole number from 0 to 9"),
         (IN, [[1], [-1]], AT + "row 2, cell 1: got -1,"),
         (IN, [[1.0]], AT + "row 1, cell 1: got 1.0,"),
         (IN, [[math.nan]], AT + "row 1, cell 1: got NaN,"),
@@ -255,7 +255,7 @@ def test_a_bad_task_is_refused_with_its_place(tmp_path, path, value, message):
         ("[" * 200_000, "is nested too deeply"),
         ('{"a": ' * 200_000, "is nested too deeply"),
         ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
-        ('{"a1": 1, "b": 2, "a1": 3}', "a1: stands twice in one object"),
+        ('{"a1": 1, "b": 2, "a1": 3}', "a1: occurs twice in one object"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path, text, message):

@@ -96,8 +96,8 @@ def test_cells_as_a_list_of_json(csv_file) -> None:
         (f"a,{PUZZLE},,nan", "rating 'nan'"),
         ("a", "expected 81 characters, got 0"),
         (f'a,"{[0] * 80}",,', "expected 81 numbers, got 80"),
-        (f'a,"{[0] * 80 + [10]}",,', "number 10 at position 81: allowed are 1 to 9, or 0 for a blank"),
-        ('a,"[1, x]",,', "is no JSON"),
+        (f'a,"{[0] * 80 + [10]}",,', "number 10 at position 81: expected 1 to 9, or 0 for a blank"),
+        ('a,"[1, x]",,', "is not JSON"),
         (f'a,{PUZZLE},"{[1] * 80 + [0]}",', "answer: a blank"),
     ],
 )

@@ -81,8 +81,8 @@ def refused(layout: Layout, *words: str) -> str:
 
 def test_a_folder_that_holds_something_is_refused(arc_layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
-    assert "is there already and not empty; choose another" in refused(arc_layout, "--kaggle", str(tmp_path))
-    assert "is there already" in refused(arc_layout, "--kaggle", str(tmp_path / "mine"))
+    assert "already exists and not empty; choose another" in refused(arc_layout, "--kaggle", str(tmp_path))
+    assert "already exists" in refused(arc_layout, "--kaggle", str(tmp_path / "mine"))
     assert (tmp_path / "mine").read_text() == ""
 
 

@@ -113,7 +113,7 @@ def test_packing_twice_gives_the_same_digest(evaluated: Evaluated, packed: Packe
     again = pack_run(evaluated.layout, evaluated.folder, tmp_path / "again")
     assert again.digest == packed.digest
     assert again.files == packed.files
-    with pytest.raises(PackageError, match="is there already; choose another folder"):
+    with pytest.raises(PackageError, match="already exists; choose another folder"):
         pack_run(evaluated.layout, evaluated.folder, tmp_path / "again")
 
 
@@ -290,16 +290,16 @@ def test_a_card_may_be_edited_and_that_is_said(package: Path, tmp_path: Path) ->
         (lambda value: value["files"].pop("raw.npz"), "names no raw.npz"),
         (lambda value: value.update(run="other-00000000-s0"), "is of the run 'other-00000000-s0'"),
         (lambda value: value.update(format_version=99), "newer version of trm-lab; upgrade it"),
-        (lambda value: value.update(step=-1), "is no package of a run"),
-        (lambda value: value.update(step=10**30), "is no package of a run"),
-        (lambda value: value.update(step=2**63), "is no package of a run"),
-        (lambda value: value.update(step="12"), "is no package of a run"),
+        (lambda value: value.update(step=-1), "is not a package of a run"),
+        (lambda value: value.update(step=10**30), "is not a package of a run"),
+        (lambda value: value.update(step=2**63), "is not a package of a run"),
+        (lambda value: value.update(step="12"), "is not a package of a run"),
         (lambda value: value.update(code_version="x" * 500), "a line of up to 256 characters"),
         (lambda value: value["training"].update(ended_at="2026\n"), "a line of up to 256 characters"),
         (lambda value: value["training"].update(seconds="abc"), "a number from 0, got 'abc'"),
         (lambda value: value["training"].update(examples_per_s=float("inf")), "a number from 0, got 'inf'"),
-        (lambda value: value.update(extra=1), "is no package of a run"),
-        (lambda value: value.update(files=[]), "is no package of a run"),
+        (lambda value: value.update(extra=1), "is not a package of a run"),
+        (lambda value: value.update(files=[]), "is not a package of a run"),
         (
             lambda value: value["fingerprints"].update({"ema.lm_head.kernel": 1}),
             "are not those that were packed",
@@ -626,4 +626,4 @@ def test_the_commands_say_what_to_do_next(evaluated: Evaluated, tmp_path: Path) 
     assert json.loads(done.stdout)["run"] == evaluated.record.run
     refused = run_here(main, "import", str(tmp_path), "--root", root)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "is no package of a run" in refused.stderr
+    assert "is not a package of a run" in refused.stderr

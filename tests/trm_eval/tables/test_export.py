@@ -77,10 +77,10 @@ def test_another_process_opens_it_without_our_packages(written: Path) -> None:
 def test_a_file_that_is_there_stays_without_force(evaluated: Evaluated, tmp_path: Path) -> None:
     path = tmp_path / "mine.duckdb"
     path.write_text("mine")
-    with pytest.raises(ResultError, match=r"mine.duckdb: is there already; --force replaces it"):
+    with pytest.raises(ResultError, match=r"mine.duckdb: already exists; --force replaces it"):
         write_duckdb(evaluated.layout, path)
     assert path.read_text() == "mine"
-    with pytest.raises(ResultError, match="is there already; give another name"):
+    with pytest.raises(ResultError, match="already exists; give another name"):
         write_duckdb(evaluated.layout, tmp_path, force=True)
     write_duckdb(evaluated.layout, path, force=True)
     with duckdb.connect(str(path), read_only=True) as connection:
@@ -106,7 +106,7 @@ def test_what_fails_leaves_nothing(
         path.write_text("of another")
 
     monkeypatch.setattr(export, "sync_file", slow)
-    with pytest.raises(ResultError, match="is there already"):
+    with pytest.raises(ResultError, match="already exists"):
         write_duckdb(evaluated.layout, path)
     assert [(left.name, left.read_text()) for left in tmp_path.iterdir()] == [
         ("results.duckdb", "of another")

@@ -67,7 +67,7 @@ def test_a_record_that_cannot_be_read_is_a_problem_and_no_row(copied: Layout, ev
     folder.write(CONFIG_FILE, b"[]")
     table, runs, problems = live_runs(copied)
     assert (table.num_rows, runs) == (0, [])
-    assert "is no record of a run" in problems[0]
+    assert "is not a record of a run" in problems[0]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_options_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     [
         (("a:1", None, 0), r"--num-processes \(or JAX_NUM_PROCESSES\) is missing"),
         (("a:1", 2, None), r"--process-id \(or JAX_PROCESS_ID\) is missing"),
-        (("a:1", 0, 0), "--num-processes 0: at least 1"),
+        (("a:1", 0, 0), "--num-processes 0: expected at least 1"),
         (("a:1", 2, 2), "--process-id 2: from 0 to 1"),
         (("a:1", 2, -1), "--process-id -1: from 0 to 1"),
         ((None, 2, 0), "need --coordinator HOST:PORT"),

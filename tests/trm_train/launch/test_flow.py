@@ -1,4 +1,4 @@
-"""A launch on a TPU from its command to its end: created, pre-empted, recreated, left, found again, stopped."""
+"""A launch on a TPU from its command to its end: created, preempted, recreated, left, found again, stopped."""
 
 from __future__ import annotations
 

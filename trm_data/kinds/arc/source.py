@@ -144,7 +144,7 @@ def read_tasks(
         raise SourceError(f"{kind}: no subset named, at least one is needed")
     for subset in subsets:
         if not _SUBSET.fullmatch(subset):
-            raise SourceError(f"{kind}: subset {subset!r}: allowed are 1 to 64 letters, digits, '_' and '-'")
+            raise SourceError(f"{kind}: subset {subset!r}: expected 1 to 64 letters, digits, '_' and '-'")
     shown = kind if folder is None else f"{kind}:{folder}"
     tasks: list[Task] = []
     files: list[SourceFile] = []
@@ -366,14 +366,14 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _parse(data: bytes, shown: str) -> object:
-    """JSON; a name that stands twice in one object is an error too."""
+    """JSON; a name that occurs twice in one object is an error too."""
 
     def unique(items: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(items)
         if len(values) != len(items):
             names = [name for name, _ in items]
             twice = next(name for name in names if names.count(name) > 1)
-            raise SourceError(f"{shown}: {_shown(twice)}: stands twice in one object")
+            raise SourceError(f"{shown}: {_shown(twice)}: occurs twice in one object")
         return values
 
     try:
@@ -431,7 +431,7 @@ def _in_parts(value: object, place: _Place) -> object:
 def _task(name: str, value: object, place: _Place, subset: str) -> Task:
     place = place.inside(f"task {_shown(name)}")
     if not _TASK_NAME.fullmatch(name):
-        raise place.error("name: allowed are 1 to 100 printable ASCII characters, without '/' and '|'")
+        raise place.error("name: expected 1 to 100 printable ASCII characters, without '/' and '|'")
     parts = _object(_in_parts(value, place), place, "'train' and 'test'")
     for part in ("train", "test"):
         if part not in parts:
@@ -467,14 +467,14 @@ def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
     """A grid of colours, from rows of numbers."""
     rows = _list(value, place, "rows")
     if not 1 <= len(rows) <= ARC_SIDE:
-        raise place.error(f"got {len(rows)} rows, allowed is 1 to {ARC_SIDE}")
+        raise place.error(f"got {len(rows)} rows; expected 1 to {ARC_SIDE}")
     lines: list[bytes] = []
     for i, row in enumerate(rows, start=1):
         if not isinstance(row, list):
             _list(row, place.inside(f"row {i}"), "colours")
         cells = cast(list[object], row)
         if not 1 <= len(cells) <= ARC_SIDE:
-            raise place.error(f"row {i} has {len(cells)} cells, allowed is 1 to {ARC_SIDE}")
+            raise place.error(f"row {i} has {len(cells)} cells; expected 1 to {ARC_SIDE}")
         if lines and len(cells) != len(lines[0]):
             raise place.error(f"row {i} has {len(cells)} cells, but row 1 has {len(lines[0])}")
         colours = set(map(type, cells)) == {int} and min(cast(list[int], cells)) >= 0

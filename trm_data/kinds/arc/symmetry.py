@@ -55,14 +55,14 @@ class ArcSymmetry:
     def __post_init__(self) -> None:
         Dihedral(self.dihedral)
         if self.colours[:1] != (0,) or sorted(self.colours) != list(range(COLOURS)):
-            raise ValueError(f"colours: got {self.colours}, allowed is a permutation of 0..9 that keeps 0")
+            raise ValueError(f"colours: got {self.colours}; expected a permutation of 0..9 that keeps 0")
 
     @classmethod
     def from_index(cls, index: int) -> Self:
         """The element of an index."""
         index = int(index)
         if not 0 <= index < NUM_SYMMETRIES:
-            raise ValueError(f"index: got {index}, allowed is 0 to {NUM_SYMMETRIES - 1}")
+            raise ValueError(f"index: got {index}; expected 0 to {NUM_SYMMETRIES - 1}")
         rank, dihedral = divmod(index, DIHEDRAL_COUNT)
         left = list(range(1, COLOURS))
         colours = [0]
@@ -111,7 +111,7 @@ class ArcSymmetry:
         match = _PUBLISHED_NAME.fullmatch(name)
         if match is None:
             if "|||" in name:
-                raise ValueError(f"name: got {name!r}, allowed is TASK or TASK|||t0 to t7|||ten digits")
+                raise ValueError(f"name: got {name!r}; expected TASK or TASK|||t0 to t7|||ten digits")
             return name, cls(0)
         return match[1], cls(int(match[2]), tuple(map(int, match[3])))
 
@@ -140,7 +140,7 @@ def puzzle_key(name: str) -> int:
 def element_index(seed: int, puzzle_key: int, k: int) -> int:
     """The index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct."""
     if not 0 <= k < NUM_SYMMETRIES:
-        raise ValueError(f"k: got {k}, allowed is 0 to {NUM_SYMMETRIES - 1}")
+        raise ValueError(f"k: got {k}; expected 0 to {NUM_SYMMETRIES - 1}")
     if k == 0:
         return 0
     return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle_key), int(k) - 1, NUM_SYMMETRIES - 1)
@@ -168,7 +168,7 @@ def distinct_augmentations(
     if len(puzzle_keys) != len(tasks):
         raise ValueError(f"got {len(tasks)} tasks and {len(puzzle_keys)} keys: not the same")
     if aug < 0:
-        raise ValueError(f"aug: got {aug}, allowed is 0 and above")
+        raise ValueError(f"aug: got {aug}; expected 0 and above")
     attempts = min(RETRIES * aug, NUM_SYMMETRIES - 1)
     found = np.empty(1 + min(aug, attempts), np.int32)
     table = np.empty(1 << (4 * len(found)).bit_length(), np.uint64)
@@ -223,9 +223,9 @@ class ArcAugmenter:
         _check_array("first_examples", first_examples, (len(puzzle_keys) + 1,), np.int64)
         _check_array("puzzle_keys", puzzle_keys, (len(puzzle_keys),), np.int64)
         if first_examples[0] != 0 or first_examples[-1] != count or (np.diff(first_examples) < 0).any():
-            raise ValueError(f"first_examples: got {first_examples}, allowed is ascending from 0 to {count}")
+            raise ValueError(f"first_examples: got {first_examples}; expected ascending from 0 to {count}")
         if int(puzzle_keys.min(initial=0)) < 0:
-            raise ValueError(f"puzzle_keys: got {puzzle_keys.min()}, allowed is 0 and above")
+            raise ValueError(f"puzzle_keys: got {puzzle_keys.min()}; expected 0 and above")
         if max(int(tokens_in.max(initial=0)), int(tokens_out.max(initial=0))) > COLOURS + 1:
             raise ValueError("tokens: got a token above 11")
         # Writeable, so that the kernel is compiled for one type of array.
@@ -320,12 +320,12 @@ def _check_array(
 ) -> None:
     if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
         allowed = f"contiguous {np.dtype(dtype)} {shape}"
-        raise ValueError(f"{name}: got {array.dtype} {array.shape}, allowed is {allowed}")
+        raise ValueError(f"{name}: got {array.dtype} {array.shape}; expected {allowed}")
 
 
 def _check_range(name: str, numbers: NDArray[np.int64], stop: int) -> None:
     if len(numbers) and not (int(numbers.min()) >= 0 and int(numbers.max()) < stop):
-        raise ValueError(f"{name}: got {numbers.min()} to {numbers.max()}, allowed is 0 to {stop - 1}")
+        raise ValueError(f"{name}: got {numbers.min()} to {numbers.max()}; expected 0 to {stop - 1}")
 
 
 _HEAD = 4

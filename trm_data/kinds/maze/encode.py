@@ -25,7 +25,7 @@ def check_maze_size(rows: int, columns: int) -> None:
     """Raise a ValueError unless both sides are 3 to 64."""
     if not (MIN_SIDE <= rows <= MAX_SIDE and MIN_SIDE <= columns <= MAX_SIDE):
         raise ValueError(
-            f"maze of {rows}x{columns} cells: allowed are {MIN_SIDE} to {MAX_SIDE} rows and columns"
+            f"maze of {rows}x{columns} cells: expected {MIN_SIDE} to {MAX_SIDE} rows and columns"
         )
 
 
@@ -38,7 +38,7 @@ def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) 
         )
     if tokens.size and not (int(tokens.min()) >= MAZE_WALL and int(tokens.max()) < MAZE_VOCABULARY_SIZE):
         raise ValueError(
-            f"{name}: got tokens {tokens.min()} to {tokens.max()}, allowed are {MAZE_WALL} to {MAZE_PATH}"
+            f"{name}: got tokens {tokens.min()} to {tokens.max()}; expected {MAZE_WALL} to {MAZE_PATH}"
         )
     return np.ascontiguousarray(tokens)
 
@@ -84,7 +84,7 @@ def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[
     if values.max() == _OTHER:
         position = int(np.argmax(values == _OTHER))
         raise ValueError(
-            f"character {text[position]!r} at position {position + 1}: allowed are "
+            f"character {text[position]!r} at position {position + 1}: expected "
             + ", ".join(f"{mark!r} ({name})" for mark, name in zip(cells or CELLS, NAMES, strict=False))
         )
     return values

@@ -57,13 +57,13 @@ def default_min_path(rows: int, columns: int) -> int:
 def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tuple[int, int]:
     """Return the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5."""
     if not 0 <= wall_low <= wall_high < 1:
-        raise SpecError(f"wall shares: got {wall_low} to {wall_high}, allowed is 0 <= low <= high < 1")
+        raise SpecError(f"wall shares: got {wall_low} to {wall_high}; expected 0 <= low <= high < 1")
     cells = rows * columns
     low, high = math.ceil(round(wall_low * cells, 6)), math.floor(round(wall_high * cells, 6))
     if low > high or cells - high < 2:
         raise SpecError(
             f"wall shares: got {wall_low} to {wall_high}, which for {rows}x{columns} cells is {low} to {high} "
-            "walls; allowed is a range with a whole number in it that leaves two cells free"
+            "walls; expected a range with a whole number in it that leaves two cells free"
         )
     return low, high
 
@@ -147,7 +147,7 @@ def generate_unique_mazes(
     longest = longest_unique_path(rows, columns)
     if not 1 <= min_path <= longest:
         raise SpecError(
-            f"least path: got {min_path} steps, allowed is 1 to {longest} in a perfect maze of {rows}x{columns} cells"
+            f"least path: got {min_path} steps; expected 1 to {longest} in a perfect maze of {rows}x{columns} cells"
         )
     mazes = np.empty((count, rows * columns), np.uint8)
     written = tree_kernels.generate_trees(
@@ -187,11 +187,11 @@ def _generate(
     low, high = wall_range(rows, columns, wall_low, wall_high)
     if not 1 <= min_path < rows * columns - low:
         raise SpecError(
-            f"least path: got {min_path} steps, allowed is 1 to {rows * columns - low - 1} in a maze of "
+            f"least path: got {min_path} steps; expected 1 to {rows * columns - low - 1} in a maze of "
             f"{rows}x{columns} cells with at least {low} walls"
         )
     if count < 0 or start < 0 or start + count > 1 << 62:
-        raise ValueError(f"start, count: got {start}, {count}, allowed are numbers from 0 to 2**62")
+        raise ValueError(f"start, count: got {start}, {count}; expected numbers from 0 to 2**62")
     mazes = np.empty((count, rows * columns), np.uint8)
     shares = np.empty(count, np.float64)
     if count == 0:

@@ -94,7 +94,7 @@ class MazeKind(GridKind):
             longest = longest_unique_path(options.rows, options.columns)
             if not 1 <= options.min_path <= longest:
                 raise SpecError(
-                    f"--min-path {options.min_path}: from 1 to {longest} steps in a perfect maze of {options.rows}x"
+                    f"--min-path {options.min_path}: expected 1 to {longest} steps in a perfect maze of {options.rows}x"
                     f"{options.columns} cells"
                 )
         elif spec.source.kind == "generated":
@@ -102,7 +102,7 @@ class MazeKind(GridKind):
             longest = options.rows * options.columns - low - 1
             if not 1 <= options.min_path <= longest:
                 raise SpecError(
-                    f"--min-path {options.min_path}: from 1 to {longest} steps in {options.rows}x{options.columns} "
+                    f"--min-path {options.min_path}: expected 1 to {longest} steps in {options.rows}x{options.columns} "
                     f"cells with at least {low} walls"
                 )
 

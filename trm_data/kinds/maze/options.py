@@ -128,12 +128,12 @@ def shape_options(rows: int, columns: int, vocabulary_size: int) -> MazeOptions:
 class BuildMaze(PuzzleFields):
     """Build a maze dataset.
 
-    Generated mazes are distributed like the published Maze-Hard set: walls and the pair (S, G) uniform among all that
-    have a shortest path of --min-path steps. No two mazes of a dataset have the same layout under the symmetries of
-    the grid. --aug 8 means all of a square maze's symmetries: 7 besides the original.
+    Generated mazes have the distribution of the published Maze-Hard set: walls and the pair (S, G) are uniform among
+    all with a shortest path of at least --min-path steps. No two mazes of a dataset have the same layout under the
+    symmetries of the grid. --aug 8 means all symmetries of a square maze: 7 besides the original.
 
-    Sources: generated; a file, as csv:PATH, txt:PATH or table:PATH (the word may be left out): CSV, mazes as lines of
-    text, JSON, Parquet and others (docs/datasets.md); hf or hf:REPOSITORY@REVISION.
+    Sources: generated; a file PATH, or csv:PATH, txt:PATH, table:PATH (CSV, text, JSON, Parquet and others:
+    docs/datasets.md); hf or hf:REPOSITORY@REVISION.
 
     For example:
 
@@ -148,14 +148,14 @@ class BuildMaze(PuzzleFields):
     grid: Annotated[str, arg(metavar="RxC")] = "30x30"
     """Rows x columns, up to 64x64."""
     min_path: Annotated[int | None, arg(metavar="STEPS", **NO_DEFAULT_SHOWN)] = None
-    """Steps from S to G at least, for generated mazes (default: 109 for 30x30, in proportion for other grids)."""
+    """Minimum path length of generated mazes, in steps (default: 109 for 30x30, in proportion for other grids)."""
     walls: Annotated[str | None, arg(metavar="LOW-HIGH", **NO_DEFAULT_SHOWN)] = None
-    """Range of the share of cells that are walls, for generated mazes (default: 0.3-0.5)."""
+    """Share of wall cells in generated mazes (default: 0.3-0.5)."""
     unique: bool = False
-    """Generate perfect mazes: a spanning tree, in which any two cells have one path."""
+    """Generate perfect mazes: a spanning tree with one path between any two cells."""
     labels: Annotated[Labels | None, arg(metavar="rule|moved|given", **NO_DEFAULT_SHOWN)] = None
-    """Labels of augmented mazes (default: rule). rule labels every image by the published rule, and refuses an original
-    with another path; moved moves a shortest path with its maze; given does so with any path of a file."""
+    """Labels of augmented mazes (default: rule). rule: by the published rule for every image; moved: a shortest path
+    moves with its maze; given: any path of a file."""
 
     @override
     def request(self) -> BuildRequest:
@@ -172,7 +172,7 @@ class BuildMaze(PuzzleFields):
             )
         default = usual_min_path(rows, columns, unique=self.unique) if generated else 0
         if self.labels == "given" and generated:
-            raise SpecError(f"--labels {self.labels}: only for mazes of a file; allowed are rule, moved")
+            raise SpecError(f"--labels {self.labels}: only for mazes of a file; expected rule, moved")
         if self.min_path is not None and not generated:
             raise SpecError(f"--min-path {self.min_path}: only for generated mazes")
         min_path = default if self.min_path is None else self.min_path

@@ -19,7 +19,7 @@ LETTERS = "abcdefghijklmnop"
 BLANKS = ".0*_"
 MAX_SIDE = len(DIGITS)
 MOST_COMPARED = 1_000
-"""Grids that are looked at for a 0 that stands twice in a row or a column."""
+"""Grids that are looked at for a 0 that occurs twice in a row or a column."""
 
 
 def digit_alphabet(side: int) -> str:
@@ -49,7 +49,7 @@ def decode_grid(text: str, side: int, digits: str = "") -> NDArray[np.uint8]:
         position = int(np.argmax(values > side))
         blanks = " ".join(mark for mark in BLANKS if mark not in digits)
         allowed = f"{digits[0]} to {digits[-1]}, or one of {blanks} for a blank"
-        raise ValueError(f"character {text[position]!r} at position {position + 1}: allowed are {allowed}")
+        raise ValueError(f"character {text[position]!r} at position {position + 1}: expected {allowed}")
     return values
 
 

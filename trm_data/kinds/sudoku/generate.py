@@ -47,7 +47,7 @@ def generate(
 
     side = check_boxes(box_rows, box_columns)
     if count < 0 or start < 0 or start + count > 1 << 62:
-        raise ValueError(f"start, count: got {start}, {count}, allowed are numbers from 0 to 2**62")
+        raise ValueError(f"start, count: got {start}, {count}; expected numbers from 0 to 2**62")
     puzzles = np.empty((count, side * side), np.uint8)
     solutions = np.empty_like(puzzles)
     low, high = sorted((box_rows, box_columns))  # the kernels want boxes that are at least as wide as high
@@ -94,7 +94,7 @@ def generate_counted(
     from trm_data.kinds.sudoku import generate_kernels as hard_kernels  # imports numba
 
     if count < 0 or start < 0 or start + count > 1 << 62:
-        raise ValueError(f"start, count: got {start}, {count}, allowed are numbers from 0 to 2**62")
+        raise ValueError(f"start, count: got {start}, {count}; expected numbers from 0 to 2**62")
     puzzles = np.empty((count, 81), np.uint8)
     solutions = np.empty_like(puzzles)
     guesses = np.empty(count, np.int64)

@@ -86,7 +86,7 @@ class SudokuKind(Kind):
         box = options.box
         if box not in BOXES:
             allowed = ", ".join(f"{rows}x{columns}" for rows, columns in BOXES)
-            raise SpecError(f"--box {box[0]}x{box[1]}: allowed are {allowed}")
+            raise SpecError(f"--box {box[0]}x{box[1]}: expected {allowed}")
         most = num_elements(*box) - 1
         check_sizes(spec, most, f"a {box[0]}x{box[1]} Sudoku")
         if box == (2, 2) and spec.source.kind == "generated":

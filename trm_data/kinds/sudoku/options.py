@@ -91,13 +91,12 @@ def shape_options(rows: int, columns: int, vocabulary_size: int) -> SudokuOption
 class BuildSudoku(PuzzleFields):
     """Build a Sudoku dataset.
 
-    Every puzzle has one solution; validation and test puzzles are equivalent to no training puzzle under the
-    Sudoku symmetries. A killed build resumes where it stopped by the same command.
+    Every puzzle has one solution. No symmetry maps a validation or test puzzle to a training puzzle. The same command
+    resumes a killed build.
 
-    Sources: generated; a file, as csv:PATH, txt:PATH or table:PATH (the word may be left out): a puzzle a line, grids
-    over several lines, CSV, JSON, OpenSudoku, Parquet and others, also compressed (docs/datasets.md); hf or
-    hf:REPOSITORY@REVISION. PATH is local or a URL. A blank is one of . 0 * _; beside another blank, 0 is a digit where
-    the top digit is nowhere (--symbols names the digits of a file).
+    Sources: generated; a file PATH, or csv:PATH, txt:PATH, table:PATH (lines, grids, CSV, JSON, OpenSudoku, Parquet
+    and others, also compressed: docs/datasets.md); hf or hf:REPOSITORY@REVISION. PATH is local or a URL. Blanks are .
+    0 * _; --symbols names the digits of other files.
 
     For example:
 
@@ -115,11 +114,11 @@ class BuildSudoku(PuzzleFields):
     box: Annotated[str, arg(metavar="RxC")] = "3x3"
     """Rows x columns of a box, from 2x2 (4x4 grids) by 2x3, 3x3, 2x5 and so on to 4x4 and 2x8 (16x16 grids)."""
     difficulty: Literal["random", "extreme"] = "random"
-    """random minimal puzzles, or puzzles searched to be as hard as Sudoku-Extreme (generated 9x9 only)."""
+    """random: minimal puzzles; extreme: as hard as Sudoku-Extreme (generated 9x9 only)."""
     min_rating: Annotated[float | None, arg(metavar="R", **NO_DEFAULT_SHOWN)] = None
-    """Only puzzles of at least this rating (guesses of a solver; docs/datasets.md)."""
+    """Minimum rating, in guesses of a solver (docs/datasets.md)."""
     max_rating: Annotated[float | None, arg(metavar="R", **NO_DEFAULT_SHOWN)] = None
-    """Only puzzles of at most this rating."""
+    """Maximum rating."""
     rating_bins: Annotated[str | None, arg(metavar="R,R,...", **NO_DEFAULT_SHOWN)] = None
     """Lower ends of rating intervals; every split takes the same number of puzzles from each."""
 

@@ -99,7 +99,7 @@ def _search(
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
     if limit < 1 or node_limit < 0:
-        raise ValueError(f"limit, node_limit: got {limit}, {node_limit}, allowed are at least 1 and 0")
+        raise ValueError(f"limit, node_limit: got {limit}, {node_limit}; expected at least 1 and 0")
     side = box_rows * box_columns
     transposed = box_rows > box_columns  # the kernels want boxes that are at least as wide as high
     if transposed:

@@ -149,9 +149,7 @@ def decode_numbers(text: str, side: int) -> NDArray[np.uint8]:
         raise ValueError(f"expected {side * side} numbers, got {len(cells)}")
     for position, cell in enumerate(cells, start=1):
         if not 0 <= cell <= side:
-            raise ValueError(
-                f"number {cell} at position {position}: allowed are 1 to {side}, or 0 for a blank"
-            )
+            raise ValueError(f"number {cell} at position {position}: expected 1 to {side}, or 0 for a blank")
     return np.array(cells, np.uint8)
 
 

@@ -98,7 +98,7 @@ class SudokuSymmetry:
         _check_lines("rows", self.rows, side, self.box_rows)
         _check_lines("columns", self.columns, side, self.box_columns)
         if sorted(self.digits) != list(range(1, side + 1)):
-            raise ValueError(f"digits: got {self.digits}, allowed is a permutation of 1..{side}")
+            raise ValueError(f"digits: got {self.digits}; expected a permutation of 1..{side}")
 
     @classmethod
     def identity(cls, box_rows: int, box_columns: int) -> Self:
@@ -113,7 +113,7 @@ class SudokuSymmetry:
         shape = radices(box_rows, box_columns)
         index = int(index)
         if not 0 <= index < num_elements(box_rows, box_columns):
-            raise ValueError(f"index: got {index}, allowed is 0 to {num_elements(box_rows, box_columns) - 1}")
+            raise ValueError(f"index: got {index}; expected 0 to {num_elements(box_rows, box_columns) - 1}")
         side = box_rows * box_columns
         q, structure = divmod(index, shape.structure)
         rest, transpose = divmod(structure, shape.transpose)
@@ -189,7 +189,7 @@ def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: in
     """
     count = num_elements(box_rows, box_columns)
     if not 0 <= k < count:
-        raise ValueError(f"k: got {k}, allowed is 0 to {count - 1}")
+        raise ValueError(f"k: got {k}; expected 0 to {count - 1}")
     if k == 0:
         return 0
     return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle), int(k) - 1, count - 1)
@@ -258,7 +258,7 @@ class SudokuAugmenter:
         shape = (len(groups), self._packed.shape[1])
         for name, out in (("inputs", inputs), ("labels", labels)):
             if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
-                raise ValueError(f"{name}: got {out.dtype} {out.shape}, allowed is contiguous uint8 {shape}")
+                raise ValueError(f"{name}: got {out.dtype} {out.shape}; expected contiguous uint8 {shape}")
         if len(ks) != len(groups):
             raise ValueError(f"got {len(groups)} groups and {len(ks)} ks: not the same")
         elements = np.empty(len(groups), np.int64)
@@ -267,9 +267,7 @@ class SudokuAugmenter:
         count = num_elements(*self._box)
         for name, values, allowed in (("groups", groups, len(self._packed)), ("ks", ks, count)):
             if int(values.min()) < 0 or int(values.max()) >= allowed:
-                raise ValueError(
-                    f"{name}: got {values.min()} to {values.max()}, allowed is 0 to {allowed - 1}"
-                )
+                raise ValueError(f"{name}: got {values.min()} to {values.max()}; expected 0 to {allowed - 1}")
         sudoku_kernels.augment_rows(
             self._packed, self._keys, groups, ks, self._radices, *self._tables, *self._box, inputs, labels, elements
         )  # fmt: skip
@@ -301,7 +299,7 @@ def _digit_offset(structure: int, shape: Radices, side: int) -> int:
 
 def _check_lines(name: str, lines: tuple[int, ...], side: int, size: int) -> None:
     if sorted(lines) != list(range(side)):
-        raise ValueError(f"{name}: got {lines}, allowed is a permutation of 0..{side - 1}")
+        raise ValueError(f"{name}: got {lines}; expected a permutation of 0..{side - 1}")
     if any(
         len({line // size for line in lines[start : start + size]}) != 1 for start in range(0, side, size)
     ):
@@ -359,7 +357,7 @@ def check_boxes(box_rows: int, box_columns: int) -> int:
     """Return the side n of grids with these boxes."""
     if box_rows < 2 or box_columns < 2 or box_rows * box_columns > MAX_SIDE:
         raise ValueError(
-            f"boxes: got {box_rows}x{box_columns}, allowed are sides of at least 2 with "
+            f"boxes: got {box_rows}x{box_columns}; expected sides of at least 2 with "
             f"rows * columns at most {MAX_SIDE}"
         )
     return box_rows * box_columns
@@ -370,9 +368,9 @@ def check_grids(name: str, grids: ArrayLike, box_rows: int, box_columns: int) ->
     side = check_boxes(box_rows, box_columns)
     array = np.asarray(grids)
     if array.ndim != 2 or array.shape[1] != side * side:
-        raise ValueError(f"{name}: got shape {array.shape}, allowed is [N, {side * side}]")
+        raise ValueError(f"{name}: got shape {array.shape}; expected [N, {side * side}]")
     if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{name}: got type {array.dtype}, allowed are integers")
+        raise ValueError(f"{name}: got type {array.dtype}; expected integers")
     if array.size and (int(array.min()) < 0 or int(array.max()) > side):
-        raise ValueError(f"{name}: got values {array.min()} to {array.max()}, allowed are 0 to {side}")
+        raise ValueError(f"{name}: got values {array.min()} to {array.max()}; expected 0 to {side}")
     return np.ascontiguousarray(array, dtype=np.uint8)

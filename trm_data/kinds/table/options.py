@@ -51,7 +51,7 @@ class BuildTable(BuildFields):
     """Build a dataset from your own puzzles (docs/own-puzzles.md).
 
     A table is a Parquet, CSV, npz or npy file with `inputs` and `labels`: grids of one size, tokens 0 to 255, of which
-    0 is PAD and ignored as a label. Grid and vocabulary are read from the training table where they are not given.
+    0 is PAD and ignored as a label. Grid and vocabulary are read from the training table by default.
 
     For example:
 
@@ -68,7 +68,7 @@ class BuildTable(BuildFields):
     test: Annotated[str | None, arg(metavar="FILE", **NO_DEFAULT_SHOWN)] = None
     """Table of the test puzzles (default: taken from the training table)."""
     columns: Annotated[str | None, arg(metavar="NAMES", **NO_DEFAULT_SHOWN)] = None
-    """What the tables call them, as inputs=question,labels=answer."""
+    """Names of the columns, such as inputs=question,labels=answer."""
     size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Training puzzles (default: all that validation and test leave)."""
     aug: Annotated[int, arg(metavar="N")] = 0
@@ -82,9 +82,9 @@ class BuildTable(BuildFields):
     vocabulary: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Tokens, PAD included (default: the largest token of the tables plus 1)."""
     dihedral: bool = False
-    """The images under the symmetries of the grid are augmentations, and count as the same puzzle."""
+    """Augment with the symmetries of the grid; images count as the same puzzle."""
     on_bad_row: Literal["stop", "skip"] = "stop"
-    """stop at a row that is no such puzzle, or skip it and note it in the table `rejects`."""
+    """stop at an invalid row, or skip it and record it in the table `rejects`."""
 
     @override
     def request(self) -> BuildRequest:

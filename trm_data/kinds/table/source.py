@@ -96,7 +96,7 @@ def _read_npy(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     array = load_npy(source.path, source.shown)
     if array.ndim not in (3, 4) or array.shape[1] != len(COLUMNS):
         raise SourceError(
-            f"{source.shown}: has shape {array.shape}; allowed is [N, 2, R, C] or [N, 2, S], inputs and then labels: "
+            f"{source.shown}: has shape {array.shape}; expected [N, 2, R, C] or [N, 2, S], inputs and then labels: "
             "np.stack([inputs, labels], axis=1)"
         )
     return _from_arrays(source.shown, {name: array[:, place] for place, name in enumerate(COLUMNS)})
@@ -106,7 +106,7 @@ def _from_arrays(shown: str, arrays: dict[str, NDArray[Any]]) -> tuple[TableRows
     for name, array in arrays.items():
         if array.ndim not in (2, 3) or array.shape != arrays["inputs"].shape or not array.size:
             raise SourceError(
-                f"{shown}: {name} has shape {array.shape}; allowed is [N, R, C] or [N, S], the same for both"
+                f"{shown}: {name} has shape {array.shape}; expected [N, R, C] or [N, S], the same for both"
             )
     shape = arrays["inputs"].shape[1:]
     grid = (int(shape[0]), int(shape[1])) if len(shape) == 2 else None
@@ -125,7 +125,7 @@ def _read_parquet(source: LocalSource) -> tuple[TableRows, list[Reject]]:
         _check_columns(source.shown, wanted, pq.read_schema(source.path).names)
         columns = read_parquet(source.path, list(dict.fromkeys(wanted)), source.shown).to_pydict()
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        raise SourceError(f"{source.shown}: is no Parquet file ({error})") from error
+        raise SourceError(f"{source.shown}: is not a Parquet file ({error})") from error
     return _from_lists(source.shown, columns[inputs], columns[labels], None)
 
 
@@ -227,7 +227,7 @@ def _checked(
 ) -> tuple[TableRows, list[Reject]]:
     """Values in range, and no input twice."""
     if inputs.shape[1] > MAX_CELLS:
-        raise SourceError(f"{shown}: rows have {inputs.shape[1]:,} cells, allowed are {MAX_CELLS:,}")
+        raise SourceError(f"{shown}: rows have {inputs.shape[1]:,} cells; expected {MAX_CELLS:,}")
     rejects: list[Reject] = []
     seen: dict[bytes, int] = {}
     good: list[int] = []
@@ -238,7 +238,7 @@ def _checked(
             which = 0 if wrong[0][row].any() else 1
             cell = int(wrong[which][row].argmax())
             value = (inputs, labels)[which][row, cell]
-            reason = f"{COLUMNS[which]}: value {value} at cell {cell + 1}, allowed are 0 to {LARGEST_TOKEN}"
+            reason = f"{COLUMNS[which]}: value {value} at cell {cell + 1}; expected 0 to {LARGEST_TOKEN}"
             rejects.append(Reject(shown, line, reason))
             continue
         if not labels[row].any():

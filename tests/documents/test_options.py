@@ -1,0 +1,63 @@
+"""Every option of every command has a help text, of at most 160 characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import run_here
+from trm_data.cli import main as data
+from trm_eval.cli import main as evaluate
+from trm_train.cli import main as train
+
+MAINS = {"trm-data": data, "trm-train": train, "trm-eval": evaluate}
+LONGEST = 160
+"""Characters of a help text, without its default."""
+COMMANDS = re.compile(r"^usage: [^{╭]*\{([a-z0-9,\s-]+)\}")
+DEFAULT = re.compile(r"\s*\((?:default|repeatable|required)[^()]*(?:\([^()]*\))?[^()]*\)\.?$")
+
+
+def pages(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The help of a command and of its subcommands, by name."""
+    done = run_here(MAINS[words[0]], *words[1:], "--help")
+    assert done.returncode == 0, done.stderr
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    yield " ".join(words), text
+    if "─ subcommands ─" in text:
+        found = COMMANDS.match(text)
+        for command in re.split(r"[,\s]+", found[1].strip(", \n")) if found else ():
+            yield from pages((*words, command))
+
+
+def options_in(text: str) -> Iterator[tuple[str, str]]:
+    """Each option of a help page, with its text in one line."""
+    option, said = "", list[str]()
+    for line in text.splitlines():
+        begins = re.match(r"│ (--?[A-Za-z][\w.,-]*[^│]*?)(?:\s{2,}([^│]*))?│$", line)
+        if begins or not line.startswith("│"):
+            if option:
+                yield option, " ".join(said).strip()
+            option, said = (begins[1].strip(), [(begins[2] or "").strip()]) if begins else ("", [])
+        else:
+            said.append(line.strip("│ "))
+
+
+@pytest.mark.parametrize("program", MAINS)
+def test_every_option_has_a_help_text_of_one_to_160_characters(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+    wrong: list[str] = []
+    seen = 0
+    own = pages(("trm-train", "run", "quickstart")) if program == "trm-train" else ()
+    for name, text in (*pages((program,)), *own):
+        for option, said in options_in(text):
+            seen += 1
+            said = DEFAULT.sub("", said)
+            if not 1 <= len(said) <= LONGEST:
+                wrong.append(f"{name} {option.split()[0]}: {len(said)} characters: {said}")
+    assert seen > 50
+    assert not wrong, "\n".join(wrong)
