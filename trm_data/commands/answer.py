@@ -33,7 +33,7 @@ FormOption = Annotated[
     arg(
         name="format",
         metavar="{" + ",".join(get_args(Form)) + "}",
-        help="Output format (default: from the extension of --out, else table). vertical prints a line for every column.",
+        help="Output format (default: from the extension of --out, else table). vertical has a line for each column.",
         help_behavior_hint="",
     ),
 ]
