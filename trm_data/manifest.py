@@ -130,7 +130,7 @@ def manifest_from_json(value: dict[str, Any]) -> Manifest:
         )
     stated = content.pop("manifest_digest", None)
     if stated != _digest(content):
-        raise CorruptDatasetError("was edited: its digest does not fit its content")
+        raise CorruptDatasetError("was edited: its digest differs from its content")
     content.pop("format_version")
     try:
         content["spec"] = spec_from_json(content["spec"])
@@ -238,11 +238,7 @@ def _publish(folder: DatasetFolder, manifest: Manifest, content: bytes) -> None:
     same = there is not None and there.content_digest == manifest.content_digest
     raise BuildError(
         f"{folder.place}: another machine published "
-        + (
-            "the same rows meanwhile; build again to see that they are whole"
-            if same
-            else "another dataset of this name"
-        )
+        + ("the same rows meanwhile. Build again to check them" if same else "another dataset of this name")
     )
 
 

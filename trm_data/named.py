@@ -62,8 +62,8 @@ class NamedDataset:
         if self.digest and content_digest != self.digest:
             source = " (it was built from another source than the recorded one)" if other_source else ""
             raise BuildError(
-                f"{self.name}: the content digest is {content_digest}, recorded is {self.digest}: these are "
-                f"not the rows of the research{source}; it stays under this name until you remove it"
+                f"{self.name}: the content digest is {content_digest}, recorded is {self.digest}: these rows differ "
+                f"from the recorded ones{source}. The dataset stays under this name until you remove it"
             )
 
 

@@ -115,7 +115,7 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
             target.remove_leftovers(kept, lease.check)
             lease.check()
             if problems := target.overwritten(manifest.files):
-                raise BuildError(f"{problems[0]}; something else writes there: stop that and sync again")
+                raise BuildError(f"{problems[0]}; another program writes there. Stop it and sync again")
             copy_manifest(source, target, manifest)
     return Synced(
         name,
@@ -133,12 +133,12 @@ def _is_there(target: DatasetFolder, manifest: Manifest) -> bool:
     try:
         there = find_manifest(target)
     except CorruptDatasetError as error:
-        raise SpecError(f"{error}; it is not overwritten: remove it first") from error
+        raise SpecError(f"{error}; it is not overwritten. Remove it first") from error
     if there is None:
         return False
     if there.content_digest != manifest.content_digest or there.spec_digest != manifest.spec_digest:
         raise SpecError(
-            f"{target.place}: is another dataset of this name (digest {there.content_digest[:12]}, to copy "
+            f"{target.place}: is another dataset with this name (digest {there.content_digest[:12]}, to copy "
             f"{manifest.content_digest[:12]}); remove it first: trm-data rm {target.name} --root {target.store.place}"
         )
     return not target.damaged(there.files)

@@ -107,8 +107,7 @@ def adapt(
             told = done
     if not taken:
         raise EvalError(
-            f"--adapt {wanted.minutes:g}: no step fits into it, to compile one took {seconds / 60:.2g} minutes; "
-            "give it more"
+            f"--adapt {wanted.minutes:g}: too short: compilation took {seconds / 60:.2g} minutes. Use more minutes"
         )
     weights = Weights(params=state.params, fixed=state.fixed, puzzle_table=state.puzzle_table)
     record = replace(restored.record, input_spec=spec)

@@ -139,8 +139,8 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
     ours, theirs = _evaluations(layout, a, setting), _evaluations(layout, b, setting)
     if ours[0].run == theirs[0].run and not (ID.fullmatch(a) and ID.fullmatch(b)):
         raise EvalError(
-            f"{a} and {b} are one run, {ours[0].run}; two evaluations of it are compared by their ids: "
-            "trm-eval sql @evals lists them"
+            f"{a} and {b} are one run, {ours[0].run}; to compare two evaluations of a run, use their ids (trm-eval "
+            f"sql @evals)"
         )
     pair = _same_rows(ours, theirs)
     if pair is None:
@@ -154,7 +154,7 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
     if missing := [line for line in found.problems if first.evaluation in line or second.evaluation in line]:
         raise EvalError("; ".join(missing))
     if not puzzles:
-        raise EvalError(f"{a} and {b}: no row of theirs has a solution to compare with")
+        raise EvalError(f"{a} and {b}: no common row has a solution")
     return Difference(
         a=first,
         b=second,

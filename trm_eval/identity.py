@@ -63,9 +63,7 @@ class Adaptation:
     def check(self) -> None:
         """Refuse what has no end or no beginning."""
         if self.minutes is None and self.steps is None:
-            raise EvalError(
-                "--adapt-weights: belongs to --adapt MINUTES or --adapt-steps N; give one of them too"
-            )
+            raise EvalError("--adapt-weights: requires --adapt MINUTES or --adapt-steps N")
         if self.minutes is not None and not 0 < self.minutes < float("inf"):
             raise EvalError(f"--adapt: got {self.minutes:g}; expected more than 0 minutes")
         if self.steps is not None and self.steps < 1:
@@ -127,12 +125,10 @@ class EvalRequest:
         self._check_traces()
         if self.sampling is None:
             if self.latent_init != "fixed":
-                raise EvalError(
-                    f"--latent-init {self.latent_init}: begins every sample elsewhere; give --samples K too"
-                )
+                raise EvalError(f"--latent-init {self.latent_init}: requires --samples K")
             return
         if self.mode != "max_steps":
-            raise EvalError(f"--mode {self.mode}: samples are all given the same steps; leave out --samples")
+            raise EvalError(f"--mode {self.mode}: not with --samples. Leave it out")
         if self.sampling.samples < 1:
             raise EvalError(f"--samples: got {self.sampling.samples}; expected at least 1")
         quiet = self.sampling.noise == 0 and self.latent_init == "random"
@@ -147,10 +143,10 @@ class EvalRequest:
         if self.traces < 0:
             raise EvalError(f"--traces: rows, at least 0, got {self.traces}")
         if self.latents and not self.traces:
-            raise EvalError("--latents: belongs to --traces N; give it too")
+            raise EvalError("--latents: requires --traces N")
         if self.traces and (self.sampling is not None or self.mode != "max_steps"):
             raise EvalError(
-                "--traces: shows rows that are answered once, all steps long; leave out --samples and --mode"
+                "--traces: needs one answer for each row with all steps. Leave out --samples and --mode"
             )
 
 

@@ -69,9 +69,7 @@ def check_precision(precision: Precision) -> None:
     able = [each for each in get_args(Precision) if computes_in(each)]
     if precision not in able:
         device = jax.devices()[0].device_kind
-        raise EvalError(
-            f"--precision {precision}: {device} does not compute in it; expected {', '.join(able)}"
-        )
+        raise EvalError(f"--precision {precision}: {device} does not support it; expected {', '.join(able)}")
 
 
 def computes_in(precision: Precision) -> bool:

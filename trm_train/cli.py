@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         if len(given) > 1 and given[0] == "run" and given[1] not in ("-h", "--help"):
             if given[1].startswith("-"):
                 raise ConfigError(
-                    "name the experiment first: trm-train run EXPERIMENT [options] (trm-train list)"
+                    "no experiment named (expected trm-train run EXPERIMENT [options]; trm-train list shows them)"
                 )
             sys.exit(run_experiment(given[1], given[2:]))
         overrides: list[str] = []  # options of a configuration

@@ -21,7 +21,7 @@ from trm_train.cli import main as train
         (data, "build --size 5 sudoku", "name the kind first: trm-data build sudoku [options]"),
         (data, "build --all-for quikstart", "no experiment 'quikstart'; did you mean 'quickstart'?"),
         (data, "describe smal", "; did you mean 'small'? (trm-data list)"),
-        (data, "sql @study", "@study: named queries are of results: trm-eval sql @study"),
+        (data, "sql @study", "@study: named queries belong to results: trm-eval sql @study"),
         (data, "build sudoku --source cvs:x", "--source cvs:x: did you mean csv:x? allowed are 'generated', 'csv:"),
         (data, "build sudoku --source not/here.csv", "--source not/here.csv: no such file; allowed are"),
         (data, "build", "name first what to build: trm-data build KIND; a kind (arc, maze, sudoku, table) or a named"),

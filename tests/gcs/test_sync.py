@@ -132,7 +132,7 @@ def test_another_dataset_of_the_name_stays(
     machine("first")
     target = resolve_root(target_url or tmp_path / "target")
     there = build_dataset(request_small(seed=9), target).manifest
-    with pytest.raises(SpecError, match="is another dataset of this name"):
+    with pytest.raises(SpecError, match="is another dataset with this name"):
         sync_datasets(local, target, ["small"])
     assert read_manifest(target, "small") == there
     assert verify_dataset(target, "small").problems == []

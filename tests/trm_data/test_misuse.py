@@ -59,7 +59,10 @@ def test_a_name_that_is_taken_says_by_what_in_words(tmp_path: Path) -> None:
         (lambda root: trm_data.open_dataset(Path("mine"), root), "the name of a dataset, got PosixPath"),
         (lambda root: trm_data.open_dataset("mine", ["x"]), "root: a folder, .* got list"),
         (lambda root: trm_data.open_mixture(["mine"], root), "names and their weights"),
-        (lambda root: trm_data.open_mixture({"mine": "a"}, root), "weight a of mine: a positive number"),
+        (
+            lambda root: trm_data.open_mixture({"mine": "a"}, root),
+            "weight a of mine: expected a positive number",
+        ),
         (lambda root: trm_data.sql(5, root), "one query as text, got int"),
         (lambda root: trm_data.sql("SELECT ?", ["mine"]), "root: a folder, .* got list"),
     ],

@@ -359,7 +359,7 @@ def test_numbers_of_the_catalog_that_are_none(folder: Path) -> None:
         return puzzles.with_columns(pl.lit(None, pl.Int64).alias("num_examples"))
 
     problems = rewrite(folder, "puzzles", change)
-    assert any("column num_examples has values that are no whole numbers" in problem for problem in problems)
+    assert any("column num_examples has values that are not whole numbers" in problem for problem in problems)
 
 
 def test_a_column_that_cannot_be_read(folder: Path) -> None:

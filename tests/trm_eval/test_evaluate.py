@@ -72,9 +72,7 @@ def test_a_run_without_validation_has_no_best(evaluated: Evaluated, tmp_path: Pa
     folder = tmp_path / "checkpoints" / "weights" / "10"
     folder.mkdir(parents=True)
     (folder / COMMITTED).touch()
-    with pytest.raises(
-        EvalError, match="has no validated checkpoint to call the best; use --checkpoint last"
-    ):
+    with pytest.raises(EvalError, match=r"has no validated checkpoint\. Use --checkpoint last"):
         choose_step(Folder(LocalStore(tmp_path.parent), tmp_path.name), "best")
 
 

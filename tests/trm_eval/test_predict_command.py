@@ -99,8 +99,11 @@ def test_pictures_open(evaluated: Evaluated, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "name one of --puzzle TEXT, --file FILE and --row N"),
-        (["--row", "1", "--puzzle", PUZZLE], "name one of --puzzle TEXT, --file FILE and --row N"),
+        ([], "no puzzle (expected one of --puzzle TEXT, --file FILE and --row N)"),
+        (
+            ["--row", "1", "--puzzle", PUZZLE],
+            "no puzzle (expected one of --puzzle TEXT, --file FILE and --row N)",
+        ),
         (["--row", "12"], "--row 12: small has 12 rows in its test split, from 0"),
         (["--puzzle", "12"], "--puzzle: expected 36 characters, got 2"),
         (["--puzzle", PUZZLE, "--steps", "0"], "--steps: got 0; expected at least 1"),

@@ -138,9 +138,12 @@ def test_rules_choose_a_legal_grid_where_any_sample_has_one(layout: Layout) -> N
     [
         (
             ("--latent-init", "random"),
-            "--latent-init random: begins every sample elsewhere; give --samples K too",
+            "--latent-init random: requires --samples K",
         ),
-        (("--samples", "2,x"), "--samples: got '2,x'; expected whole numbers of at least 1 between commas"),
+        (
+            ("--samples", "2,x"),
+            "--samples: got '2,x'; expected whole numbers of at least 1, separated by commas",
+        ),
         (("--steps", "1,2", "--mode", "halting"), "leave out --mode halting"),
         (("--samples", "2", "--noise", "0"), "add --latent-init random"),
     ],

@@ -107,7 +107,7 @@ def test_runs_are_found_once_by_names_and_globs(layout: Layout) -> None:
 def test_what_is_no_number_of_steps(steps: str) -> None:
     done = run_here(main, "run", "tiny", "--steps", steps)
     assert done.returncode == 2
-    assert f"--steps: got {steps!r}; expected whole numbers of at least 1 between commas" in done.stderr
+    assert f"--steps: got {steps!r}; expected whole numbers of at least 1, separated by commas" in done.stderr
 
 
 def test_no_run_and_no_rows() -> None:

@@ -49,10 +49,10 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
     from trm_data.named import named_dataset
 
     if not isinstance(cast(object, kind), str):
-        raise SpecError(f"build_dataset({kind!r}): the name of a kind or of a named dataset is expected")
+        raise SpecError(f"build_dataset({kind!r}): unknown name (expected a kind or a named dataset)")
     options = {name: _plain(value) for name, value in options.items()}
     if typed := [option for option in options if option in ONLY_TYPED]:
-        raise SpecError(f"build_dataset: {typed[0]} is an option of the command alone")
+        raise SpecError(f"build_dataset: {typed[0]} is an option of the command only")
     layout = resolve_root(root)
     if find_kind(kind) is not None:
         result = build_fields(_checked(make_fields(kind, options), options), layout)

@@ -60,7 +60,7 @@ def finish_build(
         folder.publish_note(CARD, card_bytes(manifest, selection.sources), lease.check)
         lease.check()
         if problems := folder.overwritten(manifest.files):
-            raise BuildError(f"{problems[0]}; something else writes there: stop that and build again")
+            raise BuildError(f"{problems[0]}; another program writes there. Stop it and build again")
         write_manifest(folder, manifest)
         folder.clear_working()
         progress.advance(len(TABLES))

@@ -82,6 +82,7 @@ def record(layout: Layout, named: NamedDataset, manifest: Manifest) -> None:
     elif before.content_digest != now.content_digest:
         raise BuildError(
             f"{named.name}: the content digest is {now.content_digest}, the first build under this root gave "
-            f"{before.content_digest} from {before.source}, this one read {now.source}: the source has changed; what "
-            f"was built stays under this name until you remove it (and {folder.where(file)}, if these rows are right)"
+            f"{before.content_digest} from {before.source}, this one read {now.source}: the source has changed. The "
+            f"built dataset stays under this name until you remove "
+            f"it (and {folder.where(file)}, if these rows are right)"
         )

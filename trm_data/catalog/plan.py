@@ -60,7 +60,7 @@ def reading_statement(
     connection.begin()
     (row,) = connection.execute(f"EXPLAIN (FORMAT json) {statement.query}", list(parameters)).fetchall()
     if others := sorted(operators_of(row[1]) - READING):
-        raise QueryError(f"queries only read: {', '.join(others)} is not run (only queries are: {QUERIES})")
+        raise QueryError(f"queries only read: {', '.join(others)} is refused (expected {QUERIES})")
     return _one(connection, f"{explain} {statement.query}") if explain else statement
 
 
@@ -87,7 +87,7 @@ def _check_kind(statement: duckdb.Statement) -> None:
             "a PIVOT must list its values, as PIVOT runs ON split IN ('train', 'test') USING count(*)"
         )
     if kind != "SELECT":
-        raise QueryError(f"{kind} statements are not run: only queries are ({QUERIES})")
+        raise QueryError(f"{kind} statements are refused (expected {QUERIES})")
 
 
 def _check_functions(connection: duckdb.DuckDBPyConnection, query: str) -> None:
@@ -95,10 +95,10 @@ def _check_functions(connection: duckdb.DuckDBPyConnection, query: str) -> None:
     row = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
     tree = json.loads(row[0]) if row else {"error_message": "no answer"}
     if tree.get("error", True):
-        raise QueryError(f"only queries are run ({QUERIES}): {tree.get('error_message')}")
+        raise QueryError(f"not a query (expected {QUERIES}): {tree.get('error_message')}")
     called = {str(node.get("function_name")).lower() for node in _nodes(tree)}
     if runs := sorted(called.intersection(RUN_TEXTS)):
-        raise QueryError(f"{runs[0]}() is not run: write its text as the query itself")
+        raise QueryError(f"{runs[0]}() is refused: write its text as the query")
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -68,7 +68,7 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
     with _open_catalog(resolve_root(root)) as (connection, problems):
         damaged = [problem for problem in problems if not isinstance(problem, Note)]
         if damaged and not skip_damaged:
-            raise QueryError("; ".join(damaged) + " (skip_damaged=True leaves them out)")
+            raise QueryError("; ".join(damaged) + " (skip_damaged=True skips them)")
         for note in problems:
             if isinstance(note, Note):
                 warnings.warn(f"left out: {note}", stacklevel=2)
@@ -160,7 +160,7 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
         with interrupting(connection.interrupt):
             table = _with_integers(connection.sql(_statement(connection, sql)).to_arrow_table())
         if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
-            raise QueryError(f"two columns are called {twice[0]!r}; say AS for one of them")
+            raise QueryError(f"two columns have the name {twice[0]!r}; rename one with AS")
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
     frame = polars.from_arrow(table)

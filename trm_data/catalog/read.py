@@ -208,7 +208,7 @@ def _table(
         if entry.file == f"catalog/{table}.parquet":
             break
     else:
-        raise CorruptDatasetError(f"{manifest.name}: the manifest names no catalog/{table}.parquet")
+        raise CorruptDatasetError(f"{manifest.name}: catalog/{table}.parquet is missing in the manifest")
     path = folder.open(entry)
     try:  # neither this reader nor a scalar that is part of a column imports pandas
         with pq.ParquetFile(path) as file:
@@ -229,5 +229,5 @@ def _integers(table: pa.Table, column: str) -> NDArray[np.int64]:
     except KeyError as error:
         raise CorruptDatasetError(f"the catalog has no column {column}") from error
     if not pa.types.is_integer(found.type) or found.null_count:
-        raise CorruptDatasetError(f"the catalog's column {column} has values that are no whole numbers")
+        raise CorruptDatasetError(f"the catalog's column {column} has values that are not whole numbers")
     return numbers_of(found.combine_chunks()).astype(np.int64)

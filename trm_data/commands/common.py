@@ -28,7 +28,9 @@ def is_glob(name: str) -> bool:
 def chosen(layout: Layout, names: Sequence[str]) -> list[str]:
     """The datasets that are meant, each once: globs in the order of the alphabet, names as they were typed."""
     if not names:
-        raise SpecError("name a dataset, or several, or a glob in quotes such as 'sudoku-*' (trm-data list)")
+        raise SpecError(
+            "no dataset named (expected names or quoted globs such as 'sudoku-*'; trm-data list shows them)"
+        )
     there = sorted(layout.dataset_names()) if any(map(is_glob, names)) else []
     found: dict[str, None] = {}
     for name in names:

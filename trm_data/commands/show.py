@@ -75,7 +75,7 @@ class Show:
 
         chosen = [word for word in ("index", "rating", "task") if getattr(self, word) is not None]
         if len(chosen) > 1:
-            raise SpecError(f"--{chosen[0]} and --{chosen[1]}: one of them says which examples to show")
+            raise SpecError(f"--{chosen[0]} and --{chosen[1]}: use only one of them")
         if self.count is not None and self.count < 1:
             raise SpecError(f"--count {self.count}: expected at least 1")
         if self.rating is not None:

@@ -45,10 +45,10 @@ class Sql:
         from trm_data.catalog.query import query_catalog
 
         if self.query is None and sys.stdin.isatty():
-            raise UsageError('no query; such as: trm-data sql "SELECT * FROM datasets"')
+            raise UsageError('no query given. Example: trm-data sql "SELECT * FROM datasets"')
         query = read_query(self.query or "-")
         if query.startswith("@"):
-            raise UsageError(f"{query}: named queries are of results: trm-eval sql {query}")
+            raise UsageError(f"{query}: named queries belong to results: trm-eval sql {query}")
         form = choose_form(self.form, self.out, as_json=self.json)
         try:
             found = query_catalog(resolve_root(self.root), query, as_table=form == "parquet")

@@ -48,7 +48,7 @@ class Verify:
         for name in folders:
             if not is_exported(Path(name)):
                 raise SpecError(
-                    f"{name}: no folder that `trm-data export` wrote, and no name of a dataset (trm-data list)"
+                    f"{name}: neither a folder of `trm-data export` nor a dataset (trm-data list shows the names)"
                 )
         datasets = [name for name in self.names if name not in folders]
         names = [*folders, *(chosen(layout, datasets) if datasets or not folders else [])]

@@ -78,9 +78,11 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
         lowest = highest = None
     given = [bound for bound in (lowest, highest) if bound is not None]
     if not given or not all(map(math.isfinite, given)):
-        raise SpecError(f"--rating {ratings}: a number, or LOW..HIGH where one may be left out, as 3.5..")
+        raise SpecError(f"--rating {ratings}: expected a number or LOW..HIGH, such as 3.5..")
     if len(given) == 2 and given[0] > given[1]:
-        raise SpecError(f"--rating {ratings}: the lower one comes first, {high}..{low}")
+        raise SpecError(
+            f"--rating {ratings}: the lower bound is above the upper one (expected {high}..{low})"
+        )
     bounds = [
         f"rating >= {lowest}" if lowest is not None else "",
         f"rating <= {highest}" if highest is not None else "",
@@ -90,7 +92,7 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
         return rows[:count]
     ((least, most),) = _of_split(layout, name, split, "min(rating), max(rating)")
     if least is None:
-        raise SpecError(f"--rating {ratings}: no {split} puzzle of {name} is rated")
+        raise SpecError(f"--rating {ratings}: no {split} puzzle of {name} has a rating")
     raise SpecError(
         f"--rating {ratings}: the {split} puzzles of {name} have ratings from {least:g} to {most:g}"
     )
@@ -102,9 +104,7 @@ def task_rows(layout: Layout, name: str, split: Split, task: str) -> list[int]:
     if not rows:
         tasks = [each for (each,) in _of_split(layout, name, split, "DISTINCT task") if each is not None]
         if not tasks:
-            raise SpecError(
-                f"--task {task}: the puzzles of {name} are of no tasks, as ARC's are; --index or --rating chooses"
-            )
+            raise SpecError(f"--task {task}: {name} has no tasks (only ARC has). Use --index or --rating")
         said = f"--task {task}: no such {split} task in {name}"
         raise SpecError(
             no_such(said, task, tasks, f"trm-data sql \"SELECT task FROM puzzles WHERE dataset = '{name}'\"")

@@ -190,8 +190,8 @@ class _Pool:
             first.start()
         except (EOFError, ConnectionError) as error:
             raise ScarceError(
-                "the process that starts the workers was ended from outside (out of memory?); build again, with "
-                "--workers 1 if memory is short"
+                "the process that starts the workers was killed (out of memory?). Build again, with --workers 1 if "
+                "memory is short"
             ) from error
         first.join()
         self._told, self._telling = context.Pipe(duplex=False)

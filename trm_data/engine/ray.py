@@ -84,7 +84,7 @@ class RayEngine:
                 raise cause from error
             raise
         except exceptions.RayError as error:
-            raise BuildError(f"the Ray cluster lost a task for good ({error}); build again") from error
+            raise BuildError(f"the Ray cluster lost a task ({error}); build again") from error
         finally:
             for reference in running:
                 ray.cancel(reference, force=False)

@@ -307,7 +307,7 @@ class Chooser:
         """Stop the build at the first bad row, or note them all, as the specification says."""
         if rejects and self._spec.on_bad_row == "stop":
             first = min(rejects, key=lambda reject: reject.line)
-            raise BadRowError(first.file, first.line, f"{first.reason} (--on-bad-row skip leaves it out)")
+            raise BadRowError(first.file, first.line, f"{first.reason} (--on-bad-row skip skips it)")
         self.rejects.extend(rejects)
 
     def choose(
@@ -374,7 +374,7 @@ class Chooser:
             misses = 0 if found else misses + len(candidates)
             self.progress.advance(found - likely.told)
         if not any(chosen):
-            raise TooFewError(f"{stream.shown} has no usable puzzle left for the {split} split", stream)
+            raise TooFewError(f"{stream.shown} has too few usable puzzles for the {split} split", stream)
         return interleaved([Candidates.concatenate(parts) for parts in chosen if parts])
 
     def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> TooFewError:

@@ -151,7 +151,7 @@ class PuzzleFields(BuildFields):
         for option, value in (("columns", self.columns), ("symbols", self.symbols)):
             if value is not None and source.kind not in FILES:
                 raise SpecError(
-                    f"--{option} {value}: only a file has {option}, not {without_credentials(self.source)}"
+                    f"--{option} {value}: only for files (got {without_credentials(self.source)})"
                 )
         if self.test_source is not None:
             return source, parsed(self.test_source, "--test-source")
@@ -180,7 +180,7 @@ class BuildOwn(PuzzleFields):
         for text in self.option:
             name, separator, value = text.partition("=")
             if not (name and separator):
-                raise SpecError(f"--option {text}: a name and a value, like side=8")
+                raise SpecError(f"--option {text}: expected NAME=VALUE, such as side=8")
             values.append((name, value))
         return self.make_request(self.kind, OwnOptions(values=tuple(sorted(values))), tuple(FORMS))
 
@@ -200,4 +200,4 @@ def parse_range(option: str, text: str) -> tuple[float, float]:
     try:
         return float(low), float(high)
     except ValueError:
-        raise SpecError(f"{option} {text}: two shares, like 0.3-0.5") from None
+        raise SpecError(f"{option} {text}: expected two shares, such as 0.3-0.5") from None

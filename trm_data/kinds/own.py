@@ -97,7 +97,7 @@ class OwnKind(Kind):
             )
         check_sizes(spec, self.symmetries - 1, f"a puzzle of {self.name}")
         if spec.source.kind != "generated":
-            raise SpecError(f"--source: puzzles of {self.name} are generated")
+            raise SpecError(f"--source: puzzles of {self.name} are generated; leave the option out")
 
     @override
     def geometry(self, spec: DatasetSpec) -> Geometry:

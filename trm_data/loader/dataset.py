@@ -103,7 +103,9 @@ class Dataset:
         try:
             rows = np.asarray(index, None if len(index) else np.int64)
         except TypeError as error:
-            raise IndexError(f"row {index!r}: a whole number, a slice or a list of whole numbers") from error
+            raise IndexError(
+                f"row {index!r}: expected a whole number, a slice or a list of whole numbers"
+            ) from error
         if rows.dtype == np.bool_:
             raise IndexError(
                 f"rows: got {rows.dtype}, expected whole numbers; np.flatnonzero(mask) gives them"
@@ -210,7 +212,7 @@ def whole_number(what: str, value: object) -> int:
         IndexError: It is none; `what` says of what.
     """
     if not isinstance(value, SupportsIndex):
-        raise IndexError(f"{what} {value!r}: a whole number is expected")
+        raise IndexError(f"{what} {value!r}: expected a whole number")
     return value.__index__()
 
 
@@ -235,10 +237,10 @@ def open_dataset(
         CorruptDatasetError: A file is missing or changed; the message says which.
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise SpecError(f"open_dataset: the name of a dataset, got {type(name).__name__}")
+        raise SpecError(f"open_dataset: got {type(name).__name__}; expected the name of a dataset")
     if root in SPLITS and not Path(str(root)).is_dir():
         raise SpecError(
-            f"open_dataset({name!r}, {root!r}): a split is named by split={root!r}, the second is the root"
+            f"open_dataset({name!r}, {root!r}): the second argument is the root (use split={root!r})"
         )
     layout = resolve_root(root)
     manifest = read_manifest(layout, name)

@@ -107,7 +107,7 @@ def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]
     for dataset, weight in pairs:
         is_number = isinstance(weight, int | float | Fraction)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_number or not 0 < weight < math.inf:
-            raise SpecError(f"weight {weight} of {dataset.name}: a positive number")
+            raise SpecError(f"weight {weight} of {dataset.name}: expected a positive number")
     exact = [Fraction(weight).limit_denominator(_FINEST_WEIGHT) for _, weight in pairs]
     if not all(exact):
         raise SpecError(f"weights {[weight for _, weight in pairs]}: the smallest is below 1e-6")

@@ -73,9 +73,12 @@ class BatchSource:
 def check_types(dataset: object, **whole_numbers: object) -> None:
     """Say what a type checker would, to those who run none."""
     if isinstance(dataset, str | PathLike):
-        raise SpecError(f"dataset {dataset!r}: is a name; open it first: trm_data.open_dataset({dataset!r})")
+        raise SpecError(
+            f"dataset {dataset!r}: is a name, not an opened dataset. Open it: "
+            f"trm_data.open_dataset({dataset!r})"
+        )
     if not isinstance(dataset, Dataset | Mixture):
-        raise SpecError(f"dataset {dataset!r}: an opened dataset is expected: trm_data.open_dataset(NAME)")
+        raise SpecError(f"dataset {dataset!r}: expected an opened dataset: trm_data.open_dataset(NAME)")
     for name, value in whole_numbers.items():
         if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-            raise SpecError(f"{name} {value!r}: a whole number is expected")
+            raise SpecError(f"{name} {value!r}: expected a whole number")

@@ -134,7 +134,7 @@ def _filled(
         rows = memory.rows(num_examples, sequence_length)
     except (MemoryError, ValueError) as error:
         raise CorruptDatasetError(
-            f"{path}: the manifest says {num_examples:,} examples, for which there is no memory"
+            f"{path}: not enough memory for the {num_examples:,} examples of the manifest"
         ) from error
     columns, found = rows.columns(), 0
     for block in blocks:

@@ -24,8 +24,8 @@ def check_threads() -> None:
             started.append(thread)
     except (RuntimeError, MemoryError) as error:
         raise ScarceError(
-            f"no memory for the {READER_THREADS} threads that shards are written and read with ({error}); raise the "
-            "limit (ulimit -v, ulimit -u, the container's), or use fewer --workers"
+            f"cannot start {READER_THREADS} threads to read and write shards ({error}). Raise the limit (ulimit -v, "
+            f"ulimit -u, the container's), or use fewer --workers"
         ) from error
     finally:
         ended.set()

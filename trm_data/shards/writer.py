@@ -175,7 +175,7 @@ def sidecar_problem(content: bytes, expected: ShardInfo) -> str:
     except (ValueError, TypeError, KeyError, AttributeError):
         return "cannot be read"
     if changed:
-        return "is not what was written (its digest differs)"
+        return "was changed (its digest differs)"
     there, wanted = asdict(info), asdict(expected)
     wrong = [name for name in wanted if there[name] != wanted[name]]
     return f"says other {', '.join(wrong)} than the shard and its manifest" if wrong else ""

@@ -200,7 +200,7 @@ def write_animation(
     from matplotlib.animation import PillowWriter
 
     if path.suffix.lower() != ".gif":
-        raise SpecError(f"--out {path}: an animation is a .gif")
+        raise SpecError(f"--out {path}: animations need .gif")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = _figure(max(frames, key=lambda frame: max(len(name) for name, _ in frame)))
     figure.set_dpi(max(figure.dpi, math.ceil(GIF_WIDTH / figure.get_figwidth())))

@@ -72,9 +72,7 @@ def print_result(result: Result, form: Form, *, wide: bool = False, way_on: str 
         print_table(result.columns, result.rows, wide=wide, long="cut", way_on=way_on)
     elif form == "parquet":
         if sys.stdout.isatty():
-            raise QueryError(
-                "--format parquet is for programs, not for a terminal; add --out FILE, or pipe it"
-            )
+            raise QueryError("--format parquet: stdout is a terminal. Add --out FILE, or use a pipe")
         sys.stdout.buffer.write(result_bytes(result, form))
     else:
         sys.stdout.write(result_bytes(result, form).decode())
@@ -107,9 +105,7 @@ def _text(result: Result, form: Form) -> str:
     elif form == "json":
         twice = sorted({name for name in result.columns if result.columns.count(name) > 1})
         if twice:
-            raise QueryError(
-                f"--format json: two columns are called {twice[0]!r}, of which one would be lost; say AS"
-            )
+            raise QueryError(f"--format json: two columns have the name {twice[0]!r}; rename one with AS")
         records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
         text.write(json.dumps(_finite(records), indent=1, default=str, allow_nan=False) + "\n")
     else:

@@ -336,7 +336,7 @@ def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
         )
     opener = decompressor(kind)
     if opener is None and shown.endswith(PACKED):
-        raise SourceError(f"{shown}: is named so but is not compressed; rename it")
+        raise SourceError(f"{shown}: has the extension of a compressed file but is not compressed. Rename it")
     with path.open("rb") as raw:
         if opener is None:
             yield raw

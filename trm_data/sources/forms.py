@@ -287,7 +287,7 @@ def _of_json(value: Any, shown: str, board: Board, named: Mapping[str, str]) -> 
             for row in _of_json(item, f"{shown}: item {number}", board, named):
                 yield row._replace(line=number)
     else:
-        raise SourceError(f"{shown}: got {json.dumps(value)[:40]} where a puzzle is expected. {FORMS}")
+        raise SourceError(f"{shown}: got {json.dumps(value)[:40]} instead of a puzzle. {FORMS}")
 
 
 def _of_object(
@@ -353,7 +353,7 @@ def _as_text(value: Any, board: Board) -> str | None:
 def _xml(text: str, shown: str) -> Iterator[TextRow]:
     """Puzzles of OpenSudoku: `<game data="...">`. Nothing is expanded: a document type is refused."""
     if re.search(r"<!\s*(DOCTYPE|ENTITY)", text, re.IGNORECASE):
-        raise SourceError(f"{shown}: has a document type or entities, which are not read. Remove them")
+        raise SourceError(f"{shown}: has a document type or entities, which are refused. Remove them")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:

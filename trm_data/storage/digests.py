@@ -106,7 +106,7 @@ def checked_files(
             continue
         said = (
             f"{folder.where(name)}: its bytes are not those that were written (their digest is {there}, the name "
-            "says another); put back a whole copy, or delete it and make a new one"
+            "says another). Restore it from a copy, or delete it and make a new one"
         )
         if damaged is None:
             raise CorruptFileError(said)

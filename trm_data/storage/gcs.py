@@ -148,8 +148,8 @@ class Bucket(Objects):
         if len(set(seen)) == 1:  # what the bucket holds; its reader finds the damage
             return seen[0]
         raise BucketError(
-            f"{self.where(path)}: other bytes arrive each time than the bucket says ({ATTEMPTS} times); check the "
-            "network"
+            f"{self.where(path)}: the received bytes differ from the bucket's digest ({ATTEMPTS} tries). Check the "
+            f"network"
         )
 
     @override
@@ -202,9 +202,7 @@ class Bucket(Objects):
             check()
             if self._replace(path, content, NO_GENERATION if there is None else there.generation):
                 return
-        raise BucketError(
-            f"{self.where(path)}: something else writes it all the time; stop that and try again"
-        )
+        raise BucketError(f"{self.where(path)}: another program keeps writing it. Stop it and try again")
 
     def _replace(self, path: str, content: bytes, generation: str) -> bool:
         """Write a small object in the place of this generation; False if there is another one by now."""
@@ -215,7 +213,7 @@ class Bucket(Objects):
                     content, BINARY, if_generation_match=generation, checksum=None, **options
                 )
                 if self._stored(blob).md5 != hashlib.md5(content, usedforsecurity=False).hexdigest():
-                    raise ValueError("the bucket stored other bytes than were sent")
+                    raise ValueError("the bucket stored other bytes than sent")
         except FileExistsError:
             # Perhaps ours: an answer that was lost on the way looks the same.
             return self.read(path) == content
@@ -225,7 +223,7 @@ class Bucket(Objects):
     def upload(self, path: str, source: Path, sha256: str, check: Check = no_check) -> bool:
         if file_sha256(source) != sha256:
             raise BuildError(
-                f"{source}: changed while it was being uploaded (sha256 differs); nothing else may write there"
+                f"{source}: changed during the upload (sha256 differs). Nothing else may write there"
             )
         size_bytes, md5 = source.stat().st_size, file_digest(source, "md5")
         for attempt in range(ATTEMPTS + 1):
@@ -239,8 +237,8 @@ class Bucket(Objects):
                 check()
                 self._put(path, source, {"sha256": sha256, "md5": md5}, check)
         raise BucketError(
-            f"{self.where(path)}: the bucket holds other bytes than were sent, {ATTEMPTS} times; "
-            "does something else write there?"
+            f"{self.where(path)}: the bucket stored other bytes than sent, {ATTEMPTS} times. Does another program "
+            f"write there?"
         )
 
     def _put(self, path: str, source: Path, notes: dict[str, str], check: Check) -> None:
@@ -345,8 +343,8 @@ class Bucket(Objects):
             if code in (401, 403) and self._anonymous:
                 who = "; no credentials were found, so the bucket was asked as nobody"
             raise BucketError(
-                f"{self.url}: could not {what} ({reason}{asked}{who}); check the network and your right to it "
-                "(gcloud auth application-default login), then try again"
+                f"{self.url}: could not {what} ({reason}{asked}{who}); check the network and your permissions "
+                f"(gcloud auth application-default login), then try again"
             ) from error
 
 
@@ -598,7 +596,7 @@ class BucketStore(Store):
         if there.sha256:
             return self.fetch(name, there.size_bytes, there.sha256)
         if not there.md5:
-            raise BucketError(f"{self.where(name)}: the bucket states no md5 of it; copy it there again")
+            raise BucketError(f"{self.where(name)}: the bucket has no md5 of it. Copy it there again")
         fetch = partial(self._bucket.download, name)
         return cached_file(there.md5, there.size_bytes, fetch, self.where(name), algorithm="md5")
 

@@ -157,7 +157,7 @@ class LocalStore(Store):
         try:
             shutil.copyfile(source, temporary)
             if file_sha256(temporary) != sha256:
-                raise BuildError(f"{source}: changed while it was being copied; nothing else may write there")
+                raise BuildError(f"{source}: changed while it was copied. Nothing else may write there")
             sync_file(temporary)
             check()
             temporary.replace(target)

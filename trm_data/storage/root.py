@@ -185,8 +185,7 @@ class Unfinished(Lease):
         self.lease.check()
         if self.folder.store.stat(f"{self.folder.path}/{MANIFEST}") is not None:
             raise BusyError(
-                f"{self.folder.place}: another machine has finished this dataset meanwhile; nothing of it is touched, "
-                "and the same command finds it"
+                f"{self.folder.place}: another machine finished this dataset meanwhile. The same command finds it"
             )
 
 
@@ -292,7 +291,8 @@ def root_to_read(root: Root | None = None) -> Layout:
     layout = resolve_root(root)
     if isinstance(layout.store, LocalStore) and not Path(layout.place).is_dir():
         raise SpecError(
-            f"no root at {layout.place}: nothing was built or trained there (--root DIR or $TRM_ROOT names another)"
+            f"no root at {layout.place}: nothing was built or trained there. Choose another with --root DIR or "
+            f"$TRM_ROOT"
         )
     return layout
 
@@ -319,7 +319,7 @@ def store_of(root: str) -> Store:
         raise SpecError(f"--root {root}: is a file, not a folder")
     if odd := sorted(MISREAD.intersection(str(folder))):
         raise SpecError(
-            f"--root {root}: the path {folder} has a {odd[0]!r}, which DuckDB and TensorStore cannot have in a path; "
-            "choose another folder"
+            f"--root {root}: the path {folder} has a {odd[0]!r}, which DuckDB and TensorStore do not support. "
+            f"Choose another folder"
         )
     return LocalStore(folder)

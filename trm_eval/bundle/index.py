@@ -72,8 +72,7 @@ def pip_command() -> list[str]:
         if found := shutil.which(name):
             return [found, *words]
     raise BundleError(
-        f"wheels are fetched by pip, and there is none for {sys.executable} nor on the path: "
-        "install it (python -m ensurepip), or uv"
+        f"pip is missing (neither in {sys.executable} nor on the PATH). Install it (python -m ensurepip), or uv"
     )
 
 
@@ -137,8 +136,8 @@ def _line(name: str, bounds: Sequence[tuple[str, SpecifierSet]], known: Mapping[
     for who, specifier in bounds:
         if not specifier.contains(version, prereleases=True):
             raise BundleError(
-                f"{name} {version} does not suit {who}, which requires {name}{specifier}: install versions that fit "
-                "each other here, and bundle again"
+                f"{name} {version} conflicts with {who}, which requires {name}{specifier}. Install matching "
+                f"versions and bundle again"
             )
     return f"{name}=={version}"
 
@@ -160,7 +159,7 @@ def _wheel(item: Mapping[str, Any]) -> Wheel:
     sha256 = stated.get("hashes", {}).get("sha256") or stated.get("hash", "").removeprefix("sha256=")
     if not SHA256.fullmatch(sha256):
         raise BundleError(
-            f"{about['name']} {about['version']}: its index states no sha256; take another (pip config list)"
+            f"{about['name']} {about['version']}: its index has no sha256. Use another index (pip config list)"
         )
     return Wheel(
         name=canonicalize_name(about["name"]),

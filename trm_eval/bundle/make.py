@@ -97,7 +97,7 @@ def make_bundle(layout: Layout, run: Folder, out: Path, wanted: Wanted, progress
         CheckpointError: The checkpoint is damaged.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BundleError(f"--kaggle {out}: already exists and not empty; choose another folder")
+        raise BundleError(f"--kaggle {out}: exists and is not empty. Choose another folder")
     record = read_record(run)
     recipe = _recipe(layout, run, record, wanted)
     wheels = _find(wanted, progress)
@@ -160,8 +160,8 @@ def _arc_dataset(layout: Layout, record: RunRecord) -> Manifest:
     manifest = find_manifest(layout, name)
     if manifest is None:
         raise BundleError(
-            f"{record.run}: learned from {name}, which is not under {layout.place}; build it, or bring its manifest "
-            f"(trm-data sync), for a bundle builds new tasks as it was built"
+            f"{record.run}: learned from {name}, which is not under {layout.place}; Build it, or copy its manifest "
+            f"(trm-data sync); a bundle builds new tasks the same way"
         )
     if manifest.kind != "arc":
         raise BundleError(

@@ -86,11 +86,11 @@ def parse_target(python: str, platform: str) -> Target:
     """The machine that a user names."""
     found = re.fullmatch(r"3\.([1-9][0-9]?)", python)
     if found is None or int(found[1]) < OLDEST_PYTHON:
-        raise BundleError(f"--python {python}: a version as 3.{OLDEST_PYTHON}, which is the oldest")
+        raise BundleError(f"--python {python}: expected 3.{OLDEST_PYTHON} or newer")
     tag = PLATFORM.fullmatch(platform)
     if tag is None:
         raise BundleError(
-            f"--platform {platform}: a tag of wheels for Linux, as {DEFAULT_PLATFORM} or manylinux2014_x86_64; "
-            "processors are x86_64 and aarch64"
+            f"--platform {platform}: expected a Linux wheel tag such as {DEFAULT_PLATFORM} or manylinux2014_x86_64, "
+            f"for x86_64 or aarch64"
         )
     return Target(int(found[1]), int(tag["minor"] or GLIBC_OF_2014), tag["machine"])

@@ -66,7 +66,7 @@ class Bundle:
         from trm_train.runs.record import find_run
 
         if not self.kaggle:
-            raise EvalError("--kaggle: a folder to write, got ''")
+            raise EvalError("--kaggle: got ''; expected a folder")
         target = parse_target(this_python() if self.python is None else self.python, self.platform)
         extras = () if self.accelerator == "cpu" else (self.accelerator,)
         wanted = Wanted(

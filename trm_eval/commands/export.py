@@ -58,7 +58,9 @@ class Export:
         from trm_train.runs.record import find_run
 
         if self.out is None and self.push is None:
-            raise EvalError("where to? --out DIR writes a folder, --push OWNER/NAME puts it on the hub")
+            raise EvalError(
+                "no destination (expected --out DIR for a folder, or --push OWNER/NAME for the hub)"
+            )
         place = HERE if self.push is None else f"{PREFIX}{check_repository(self.push)}"
         layout = resolve_root(self.root)
         run = find_run(layout, self.reference, parse_setting(self.scale, self.data))

@@ -82,7 +82,7 @@ class Predict:
 
         given = [value for value in (self.puzzle, self.file, self.row) if value is not None]
         if len(given) != 1:
-            raise EvalError("name one of --puzzle TEXT, --file FILE and --row N")
+            raise EvalError("no puzzle (expected one of --puzzle TEXT, --file FILE and --row N)")
         if self.steps is not None and self.steps < 1:
             raise EvalError(f"--steps: got {self.steps}; expected at least 1")
         if self.out is not None and self.out.suffix.lower() not in ENDINGS:

@@ -124,7 +124,7 @@ class Prompt:
             self._do(text)
             return
         if self._form == "parquet" and self._out is None:
-            raise QueryError(".format parquet: say where with .out FILE first")
+            raise QueryError(".format parquet: no file. Use .out FILE first")
         as_table = self._form == "parquet"
         found = query_results(self._layout, text, verify=self._verify, as_table=as_table)
         give_answer(found, self._form, self._out, wide=self._wide, way_on=WAYS_ON)
@@ -158,7 +158,7 @@ class Prompt:
         elif word == ".out" and len(values) == 1:
             self._out = values[0]
         else:
-            raise QueryError(f"{text}: is nothing that can be done here; .help says what is")
+            raise QueryError(f"{text}: unknown command (.help lists them)")
 
 
 def ask(layout: Layout, *, form: Form, wide: bool, verify: bool) -> int:

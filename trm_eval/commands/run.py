@@ -127,7 +127,7 @@ class Run:
     def run(self) -> int:
         """Evaluate and report."""
         if not self.runs:
-            raise EvalError("name a run: trm-eval run RUN (trm-train status lists them)")
+            raise EvalError("no run named (expected trm-eval run RUN; trm-train status lists them)")
         steps = _numbers("steps", self.steps)
         request = self._request(steps)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -225,12 +225,12 @@ class Run:
         of_samples = {"noise": self.noise, "selection": self.select, "seed": self.sample_seed}
         given: dict[str, Any] = {name: value for name, value in of_samples.items() if value is not None}
         if given and self.samples is None:
-            raise EvalError("--noise, --select and --sample-seed: belong to --samples K; give it too")
+            raise EvalError("--noise, --select and --sample-seed: require --samples K")
         samples = _numbers("samples", self.samples)
         if len(steps) > 1 and self.mode == "halting":
             raise EvalError(
-                "--steps N,N: accuracy after several numbers of steps is known where every row is given the same "
-                "ones; leave out --mode halting, or give one number"
+                "--steps N,N: several numbers need the same steps for every row. Leave out --mode halting, or give "
+                "one number"
             )
         grid = bool(samples) and (len(steps) > 1 or len(samples) > 1)
         request = EvalRequest(
@@ -311,5 +311,7 @@ def _numbers(option: str, text: str | None) -> list[int]:
     except ValueError:
         numbers = [0]
     if numbers and numbers[0] < 1:
-        raise EvalError(f"--{option}: got {text!r}; expected whole numbers of at least 1 between commas")
+        raise EvalError(
+            f"--{option}: got {text!r}; expected whole numbers of at least 1, separated by commas"
+        )
     return numbers

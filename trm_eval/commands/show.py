@@ -55,7 +55,7 @@ class Show:
         if count < 1:
             raise EvalError(f"--count {count}: expected at least 1")
         if self.index is not None and self.which != "any":
-            raise EvalError(f"--index and --which {self.which}: one of them says which puzzles to show")
+            raise EvalError(f"--index and --which {self.which}: use only one of them")
         layout = resolve_root(self.root)
         folder = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         run, evaluation = folder.name, self.evaluation

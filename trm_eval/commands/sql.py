@@ -58,7 +58,7 @@ class Sql:
             from trm_eval.commands.prompt import ask
 
             if self.out is not None:
-                raise QueryError("--out: is for one query; give it one, or type .out FILE at the prompt")
+                raise QueryError("--out: needs a query. Give one, or use .out FILE at the prompt")
             return ask(
                 layout,
                 form=choose_form(self.form, None, as_json=self.json),

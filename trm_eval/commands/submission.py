@@ -66,7 +66,7 @@ class Submission:
         chooses = (self.checkpoint, self.ensemble, self.split, self.dataset)
         if self.evaluation is not None and any(choice is not None for choice in chooses):
             raise EvalError(
-                "--evaluation names what counts; leave out --checkpoint, --ensemble, --split and --dataset"
+                "--evaluation: not with --checkpoint, --ensemble, --split and --dataset. Leave these out"
             )
         steps = _steps(self.ensemble) if self.checkpoint is None else [self.checkpoint]
         layout = resolve_root(self.root)
@@ -105,5 +105,7 @@ def _steps(text: str | None) -> list[int]:
     except ValueError:
         steps = [-1]
     if text is not None and (len(steps) < 2 or min(steps) < 0 or len(set(steps)) < len(steps)):
-        raise EvalError(f"--ensemble: got {text!r}; expected at least two different steps between commas")
+        raise EvalError(
+            f"--ensemble: got {text!r}; expected at least two different steps, separated by commas"
+        )
     return steps

@@ -34,9 +34,7 @@ def choose_step(run: Folder, checkpoint: str) -> int:
         metrics = [row for row in metrics if row["step"] in steps and row["count"]]
         scored = [(row["exact_count"] / row["count"], row["step"]) for row in metrics]
         if not scored:
-            raise EvalError(
-                f"{run.name}: has no validated checkpoint to call the best; use --checkpoint last"
-            )
+            raise EvalError(f"{run.name}: has no validated checkpoint. Use --checkpoint last")
         return max(scored)[1]
     if not checkpoint.isdecimal() or int(checkpoint) not in steps:
         raise EvalError(

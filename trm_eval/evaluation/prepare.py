@@ -140,7 +140,7 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
             return dataset
         raise EvalError(
             f"dataset {name} has digest {dataset.content_digest[:12]}, the run learned from "
-            f"{digest[:12]}; rebuild the dataset it learned from"
+            f"{digest[:12]}; rebuild that dataset"
         )
     return dataset
 
@@ -175,8 +175,8 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
     adapted = request.adaptation is not None
     if foreign and its.num_identifiers > 1 and request.identifiers == "own" and not adapted:
         raise EvalError(
-            f"--dataset {dataset.name}: its puzzle identifiers mean other puzzles than those the run learned; "
-            "take --identifiers blank, or learn them first: --adapt MINUTES"
+            f"--dataset {dataset.name}: its puzzle identifiers differ from those of training. Use --identifiers "
+            f"blank, or learn them first with --adapt MINUTES"
         )
 
 

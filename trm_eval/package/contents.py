@@ -123,8 +123,7 @@ def parse_package(content: bytes, where: str) -> Package:
         value: dict[str, Any] = parse_json(content)
         if with_digest(value) != value:
             raise PackageError(
-                f"{where}: is not what was written (its digest differs): it was edited or damaged; get the package "
-                "again"
+                f"{where}: was changed (its digest differs): it was edited or damaged; get the package again"
             )
         if value.pop("format_version") > FORMAT_VERSION:
             raise PackageError(f"{where}: was packed by a newer version of trm-lab; upgrade it")
@@ -184,7 +183,6 @@ def read_package(folder: Path) -> Package:
             raise PackageError(f"{folder / name}: is missing; get the package again")
         if packed_file(folder / name) != stated:
             raise PackageError(
-                f"{folder / name}: is not what was packed (its digest differs): it was edited or damaged; get the "
-                "package again"
+                f"{folder / name}: was edited or damaged (its digest differs). Get the package again"
             )
     return package

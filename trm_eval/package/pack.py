@@ -112,7 +112,7 @@ def pack_run(
     prints = fingerprints(tree)
     arrays = arrays_of(record, jax.device_get(tree))
     if fingerprints(tree_of(record, arrays, shapes)) != prints:
-        raise PackageError(f"{run}: the weights at step {step} cannot be packed and read back the same")
+        raise PackageError(f"{run}: the weights at step {step} differ after packing and reading")
     evals, tables = _results(layout, run, record, step)
     datasets = dataset_recipes(layout, record)
     temporary = out.with_name(f".tmp-{out.name}")

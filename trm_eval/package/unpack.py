@@ -156,12 +156,12 @@ def _is_there(target: Folder, package: Package, record: RunRecord) -> bool:
     try:
         there = find_record(target)
     except ConfigError as error:
-        raise PackageError(f"{error}; nothing is written over it: remove it first") from error
+        raise PackageError(f"{error}; it is not overwritten. Remove it first") from error
     if there is None:
         return False
     way = f"nothing is written over it: choose another root, or remove it (trm-train rm {record.run})"
     if (there.identity, there.content_digest) != (record.identity, record.content_digest):
-        raise PackageError(f"{target}: is another run of this name; {way}")
+        raise PackageError(f"{target}: is another run with this name; {way}")
     if package.step not in weights_steps(target):
         raise PackageError(f"{target}: is this run without weights of step {package.step:,}; {way}")
     _, weights = abstract_weights(there.config, there.input_spec)

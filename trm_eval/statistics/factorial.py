@@ -67,9 +67,7 @@ def anova(frame: pl.DataFrame, value: str, factors: Sequence[str]) -> list[Effec
     values, names = numbers(frame, value), list(factors)
     replicates = _replicates(frame, names)
     if np.ptp(values) == 0:
-        raise StatisticsError(
-            f"{value}: is {values[0]:g} in all {len(values)} runs; there is nothing to explain"
-        )
+        raise StatisticsError(f"{value}: is {values[0]:g} in all {len(values)} runs; no variation to explain")
     centred = frame.select(*names, (pl.col(value).cast(pl.Float64) - values.mean()).alias(value))
     # What a combination of some factors has beyond its parts: found from the parts up.
     parts: dict[tuple[str, ...], np.ndarray] = {}
@@ -120,7 +118,7 @@ def _replicates(frame: pl.DataFrame, factors: list[str]) -> int:
         )
     for name in factors:
         if frame[name].n_unique() < 2:
-            raise StatisticsError(f"{name}: does not vary, so it is no factor of this group")
+            raise StatisticsError(f"{name}: does not vary in this group")
     counted = frame.group_by(factors).len()
     everything = frame.select(pl.col(factors[0]).unique())
     for name in factors[1:]:

@@ -169,7 +169,7 @@ def _newest(layout: Layout, evals: Parts) -> pa.Table:
         UnicodeDecodeError,
     ) as error:
         raise CorruptFileError(
-            f"{layout.results.where('evals')}: a file cannot be read ({error}); put back a whole copy"
+            f"{layout.results.where('evals')}: a file cannot be read ({error}). Restore it from a copy"
         ) from error
 
 

@@ -151,7 +151,7 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
         found, problems = _read(layout, text, lambda connection: frame_locked(connection, text))
     damaged = [problem for problem in problems if not isinstance(problem, Note)]
     if damaged and not skip_damaged:
-        raise QueryError("; ".join(damaged) + " (skip_damaged=True leaves them out)")
+        raise QueryError("; ".join(damaged) + " (skip_damaged=True skips them)")
     for note in problems:
         if isinstance(note, Note):
             warnings.warn(f"left out: {note}", stacklevel=2)

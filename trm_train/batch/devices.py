@@ -50,7 +50,9 @@ def take_share() -> None:
 
 def _divided(what: list[str], jobs: int, name: str) -> list[list[str]]:
     if len(what) < jobs:
-        raise ConfigError(f"--jobs {jobs}: there are {len(what)} {name}; at most one run on each")
+        raise ConfigError(
+            f"--jobs {jobs}: got {jobs} runs for {len(what)} {name}; expected at most one run on each"
+        )
     each = len(what) // jobs
     return [what[job * each : (job + 1) * each] for job in range(jobs)]
 

@@ -168,9 +168,7 @@ class Checkpoints:
         if not damaged:
             return None
         problems = "\n  ".join(damaged.values())
-        raise CheckpointError(
-            f"{problems}\n  no checkpoint to resume from is whole; start over with --resume never"
-        )
+        raise CheckpointError(f"{problems}\n  all checkpoints are damaged. Start over with --resume never")
 
     def _problem_of_any(self, step: int, problem: str) -> str:
         """What any of the processes has to say against a checkpoint; empty if all could read their part."""
@@ -372,7 +370,7 @@ def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], 
     try:
         value: dict[str, Any] = dict(content)
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
-            raise CheckpointError(f"{shown}: its meta is not what was written (its digest differs)")
+            raise CheckpointError(f"{shown}: its meta was changed (its digest differs)")
         if int(value["format_version"]) > FORMAT_VERSION:
             raise NewerCheckpointError(f"{shown}: was written by a newer version of trm-train; upgrade it")
         value.pop("digest", None)
@@ -381,7 +379,7 @@ def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], 
     except (TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{shown}: its meta cannot be read ({error!r})") from error
     if meta.step != step:
-        raise CheckpointError(f"{shown}: its meta is of step {meta.step}")
+        raise CheckpointError(f"{shown}: its meta names step {meta.step}")
     return expected, meta
 
 

@@ -28,9 +28,7 @@ def state_tree(state: TrainState) -> dict[str, Any]:
     carry = state.carry
     taken = sorted(set(CARRY_NAMES) & set(carry.states))
     if taken:
-        raise CheckpointError(
-            f"a state of the network cannot be called {taken[0]}: the carry has that itself"
-        )
+        raise CheckpointError(f"the network has a state {taken[0]}, which is a field of the carry. Rename it")
     return {
         "params": _nested(state.params),
         "optimizer": _nested(state.opt_state),

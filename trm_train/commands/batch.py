@@ -115,7 +115,7 @@ class Batch:
             return Exit.DONE
         if missing and self.no_build:
             commands = "\n".join(f"  trm-data build {name}" for name in missing)
-            raise ConfigError(f"datasets are missing, and --no-build forbids to build them:\n{commands}")
+            raise ConfigError(f"datasets are missing, and --no-build is set. Build them:\n{commands}")
         logs = self._logs(runs, layout)
         how = How(
             layout=layout,
@@ -142,7 +142,7 @@ class Batch:
 
     def _check(self) -> None:
         if not self.patterns:
-            raise ConfigError("name experiments: trm-train batch PATTERN ... ('*' is all; trm-train list)")
+            raise ConfigError("no experiments named (expected trm-train batch PATTERN ...; '*' is all)")
         if self.jobs < 1:
             raise ConfigError(f"--jobs {self.jobs}: expected at least 1")
         if self.limit < 0:
@@ -195,7 +195,7 @@ def parse_seeds(text: str) -> list[int]:
     try:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError(f"--seeds: got {text!r}; expected whole numbers between commas") from None
+        raise ConfigError(f"--seeds: got {text!r}; expected whole numbers separated by commas") from None
     return list(dict.fromkeys(seeds))
 
 

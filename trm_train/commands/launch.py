@@ -189,13 +189,11 @@ class Launch:
 
     def _check(self) -> None:
         if (self.accelerator is None) == (self.hosts is None):
-            raise LaunchError("say where, by one of: --accelerator KIND-SIZE, --hosts HOST,...")
+            raise LaunchError("no machines named (expected --accelerator KIND-SIZE or --hosts HOST,...)")
         if self.restarts < 0 or self.look_s <= 0 or not 1 <= self.port <= 65535:
             raise LaunchError("--restarts at least 0, --look-s more than 0, --port from 1 to 65535")
         if self.detach and (self.delete or self.what == "batch"):
-            raise LaunchError(
-                "--detach leaves at once: not with --delete or a batch, which somebody has to watch"
-            )
+            raise LaunchError("--detach: not with --delete or a batch, which must be watched")
         of_tpus = {
             "--zone": self.zone,
             "--project": self.project,
@@ -212,8 +210,8 @@ class Launch:
         of_here = layout.store.local
         if of_here and self.accelerator is not None and not (self.root and Path(self.root).is_absolute()):
             raise LaunchError(
-                f"--root {self.root or layout.place}: a TPU needs a root that outlives it: gs://bucket/prefix, or the "
-                "whole path of a folder that is mounted on every host"
+                f"--root {self.root or layout.place}: a TPU needs a permanent root (expected gs://bucket/prefix, or "
+                f"the absolute path of a folder that is mounted on every host)"
             )
         return layout
 
@@ -266,7 +264,10 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     from trm_train.runs.record import run_folder, run_name
 
     if not words or words[0].startswith("-"):
-        raise LaunchError("name the experiment: trm-train launch run EXPERIMENT [options] (trm-train list)")
+        raise LaunchError(
+            "no experiment named (expected trm-train launch run EXPERIMENT [options]; trm-train list "
+            "shows them)"
+        )
     name, *rest = words
     item, options = read_options("trm-train launch run", name, rest)
     _refuse(options, "build", "build the dataset once (trm-data build NAME)")
@@ -305,7 +306,9 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
     refuse_other_dataset_options_of_batch("trm-train launch batch", others)
     batch = parse_options(Batch(patterns=()), "trm-train launch batch", None, others)
     if not batch.patterns:
-        raise LaunchError("name experiments: trm-train launch batch PATTERN ... (trm-train list)")
+        raise LaunchError(
+            "no experiments named (expected trm-train launch batch PATTERN ...; trm-train list shows them)"
+        )
     _refuse(batch, "jobs", "runs have all hosts, one after the other")
     _refuse(batch, "no_build", "nothing is built anyway")
     for name in ("limit", "log_dir", "wide"):
@@ -329,7 +332,7 @@ def _extras(given: str | None, usual: str) -> list[str]:
     extras = (usual if given is None else given).split(",")
     for extra in extras:
         if not extra.isalnum() or not extra.isascii():
-            raise LaunchError(f"--extras {given}: expected names between commas, as cuda,gcs")
+            raise LaunchError(f"--extras {given}: expected names separated by commas, such as cuda,gcs")
     return extras
 
 

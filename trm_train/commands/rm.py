@@ -38,14 +38,14 @@ class Remove:
         from trm_train.runs.record import find_run
 
         if not self.runs:
-            raise ConfigError("name runs: trm-train rm RUN ... (trm-train status lists them)")
+            raise ConfigError("no runs named (expected trm-train rm RUN ...; trm-train status lists them)")
         layout = resolve_root(self.root)
         found: dict[str, Folder] = {}
         for name in self.runs:
             run = find_run(layout, name)
             if name not in (run.name, run.path.split("/")[-2]) and "/" not in name:
                 raise ConfigError(
-                    f"{name} has no run of its own; to remove that of others too: rm {run.name}"
+                    f"{name} shares its run with other experiments. To remove it for all: rm {run.name}"
                 )
             found[run.name] = run
         sizes = {name: size_of_run(layout, run) for name, run in found.items()}

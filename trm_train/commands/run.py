@@ -230,7 +230,7 @@ def _check(options: RunOptions) -> None:
     if options.restarts < 0:
         raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
     if options.anew_once is not None and options.resume != "never":
-        raise ConfigError("--anew-once: goes with --resume never")
+        raise ConfigError("--anew-once: requires --resume never")
 
 
 def _say(text: str) -> None:

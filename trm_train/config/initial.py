@@ -29,4 +29,6 @@ class InitialConfig:
         """
         for name, value in asdict(self).items():
             if not DIGEST.fullmatch(value):
-                raise ConfigError(f"initial.{name}: 64 hexadecimal digits or nothing, got {value[:80]!r}")
+                raise ConfigError(
+                    f"initial.{name}: got {value[:80]!r}; expected 64 hexadecimal digits or nothing"
+                )

@@ -65,7 +65,7 @@ class Experiment:
             return self.settings[0]
         if wanted not in self.settings:
             can = "; ".join(map(str, self.settings))
-            raise ConfigError(f"{self.name} does not run at {wanted}, but at {can}")
+            raise ConfigError(f"{self.name} does not run at {wanted} (expected {can})")
         return wanted
 
     def make(self, setting: Setting | None = None) -> RunConfig:
@@ -123,7 +123,7 @@ def add_experiment(item: Experiment) -> None:
     """Register an experiment."""
     known = _EXPERIMENTS.get(item.name)
     if known is not None and known.group != item.group:
-        raise ConfigError(f"experiment {item.name} is written twice, in {known.group} and {item.group}")
+        raise ConfigError(f"experiment {item.name} is defined twice, in {known.group} and {item.group}")
     _EXPERIMENTS[item.name] = item
 
 
@@ -153,7 +153,7 @@ def find_experiment(name: str) -> Experiment:
     if name in experiments:
         return experiments[name]
     if members := [each for each, item in experiments.items() if item.group == name]:
-        raise ConfigError(f"{name} is a group; name one of it: {', '.join(members)} (trm-train list {name})")
+        raise ConfigError(f"{name} is a group; expected one of {', '.join(members)} (trm-train list {name})")
     if set(name) & GLOB:
         raise ConfigError(
             f"no experiment {name!r}: a pattern is for batch, list, status and evaluations; name one"
@@ -196,7 +196,7 @@ def select_experiments(patterns: Sequence[str], setting: Setting | None = None) 
                 said = "no experiment matches" if set(pattern) & GLOB else "no experiment"
                 raise ConfigError(no_such(f"{said} {pattern!r}", pattern, everywhere, "trm-train list"))
             can = dict.fromkeys(str(each) for name in elsewhere for each in everywhere[name].settings)
-            raise ConfigError(f"{pattern}: does not run at {setting}, but at {'; '.join(can)}")
+            raise ConfigError(f"{pattern}: does not run at {setting} (expected {'; '.join(can)})")
         chosen |= found
     return [item.at(setting) for name, item in there.items() if name in chosen]
 

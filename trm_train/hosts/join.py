@@ -83,8 +83,8 @@ def check_devices(platform: str, devices: int, count: int) -> None:
     """Refuse several CPU devices in each of several processes, whose queued steps hang in this jax."""
     if platform == "cpu" and count > 1 and devices > 1:
         raise HostError(
-            f"{devices} CPU devices in each of {count} processes: jax {jax.__version__} waits for ever there; start a "
-            "process for each (without --xla_force_host_platform_device_count in XLA_FLAGS)"
+            f"{devices} CPU devices in each of {count} processes: jax {jax.__version__} hangs there. Start a "
+            f"process for each (without --xla_force_host_platform_device_count in XLA_FLAGS)"
         )
 
 
@@ -95,7 +95,7 @@ def _number(name: str, given: int | None) -> int:
     if given is not None:
         return given
     if not text:
-        raise HostError(f"{option} (or {variable}) is missing: every process of a run needs it")
+        raise HostError(f"{option} (or {variable}) is missing: every process needs it")
     try:
         return int(text)
     except ValueError:
@@ -127,12 +127,12 @@ def _start_jax(place: Place | None, limit_s: float) -> None:
         )
     except ValueError as error:
         raise HostError(
-            f"--distributed: this is no TPU pod and no Slurm job that jax knows ({error}); name the processes: "
+            f"--distributed: this is neither a TPU pod nor a Slurm job that jax knows ({error}); name the processes: "
             "--coordinator HOST:PORT --num-processes N --process-id I"
         ) from error
     except RuntimeError as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HostError(f"jax could not bring the processes together: {first}") from error
+        raise HostError(f"jax could not connect the processes: {first}") from error
 
 
 def _store() -> Any:

@@ -90,8 +90,8 @@ def report(address: Address, index: int, count: int, limit_s: float, say: Say) -
             raise HostError(text, Exit.STALLED) from None
         except (OSError, ValueError) as error:
             raise HostError(
-                f"{address}: answers, but gathers no processes ({error}): another program has that port, the run "
-                "has begun without this process, or process 0 has ended",
+                f"{address}: answers, but is not a coordinator ({error}). Another program has that port, the run "
+                f"started without this process, or process 0 has ended",
                 Exit.STALLED,
             ) from error
 
@@ -127,8 +127,8 @@ class _RollCall:
             )
         except OSError as error:
             raise HostError(
-                f"--coordinator {self._address}: process 0 cannot listen there ({error.strerror or error}); is it "
-                "started twice, or does another program have that port?"
+                f"--coordinator {self._address}: process 0 cannot listen there ({error.strerror or error}). Was it "
+                f"started twice, or does another program have that port?"
             ) from error
         try:
             self._tell()

@@ -142,7 +142,7 @@ class Hosts:
         if problems:
             more = len(problems) - MOST_DIFFERENCES
             shown = "\n  ".join(problems[:MOST_DIFFERENCES] + ([f"and {more} more"] if more > 0 else []))
-            raise HostError(f"{place}: the processes are not of one run:\n  {shown}")
+            raise HostError(f"{place}: the processes belong to different runs:\n  {shown}")
 
     def tell(self, what: str, said: str) -> None:
         """Say something that the others may ask for, and need not wait for."""

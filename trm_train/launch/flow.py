@@ -127,7 +127,7 @@ def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outc
         while seen.running and not how.dry:
             if time.monotonic() - began > FAREWELL_S:
                 raise LaunchError(
-                    f"{work.name}: still runs on {target.place} {FAREWELL_S:.0f} s after it was asked to end"
+                    f"{work.name}: still runs on {target.place} {FAREWELL_S:.0f} s after the request to end"
                 )
             time.sleep(how.look_s)
             seen = target.look(work)

@@ -25,10 +25,10 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     for host in hosts:
         if not HOST.fullmatch(host):
             raise LaunchError(
-                f"--hosts {text}: expected names between commas, as host1,me@host2; got {host!r}"
+                f"--hosts {text}: got {host!r}; expected names separated by commas, such as host1,me@host2"
             )
     if len(set(hosts)) < len(hosts):
-        raise LaunchError(f"--hosts {text}: a host is named twice")
+        raise LaunchError(f"--hosts {text}: a host occurs twice")
     return hosts
 
 

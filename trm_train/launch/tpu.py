@@ -89,7 +89,7 @@ class TpuRequest:
         ):
             if value is not None and not pattern.fullmatch(value):
                 raise LaunchError(
-                    f"--{option} {value!r}: expected small letters, digits and -, beginning with a letter"
+                    f"--{option} {value!r}: expected lower-case letters, digits and -, starting with a letter"
                 )
 
     @property
@@ -177,7 +177,7 @@ class Tpu(Target):
         while (state := self._state()) != "READY":
             if state in HELD:
                 raise LaunchError(
-                    f"{self.place} is {state}, which somebody asked for: start it (gcloud compute tpus tpu-vm start "
+                    f"{self.place} is {state}, by request. Start it (gcloud compute tpus tpu-vm start "
                     f"{self._request.name}), delete it, or choose another --name"
                 )
             if state in LOST and created:
@@ -247,8 +247,8 @@ class Tpu(Target):
         kind = str(described.get("acceleratorType", "")).rpartition("/")[2]
         if kind != self._request.accelerator:
             raise LaunchError(
-                f"{self._request.name} is there as {kind or 'something else'}, not {self._request.accelerator}: choose "
-                "another --name, or delete it"
+                f"{self._request.name} exists as {kind or 'something else'} (expected {self._request.accelerator}). "
+                f"Choose another --name, or delete it"
             )
         self._count = len(described.get("networkEndpoints", [])) or self._count
         return str(described.get("state", ""))

@@ -277,7 +277,7 @@ def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Pat
             break
     if not partial and steps:
         raise CorruptFileError(
-            f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is missing; put it back"
+            f"{run.where(FOLDER)}: the rows of steps {steps} are missing: a part is missing. Restore it"
         )
     return [path for path in files.values() if path is not None]
 
@@ -346,7 +346,7 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
     tables: list[pa.Table] = []
     for name, path in zip(merge.names, checked_files(folder, merge.names, again=True), strict=True):
         if path is None:
-            raise CorruptFileError(f"{folder.where(name)}: is missing; put it back")
+            raise CorruptFileError(f"{folder.where(name)}: is missing. Restore it")
         table = pq.ParquetFile(path).read()
         if unknown := set(table.column_names) - {*SCHEMA.names, *SUM_OF}:
             raise CorruptFileError(
@@ -385,7 +385,7 @@ def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Tab
         try:
             tables.append(of_today(pq.read_table(path)))
         except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:  # of format 1, which has no digest
-            raise CorruptFileError(f"{path}: cannot be read ({error}); put back a whole copy") from error
+            raise CorruptFileError(f"{path}: cannot be read ({error}). Restore it from a copy") from error
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
 

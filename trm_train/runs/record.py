@@ -276,9 +276,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
     try:
         value: dict[str, Any] = parse_json(content)
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
-            raise ConfigError(
-                f"{where}: is not what was written (its digest differs): it was edited or damaged; put back what it was"
-            )
+            raise ConfigError(f"{where}: was edited or damaged (its digest differs). Restore it")
         written_as = value.pop("format_version")
         if written_as > FORMAT_VERSION:
             raise ForeignRunError(
@@ -292,7 +290,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
             if not whole:
                 raise
             raise ForeignRunError(
-                f"{where}: is of another version: {error}. Use the version that wrote it."
+                f"{where}: was written by another version: {error}. Use the version that wrote it."
             ) from error
         value["input_spec"] = InputSpec.from_json(value["input_spec"])
         value["mixture"] = tuple(Component(**each) for each in value.get("mixture", ()))
@@ -317,7 +315,7 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
     name = _name_of(record.experiment, identity, record.config.seed)
     if (record.identity, record.run) != (identity, name):
         raise ConfigError(
-            f"{where}: says that it is the run {record.run!r}, but its configuration is that of {name}: it was "
+            f"{where}: names the run {record.run!r}, but its configuration is that of {name}. It was "
             "edited or damaged; put back what it was"
         )
     for what in ("content_digest", "identifiers_digest"):
@@ -340,7 +338,7 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
     _check_mixture(record)
     expected = f"runs/{record.group}/{record.experiment}/{record.run}"
     if folder.path.startswith("runs/") and folder.path != expected:
-        raise ConfigError(f"{where}: is of the run {record.run}, whose place is {expected}; move it there")
+        raise ConfigError(f"{where}: belongs to the run {record.run} at {expected}. Move it there")
 
 
 def _check_mixture(record: RunRecord) -> None:

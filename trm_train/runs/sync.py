@@ -98,13 +98,13 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
             record.content_digest,
         ):
             raise ConfigError(
-                f"{folder}: is another run of this name; remove it first, or choose another root"
+                f"{folder}: is another run with this name. Remove it first, or choose another root"
             )
         ahead = max(saved_steps(folder), default=0)
         if ahead > max(saved_steps(source), default=0):
             raise ConfigError(
-                f"{folder}: is at step {ahead:,}, further than {source}: it is not overwritten; copy the other "
-                "way, or remove it first"
+                f"{folder}: is at step {ahead:,}, ahead of {source}, and is not overwritten. Copy the other way, or "
+                f"remove it first"
             )
         folder.store.remove_temporary(folder.path)
         # Its status first and for itself: a later status may name parts that were not listed yet.

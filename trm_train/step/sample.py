@@ -69,9 +69,7 @@ def make_sample_step(
         network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
         think = make_think(model, weights, mesh)
         if not network.latents and noise:
-            raise ConfigError(
-                f"{config.model.architecture}: names no latent states that noise could be added to"
-            )
+            raise ConfigError(f"{config.model.architecture}: has no latent states for noise")
         inputs, labels = (batch[name].astype(jnp.int32) for name in ("inputs", "labels"))
         rows = look_up(weights.puzzle_table, batch["puzzle_identifiers"].astype(jnp.int32), mesh)
         base = jax.random.key(seed, impl=KEY_IMPLEMENTATION)

@@ -226,7 +226,7 @@ def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
             if (there.content_digest, weights_steps(target)) == (record.content_digest, [IMPORTED_STEP]):
                 return True
             raise ConfigError(
-                f"{target}: a run of this name is there, of other rows or without its weights. Remove it first: "
+                f"{target}: a run with this name exists, with other rows or without weights. Remove it first: "
                 f"trm-train rm {record.run}"
             )
         target.store.delete_folder(f"{target.path}/{CHECKPOINTS}")  # of an import that was cut off

@@ -262,8 +262,8 @@ def _find_root(folder: Folder, hosts: Hosts) -> None:
     token = hosts.meet("the run's folder")[0]
     if folder.read(START) != token.encode():
         raise HostError(
-            f"{folder}: {hosts.name(hosts.index)} does not find there what {hosts.name(0)} wrote; all processes need "
-            "one --root that they share"
+            f"{folder}: {hosts.name(hosts.index)} does not see the files of {hosts.name(0)}. All processes need one "
+            f"shared --root"
         )
 
 

@@ -48,7 +48,7 @@ def test_a_dataset_is_built_opened_and_found_again(tmp_path: Path, monkeypatch: 
         ("sudoku", {"size": True}, "size = True: expected int"),
         ("sudoku", {"val_size": 1.5}, "val_size = 1.5: expected int or None"),
         ("sudoku", {"engine": "spark"}, "engine = 'spark': expected 'local' or 'ray'"),
-        ("sudoku", {"dry_run": True}, "dry_run is an option of the command alone"),
+        ("sudoku", {"dry_run": True}, "dry_run is an option of the command only"),
         ("quickstart", {}, "no kind or named dataset 'quickstart'"),
         ("sudoku-extreme-1000-aug-1000", {"size": 5}, "size is as its file says"),
     ],

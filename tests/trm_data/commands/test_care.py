@@ -109,7 +109,7 @@ def test_a_folder_that_is_no_export_is_named_so(root: Path, tmp_path: Path) -> N
     done = run_here(main, "verify", "other", str(tmp_path / "empty"), "--root", str(root))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(
-        "/empty: no folder that `trm-data export` wrote, and no name of a dataset (trm-data list)\n"
+        "/empty: neither a folder of `trm-data export` nor a dataset (trm-data list shows the names)\n"
     )
 
 

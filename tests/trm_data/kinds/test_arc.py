@@ -306,7 +306,7 @@ def test_bad_tasks_stop_a_build_or_are_in_its_rejects(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("good", "more", "named"),
     [
-        (0, (), "has no task that can be built"),
+        (0, (), "has no usable task"),
         (2, ("--size", "9"), "--size 9"),
         (2, ("--val-size", "9"), "--val-size 9"),
     ],

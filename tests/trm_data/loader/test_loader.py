@@ -216,11 +216,12 @@ def test_a_notebook_shows_datasets_and_puzzles(dataset: trm_data.Dataset) -> Non
 
 def test_a_name_is_no_dataset_and_half_a_slot_no_batch(small_layout: Layout) -> None:
     with pytest.raises(
-        SpecError, match=r"'small': is a name; open it first: trm_data.open_dataset\('small'\)"
+        SpecError,
+        match=r"'small': is a name, not an opened dataset. Open it: trm_data.open_dataset\('small'\)",
     ):
         trm_data.make_loader("small", global_batch_size=4, seed=0)  # pyright: ignore[reportArgumentType]
     dataset = trm_data.open_dataset("small", small_layout.machine)
-    with pytest.raises(SpecError, match=r"global_batch_size 7.5: a whole number is expected"):
+    with pytest.raises(SpecError, match=r"global_batch_size 7.5: expected a whole number"):
         trm_data.make_loader(dataset, global_batch_size=7.5, seed=0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(SpecError, match="global_batch_size 0: expected at least 1"):
         trm_data.make_loader(dataset, global_batch_size=0, seed=0)

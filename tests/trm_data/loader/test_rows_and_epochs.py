@@ -118,7 +118,7 @@ def test_what_is_no_dataset_is_said(dataset: Any) -> None:
 def test_an_epoch_says_what_it_cannot_be_of(train: Dataset) -> None:
     with pytest.raises(SpecError, match="is a name; open it first"):
         trm_data.epoch("train", 64)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(SpecError, match=r"batch_size 7\.5: a whole number is expected"):
+    with pytest.raises(SpecError, match=r"batch_size 7\.5: expected a whole number"):
         trm_data.epoch(train, 7.5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(SpecError, match="batch_size True: a whole number is expected"):
+    with pytest.raises(SpecError, match="batch_size True: expected a whole number"):
         trm_data.epoch(train, True)

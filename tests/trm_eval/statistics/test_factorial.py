@@ -95,7 +95,7 @@ def test_without_replicates_there_are_shares_and_no_tests() -> None:
         (lambda frame: frame.with_columns(b=1), "b: does not vary"),
         (
             lambda frame: frame.with_columns(exact=0.5),
-            "exact: is 0.5 in all 4 runs; there is nothing to explain",
+            "exact: is 0.5 in all 4 runs; no variation to explain",
         ),
         (lambda frame: frame.drop("b"), "no column 'b'; there are: a, exact"),
     ],

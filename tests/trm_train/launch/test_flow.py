@@ -322,7 +322,7 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
         ("run quickstart --accelerator v4-8 --hosts a --root /r", "say where, by one of"),
         ("run quickstart --hosts a --spot", "--spot: is for TPUs"),
         ("run quickstart --hosts a,-oX=y", "got '-oX=y'"),
-        ("run quickstart --hosts a,a", "a host is named twice"),
+        ("run quickstart --hosts a,a", "a host occurs twice"),
         ("run quickstart --hosts a --extras gcs;rm", "--extras gcs;rm"),
         ("run quickstart --hosts a --process-id 1", "--process-id: not with launch"),
         ("run quickstart --hosts a --build", "--build: not with launch; build the dataset once"),

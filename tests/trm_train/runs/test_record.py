@@ -142,7 +142,7 @@ OUTSIDE = "../../../OUTSIDE"
     [
         ({"config": {"total_steps": 13}}, "its configuration is that of tiny-"),
         ({"config": {"seed": 1}}, "its configuration is that of tiny-"),
-        ({"identity": "0" * 64}, "it was edited or damaged; put back what it was"),
+        ({"identity": "0" * 64}, "it was edited or damaged. Restore it"),
         ({"run": OUTSIDE}, f"says that it is the run '{OUTSIDE}'"),
         ({"run": "/tmp/OUTSIDE"}, "says that it is the run '/tmp/OUTSIDE'"),
         ({"experiment": OUTSIDE}, f"experiment '{OUTSIDE}': expected up to 100 letters, digits and _"),

@@ -62,7 +62,7 @@ def choose_tasks(
     warnings = [*read.notes]
     left_out = said_of_rejects(read.rejects, "task")
     if not read.tasks:
-        raise SpecError(f"{source_name}: has no task that can be built{left_out}")
+        raise SpecError(f"{source_name}: has no usable task{left_out}")
     tasks = _in_order(spec, options, read.tasks, warnings, left_out)
     progress.start("choose tasks", len(tasks), "tasks")
     examples = _examples(tasks)  # while the workers get ready

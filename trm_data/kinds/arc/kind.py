@@ -137,9 +137,7 @@ class ArcKind(Kind):
         assert isinstance(sources.main, _ArcSource)
         rejects = sources.main.tasks.rejects
         if rejects and spec.on_bad_row == "stop":
-            raise SourceError(
-                f"{rejects[0].file}: {rejects[0].reason} (--on-bad-row skip leaves the task out)"
-            )
+            raise SourceError(f"{rejects[0].file}: {rejects[0].reason} (--on-bad-row skip skips the task)")
         return choose_tasks(
             spec,
             _options(spec),

@@ -141,7 +141,7 @@ def read_tasks(
         of_version: Subsets that must have the tasks of the version whose names they have.
     """
     if not subsets:
-        raise SourceError(f"{kind}: no subset named, at least one is needed")
+        raise SourceError(f"{kind}: no subset named; expected at least one")
     for subset in subsets:
         if not _SUBSET.fullmatch(subset):
             raise SourceError(f"{kind}: subset {subset!r}: expected 1 to 64 letters, digits, '_' and '-'")
@@ -447,7 +447,7 @@ def _task(name: str, value: object, place: _Place, subset: str) -> Task:
 def _pairs(value: object, place: _Place, part: str) -> list[Pair]:
     listed = _list(value, place.inside(part), "pairs")
     if not listed:
-        raise place.inside(part).error("got no pair, at least one is needed")
+        raise place.inside(part).error("got no pair; expected at least one")
     pairs: list[Pair] = []
     for i, item in enumerate(listed, start=1):
         where = f"{part} pair {i}"

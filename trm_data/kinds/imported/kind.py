@@ -77,7 +77,7 @@ class ImportedKind(Kind):
                 kind.check_spec(inner)
             except (TypeError, ValueError, AttributeError) as error:  # options of an edited export are data
                 raise SpecError(
-                    f"not options of the kind {kind.name}: {error} (--kind rows asks for none)"
+                    f"not options of the kind {kind.name}: {error} (--kind rows needs none)"
                 ) from error
 
     @override

@@ -95,7 +95,7 @@ def _rules(found: ImportedRows, kind: str | None, rows: int, columns: int) -> tu
             stated = (of, json.loads(text)) if of and isinstance(of, str) and isinstance(text, str) else None
         except (ValueError, RecursionError) as error:
             raise SpecError(
-                f"not options of the kind {of}: {error} (--kind {NO_RULES} asks for none)"
+                f"not options of the kind {of}: {error} (--kind {NO_RULES} needs none)"
             ) from error
     if kind is None and stated is None:
         return "", ""
@@ -107,7 +107,7 @@ def _rules(found: ImportedRows, kind: str | None, rows: int, columns: int) -> tu
         return stated[0], canonical_json(asdict(options)).decode()
     assert kind is not None
     if kind == NAME:
-        raise SpecError(f"--kind {kind}: name the kind whose rules hold, or {NO_RULES!r}")
+        raise SpecError(f"--kind {kind}: unknown kind (expected a kind, or {NO_RULES!r})")
     options = options_of_shape(kind, rows, columns, found.vocabulary_size)
     parts = find_kind(kind)
     if parts is not None and parts.form_of_rows is not None:

@@ -163,7 +163,7 @@ def generate_unique_mazes(
     if written < count:
         raise SpecError(
             f"no perfect maze of {rows}x{columns} cells with a path of at least {min_path} steps among "
-            f"{most_layouts:,} random trees: ask for a shorter path"
+            f"{most_layouts:,} random trees: Choose a shorter path"
         )
     return mazes
 
@@ -214,7 +214,7 @@ def _generate(
     if written < count:
         raise SpecError(
             f"no maze of {rows}x{columns} cells with {low} to {high} walls and a path of at least {min_path} "
-            f"steps among {most_layouts:,} random layouts: ask for a shorter path (default at this size: "
+            f"steps among {most_layouts:,} random layouts: Choose a shorter path (default at this size: "
             f"{default_min_path(rows, columns)}) or another range of walls"
         )
     return mazes, shares

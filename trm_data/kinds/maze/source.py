@@ -75,7 +75,7 @@ def read_mazes(
         _check_one_each(maze)
         if np.any(maze == MAZE_PATH):
             position = int(np.argmax(maze == MAZE_PATH)) + 1
-            raise ValueError(f"question: path cell 'o' at position {position}: only an answer has them")
+            raise ValueError(f"question: path cell 'o' at position {position}: only answers have path cells")
         return maze, _decode_answer(row.answer, rows, columns, cells) if row.answer else None
 
     board = Board(rows, columns, frozenset(cells or CELLS), spaces=True)

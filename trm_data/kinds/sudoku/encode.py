@@ -87,8 +87,8 @@ def choose_digits(grids: Iterable[tuple[str, str]], side: int) -> str:
         return ""
     if any(_repeated_zero(grid, side) for grid in zeros):
         raise ValueError(
-            f"0 and another blank are in the puzzles: is 0 a digit? {top.upper()} is nowhere, but 0 is twice in a row "
-            f"or column. Say which characters stand for 1 to {side}: --symbols {digit_alphabet(side)} or "
+            f"0 and another blank are in the puzzles: ambiguous: {top.upper()} does not occur, but 0 occurs twice "
+            f"in a row or column. Name the characters of 1 to {side}: --symbols {digit_alphabet(side)} or "
             f"--symbols {FROM_ZERO[:side]}"
         )
     return FROM_ZERO[:side]

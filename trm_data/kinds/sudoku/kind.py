@@ -68,8 +68,8 @@ def _check_enough(spec: DatasetSpec) -> None:
     if sum(sizes.values()) > MINIMAL_4X4:
         asked = " ".join(f"--{option} {size}" for option, size in sizes.items())
         raise SpecError(
-            f"{asked}: there are only {MINIMAL_4X4} minimal 4x4 puzzles of which none is another's image, for all "
-            "splits together; ask for fewer of each (--box 2x3 has more than enough)"
+            f"{asked}: only {MINIMAL_4X4} minimal 4x4 puzzles exist without images of each other. Choose fewer for "
+            f"all splits together, or --box 2x3"
         )
 
 
@@ -94,13 +94,15 @@ class SudokuKind(Kind):
         low, high = options.min_rating, options.max_rating
         for option, value in (("min-rating", low), ("max-rating", high)):
             if value is not None and not 0 <= value < math.inf:
-                raise SpecError(f"--{option} {value}: a number of at least 0")
+                raise SpecError(f"--{option} {value}: expected a number of at least 0")
         if low is not None and high is not None and low > high:
             raise SpecError(f"--min-rating {low:g} is above --max-rating {high:g}")
         bins = options.rating_bins
         if any(not 0 <= low < math.inf for low in bins) or list(bins) != sorted(set(bins)):
             shown = ",".join(f"{low:g}" for low in bins)
-            raise SpecError(f"--rating-bins {shown}: rising numbers of at least 0, as in 0,1,10,50")
+            raise SpecError(
+                f"--rating-bins {shown}: expected rising numbers of at least 0, such as 0,1,10,50"
+            )
         if bins and (low is not None or high is not None):
             raise SpecError("--rating-bins and --min-rating or --max-rating exclude each other")
         if options.difficulty == "extreme" and (box != (3, 3) or spec.source.kind != "generated"):

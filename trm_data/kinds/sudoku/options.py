@@ -143,7 +143,9 @@ def parse_bins(text: str | None) -> tuple[float, ...]:
     try:
         return tuple(float(low) for low in text.split(","))
     except ValueError:
-        raise SpecError(f"--rating-bins {text}: numbers with commas, like 0,1,10,50") from None
+        raise SpecError(
+            f"--rating-bins {text}: expected numbers separated by commas, such as 0,1,10,50"
+        ) from None
 
 
 PARTS = KindParts(

@@ -98,7 +98,7 @@ class BuildTable(BuildFields):
             tables = [read_table(source)[0] for source in (sources.main, sources.test) if source is not None]
         rows, columns = tables[0].shape or (1, tables[0].inputs.shape[1])
         if self.dihedral and self.grid is None and tables[0].shape is None:
-            raise SpecError(f"--dihedral: {self.train} has flat rows; say the grid with --grid RxC")
+            raise SpecError(f"--dihedral: {self.train} has flat rows; name the grid with --grid RxC")
         self._say_what_is_easily_missed(tables[0])
         if self.grid is not None:
             rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 8x8")

@@ -70,7 +70,7 @@ def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
         return _read_parquet(source)
     if name.endswith(".csv"):
         return _read_csv(source)
-    raise SourceError(f"{source.shown}: a table is a .parquet, .csv, .npz or .npy file")
+    raise SourceError(f"{source.shown}: unknown table format (expected .parquet, .csv, .npz or .npy)")
 
 
 def names_of(source: LocalSource) -> tuple[str, str]:
