@@ -42,7 +42,7 @@ def no_such(
     said: str,
     name: str,
     known: Iterable[str],
-    way_on: str,
+    hint: str,
 ) -> str:
     """One line: what there is not, the closest name or all if they are few, and the way on.
 
@@ -50,12 +50,12 @@ def no_such(
         said: What there is not, as `no dataset 'smal' under ./trm`.
         name: As the user typed it.
         known: All names that there are.
-        way_on: The command that lists them.
+        hint: The command that lists them.
     """
     names = list(known)
     close = closest(name, names)
     if close is not None:
-        return f"{said}; did you mean {close!r}? ({way_on})"
+        return f"{said}; did you mean {close!r}? ({hint})"
     if 0 < len(names) <= FEW:
-        return f"{said}; there are: {', '.join(names)} ({way_on})"
-    return f"{said}{'' if names else '; there are none yet'} ({way_on})"
+        return f"{said}; there are: {', '.join(names)} ({hint})"
+    return f"{said}{'' if names else '; there are none yet'} ({hint})"

@@ -167,8 +167,8 @@ def read_manifest(layout: Layout, name: str) -> Manifest:
         if not named_datasets().keys().isdisjoint(names_of(name)):
             raise DatasetNotFoundError(f"{said} yet (trm-data build {name})")
         known = layout.dataset_names()
-        way_on = "trm-data list" if known else "trm-data build --help"
-        raise DatasetNotFoundError(no_such(said, name, known, way_on))
+        hint = "trm-data list" if known else "trm-data build --help"
+        raise DatasetNotFoundError(no_such(said, name, known, hint))
     return found
 
 

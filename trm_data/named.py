@@ -98,9 +98,9 @@ def named_dataset(name: str) -> NamedDataset:
         if spelling in known:
             return known[spelling]
     aliases = [alias for dataset in known.values() for alias in dataset.aliases]
-    way_on = "trm-data build --help lists kinds, trm-data build named datasets"
+    hint = "trm-data build --help lists kinds, trm-data build named datasets"
     raise SpecError(
-        no_such(f"no kind or named dataset {name!r}", name, [*kind_names(), *known, *aliases], way_on)
+        no_such(f"no kind or named dataset {name!r}", name, [*kind_names(), *known, *aliases], hint)
     )
 
 

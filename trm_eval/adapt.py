@@ -92,12 +92,12 @@ def adapt(
             state, metrics = step(state, batch)
             loss = float(jax.device_get(metrics["lm_loss"]))
             if not np.isfinite(loss):
-                way_on = (
+                hint = (
                     "leave out --adapt-weights"
                     if wanted.weights
                     else "the run's rates do not fit these tasks"
                 )
-                raise EvalError(f"--adapt: the loss is {loss} at step {taken + 1}; {way_on}")
+                raise EvalError(f"--adapt: the loss is {loss} at step {taken + 1}; {hint}")
             before, seconds = seconds, time.perf_counter() - begun
             taken += 1
             longest = max(longest, seconds - before)

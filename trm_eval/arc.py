@@ -113,7 +113,7 @@ class Ranking:
 
 
 @dataclass
-class Ballot:
+class VoteCounter:
     """Takes votes in order, as many rows at a time as there are; how they are divided changes no bit of the result.
 
     It holds a grid, two sums and a row for each candidate, and nothing of a prediction.

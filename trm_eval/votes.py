@@ -22,7 +22,7 @@ from trm_data.loader.rows import Picks
 from trm_data.storage.digests import checked_files, digest_of
 from trm_data.storage.root import Layout
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
-from trm_eval.arc import Ballot, Grid, Ranking, cells_of, undo
+from trm_eval.arc import Grid, Ranking, VoteCounter, cells_of, undo
 from trm_eval.errors import ResultError
 from trm_eval.predictions import PART_EXAMPLES, PredictionWriter, labelled_cells
 from trm_eval.tables.writer import part_names_of, table_folder, write_table
@@ -51,7 +51,7 @@ def write_votes(
     if not kind.voted or dataset.split == "train" or predictions.rows < len(dataset):
         return {}
     voters, test_inputs = _open_catalog(layout, dataset)
-    ballot = Ballot()
+    counter = VoteCounter()
     for batch in _read_predictions(layout, record, predictions):
         rows = batch["row"].to_numpy()
         picks = dataset.groups.picks(rows)
@@ -61,8 +61,8 @@ def write_votes(
             elements % DIHEDRAL_COUNT,
             colour_maps(elements),
         )
-        ballot.add(test_inputs.numbers(picks), grids, batch["q_halt_logit"].to_numpy(), rows)
-    ranking = ballot.ranked()
+        counter.add(test_inputs.numbers(picks), grids, batch["q_halt_logit"].to_numpy(), rows)
+    ranking = counter.ranked()
     names: list[str] = []
     for number, start in enumerate(range(0, len(ranking), PART_EXAMPLES)):
         part = f"{predictions.evaluation}-{number:05d}"

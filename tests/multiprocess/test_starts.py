@@ -19,7 +19,7 @@ from trm_train.hosts.join import join, place_of
 hosts = join(place_of(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])), 60.0, lambda text: None)
 with hosts.failing_together():
     hosts.prove_equal("what is done", {"nothing": True})
-    hosts.meet("the end")
+    hosts.barrier("the end")
 """
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from trm_data.kinds.arc.encode import ARC_CELLS, COLOURS
-from trm_eval.arc import Ballot, Grid, attempts, grid_of, pass_at_k, right_ranks, undo
+from trm_eval.arc import Grid, VoteCounter, attempts, grid_of, pass_at_k, right_ranks, undo
 
 PASS = re.compile(r"(?:.*/)?pass@(\d+)")
 TOLERANCE = 1e-9
@@ -134,11 +134,11 @@ def check_fixture(path: str) -> Iterator[Row]:
     same = sum(grid == test.input for grid, test in zip(inputs, asked, strict=True))
     yield Row("inputs with augmentation undone", f"{same} equal", f"{len(asked)} equal", same == len(asked))
 
-    ballot = Ballot()
+    counter = VoteCounter()
     grids = undo(arrays["predicted_tokens"].astype(np.uint8), *symmetry)
     numbers = np.array([test.number for test in asked], np.int64)
-    ballot.add(numbers, grids, arrays["q_halt_logit"], np.arange(len(grids)))
-    ranking = ballot.ranked()
+    counter.add(numbers, grids, arrays["q_halt_logit"], np.arange(len(grids)))
+    ranking = counter.ranked()
     yield from compare_pass_at_k(ranking, tests, expected["pass_at_k"])
 
     candidates: dict[int, list[Grid]] = {}

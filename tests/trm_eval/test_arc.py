@@ -13,8 +13,8 @@ from trm_data.kinds.arc.encode import ARC_EOS, Pair, encode_pairs
 from trm_data.kinds.arc.symmetry import NUM_SYMMETRIES, ArcSymmetry, colour_maps
 from trm_eval.arc import (
     NO_GRID,
-    Ballot,
     Ranking,
+    VoteCounter,
     attempts,
     cells_of,
     crop_sizes,
@@ -90,7 +90,7 @@ VOTES = st.lists(
 
 def ballot(votes: list[tuple[int, int, float]], cuts: Sequence[int] = ()) -> Ranking:
     """The ranking of votes that come in several parts."""
-    taken = Ballot()
+    taken = VoteCounter()
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(votes)], strict=True):
         part = votes[start:stop]
         taken.add(

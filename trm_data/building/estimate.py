@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trm_data.building.there import already_built, find_folder, would_be_found
+from trm_data.building.existing import already_built, find_folder, would_be_found
 from trm_data.engine.local import LocalEngine, default_workers, number_of_workers
 from trm_data.kinds.base import Kind
 from trm_data.kinds.registry import is_compiled, load_kind

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
+from trm_data.building.existing import already_built, find_folder
 from trm_data.building.finish import finish_build
 from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
-from trm_data.building.there import already_built, find_folder
 from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine

@@ -106,7 +106,7 @@ WAYS_ON = "; --wide or --format vertical shows all"
 
 
 def give_answer(
-    found: QueryResult, form: Form, out: str | None, *, wide: bool = False, way_on: str = WAYS_ON
+    found: QueryResult, form: Form, out: str | None, *, wide: bool = False, hint: str = WAYS_ON
 ) -> None:
     """Print what a query found, or write it to a file, whole or not at all.
 
@@ -115,10 +115,10 @@ def give_answer(
         form: How it is given.
         out: A file.
         wide: All of a table on a terminal too.
-        way_on: How to see what a terminal has no room for.
+        hint: How to see what a terminal has no room for.
     """
     if out is None:
-        print_result(found, form, wide=wide, way_on=way_on)
+        print_result(found, form, wide=wide, hint=hint)
         return
     from trm_data.show.render import result_bytes
     from trm_data.storage.atomic import write_bytes

@@ -56,7 +56,7 @@ class List:
             for s in summaries
         ]
         columns = ["dataset", "kind", "train", "validation", "test", "size", "digest"]
-        print_table(columns, rows, wide=self.wide, way_on=WIDE_SHOWS)
+        print_table(columns, rows, wide=self.wide, hint=WIDE_SHOWS)
 
 
 def _count(value: int | None) -> str:

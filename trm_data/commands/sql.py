@@ -55,8 +55,8 @@ class Sql:
         except QueryError as error:
             if "does not exist" not in str(error):
                 raise
-            way_on = "trm-data tables lists tables; those of runs and results are asked by trm-eval sql"
-            raise QueryError(f"{error}\n({way_on})") from error
+            hint = "trm-data tables lists tables; those of runs and results are asked by trm-eval sql"
+            raise QueryError(f"{error}\n({hint})") from error
         give_answer(found, form, self.out, wide=self.wide)
         return say_what_is_left_out("trm-data", found.problems, skip=self.skip_damaged)
 

@@ -114,8 +114,8 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
     known = {field.name for field in dataclasses.fields(fields)} - {"kind"}
     for name in values:
         if name not in known:
-            way_on = f"trm-data build {kind} --help lists them"
-            raise SpecError(no_such(f"a {kind} dataset has no option {name!r}", name, sorted(known), way_on))
+            hint = f"trm-data build {kind} --help lists them"
+            raise SpecError(no_such(f"a {kind} dataset has no option {name!r}", name, sorted(known), hint))
     given: dict[str, Any] = values if own is not None else {"kind": kind, **values}
     return fields(**given)
 

@@ -59,17 +59,17 @@ class Result(Protocol):
         ...
 
 
-def print_result(result: Result, form: Form, *, wide: bool = False, way_on: str = IN_A_PIPE) -> None:
+def print_result(result: Result, form: Form, *, wide: bool = False, hint: str = IN_A_PIPE) -> None:
     """Print the result of a query: a table for people, or in a form for machines.
 
     Args:
         result: What a query found.
         form: How it is printed.
         wide: All of a table on a terminal too.
-        way_on: How to see what a terminal has no room for.
+        hint: How to see what a terminal has no room for.
     """
     if form == "table":
-        print_table(result.columns, result.rows, wide=wide, long="cut", way_on=way_on)
+        print_table(result.columns, result.rows, wide=wide, long="cut", hint=hint)
     elif form == "parquet":
         if sys.stdout.isatty():
             raise QueryError("--format parquet: stdout is a terminal. Add --out FILE, or use a pipe")
@@ -140,7 +140,7 @@ def print_table(
     *,
     wide: bool = False,
     long: Long = "wrap",
-    way_on: str = IN_A_PIPE,
+    hint: str = IN_A_PIPE,
 ) -> None:
     """Print a table: as much as a terminal has room for, saying what it leaves out; all of it elsewhere.
 
@@ -149,13 +149,13 @@ def print_table(
         rows: Values, in the order of the columns.
         wide: All of it on a terminal too.
         long: What becomes of words that have no room on a terminal.
-        way_on: How to see what a terminal has no room for.
+        hint: How to see what a terminal has no room for.
     """
     if wide or not sys.stdout.isatty():
         lines = table_lines(columns, rows)
     else:
         width = shutil.get_terminal_size().columns
-        lines = table_lines(columns, rows, width=width, most_rows=ROWS, long=long, way_on=way_on)
+        lines = table_lines(columns, rows, width=width, most_rows=ROWS, long=long, hint=hint)
     sys.stdout.write("\n".join(["", *lines, "", ""]))
 
 

@@ -58,7 +58,7 @@ def table_lines(
     width: int | None = None,
     most_rows: int | None = None,
     long: Long = "wrap",
-    way_on: str = "",
+    hint: str = "",
 ) -> list[str]:
     """The lines of a table.
 
@@ -70,7 +70,7 @@ def table_lines(
         width: Letters in a line; None: as many as it takes.
         most_rows: Rows to show; None: all.
         long: What becomes of words that have no room.
-        way_on: How to see what is left out.
+        hint: How to see what is left out.
     """
     shown = rows if most_rows is None else rows[:most_rows]
     laid = [_column(name, [row[at] for row in shown], long) for at, name in enumerate(columns)]
@@ -90,13 +90,13 @@ def table_lines(
     if not rows:
         lines.append(" (no rows)")
     if len(shown) < len(rows):
-        lines.append(f" {len(shown):,} of {len(rows):,} rows shown{way_on}")
+        lines.append(f" {len(shown):,} of {len(rows):,} rows shown{hint}")
     if same:
         said = ", ".join(f"{column.name} {column.cells[0]}" for column in same)
         lines += _below(f"the same in every row: {said}", width)
     hidden = [column.name for column in laid[len(fitting) :]]
     if hidden:
-        said = f"{len(hidden)} column{'s' * (len(hidden) > 1)} hidden: {', '.join(hidden)}{way_on}"
+        said = f"{len(hidden)} column{'s' * (len(hidden) > 1)} hidden: {', '.join(hidden)}{hint}"
         lines += _below(said, width)
     return lines
 

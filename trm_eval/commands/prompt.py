@@ -127,7 +127,7 @@ class Prompt:
             raise QueryError(".format parquet: no file. Use .out FILE first")
         as_table = self._form == "parquet"
         found = query_results(self._layout, text, verify=self._verify, as_table=as_table)
-        give_answer(found, self._form, self._out, wide=self._wide, way_on=WAYS_ON)
+        give_answer(found, self._form, self._out, wide=self._wide, hint=WAYS_ON)
         if self._out is not None:
             print(f"wrote {self._out}")
             self._out = None

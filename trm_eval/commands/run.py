@@ -134,7 +134,7 @@ class Run:
         hosts = self.processes.join("trm-eval", self._one_process())
         with signals_end("trm-eval", leave=hosts.leave), hosts.failing_together():
             code = self._evaluate(request, steps, hosts)
-            return int(hosts.meet("the end", str(int(code)), limit_s=REPORTED_S)[0])
+            return int(hosts.barrier("the end", str(int(code)), limit_s=REPORTED_S)[0])
 
     def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
         from trm_train.runs.overview import find_runs, is_pattern
@@ -160,7 +160,7 @@ class Run:
         code = Exit.DONE
         for run, checkpoint, dataset in self._wanted(found, hosts):
             asked = replace(request, checkpoint=checkpoint, dataset=dataset)
-            if not hosts.first:
+            if not hosts.is_coordinator:
                 assist(layout, run, asked, hosts)
                 continue
             try:
@@ -178,20 +178,22 @@ class Run:
             raise skipped[0]
         if any(not isinstance(error, ForeignRunError | NoCheckpointError) for error in skipped):
             code = max(code, Exit.FOUND)
-        if self.json and hosts.first:
+        if self.json and hosts.is_coordinator:
             rows = [{"run": result.run, **result.row} for result in results]
             emit(rows[0] if len(rows) == 1 else rows, (), as_json=True)
         return code
 
     def _one_process(self) -> str | None:
         """Why what was asked for takes one process; None where it takes several."""
-        way_on = (
+        hint = (
             "leave out --coordinator, --num-processes and --process-id (or their variables), or --distributed"
         )
         if self.checkpoint == "watch":
-            return f"--checkpoint watch: follows a run in one process; name a step, last, best or all, or {way_on}"
+            return (
+                f"--checkpoint watch: follows a run in one process; name a step, last, best or all, or {hint}"
+            )
         if self.adapt is not None or self.adapt_steps is not None or self.adapt_weights:
-            return f"--adapt: learns in one process; {way_on}"
+            return f"--adapt: learns in one process; {hint}"
         return None
 
     def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str, str | None]]:
@@ -213,8 +215,10 @@ class Run:
             return
         hosts.prove_equal("runs to evaluate", {"runs": [run.name for run in runs]})
         # A run may be saving others: what process 0 finds counts.
-        found = json.dumps([checkpoints_of(run, self.checkpoint) for run in runs] if hosts.first else [])
-        for run, checkpoints in zip(runs, json.loads(hosts.meet("checkpoints", found)[0]), strict=True):
+        found = json.dumps(
+            [checkpoints_of(run, self.checkpoint) for run in runs] if hosts.is_coordinator else []
+        )
+        for run, checkpoints in zip(runs, json.loads(hosts.barrier("checkpoints", found)[0]), strict=True):
             for checkpoint in checkpoints:
                 yield run, checkpoint
 

@@ -75,7 +75,7 @@ def evaluate_run(
     record = read_record(run)
     with adding(layout, record.experiment, record.run), naming_the_lost(hosts, run.name, WAY_ON):
         result = _write(layout, run, prepare(layout, run, request, progress, hosts), progress)
-    hosts.meet("the end of an evaluation", limit_s=WRITTEN_S)
+    hosts.barrier("the end of an evaluation", limit_s=WRITTEN_S)
     return result
 
 
@@ -85,7 +85,7 @@ def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> N
         ours = prepare(layout, run, request, NoProgress(), hosts)
         for _ in ours.rollout.answer(ours.rows):
             pass
-    hosts.meet("the end of an evaluation", limit_s=WRITTEN_S)
+    hosts.barrier("the end of an evaluation", limit_s=WRITTEN_S)
 
 
 def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> EvalResult:

@@ -74,7 +74,11 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
     use_compilation_cache()
     record = read_record(run)
     # A run may be saving others: what process 0 finds counts.
-    step = int(hosts.meet("checkpoint", str(choose_step(run, request.checkpoint)) if hosts.first else "-")[0])
+    step = int(
+        hosts.barrier(
+            "checkpoint", str(choose_step(run, request.checkpoint)) if hosts.is_coordinator else "-"
+        )[0]
+    )
     dataset = _open_split(layout, record, request)
     component = record.component(request.dataset)
     if dataset.content_digest == record.content_digest:

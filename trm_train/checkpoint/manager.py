@@ -145,7 +145,7 @@ class Checkpoints:
         """
         damaged: dict[int, str] = {}
         there = json.dumps(sorted(self._resume.all_steps(), reverse=True))
-        steps: list[int] = json.loads(self._hosts.meet("checkpoints", there)[0])
+        steps: list[int] = json.loads(self._hosts.barrier("checkpoints", there)[0])
         for step in steps:
             path = self.folder.where(f"resume/{step}")
             read, problem = None, ""
@@ -172,7 +172,7 @@ class Checkpoints:
 
     def _problem_of_any(self, step: int, problem: str) -> str:
         """What any of the processes has to say against a checkpoint; empty if all could read their part."""
-        said = self._hosts.meet(f"checkpoint at step {step}", problem or "-")
+        said = self._hosts.barrier(f"checkpoint at step {step}", problem or "-")
         for index, other in enumerate(said):
             if other != "-":
                 return other if self._hosts.count == 1 else f"{self._hosts.name(index)}: {other}"

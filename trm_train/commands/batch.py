@@ -258,7 +258,7 @@ def _print_facts(
     if any(fact["names"] != [job.planned.experiment.name] for fact, job in zip(facts, jobs, strict=True)):
         columns.insert(1, "asked as")
         rows = [(row[0], ", ".join(fact["names"]), *row[1:]) for row, fact in zip(rows, facts, strict=True)]
-    print_table(columns, rows, wide=wide, way_on=WIDE_SHOWS)
+    print_table(columns, rows, wide=wide, hint=WIDE_SHOWS)
     left = [fact for fact in facts if fact["state"] == "waiting"]
     asked = sum(len(fact["names"]) for fact in facts)
     print(
@@ -294,7 +294,7 @@ def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]], *, wide:
             for row in rows
         ],
         wide=wide,
-        way_on=WIDE_SHOWS,
+        hint=WIDE_SHOWS,
     )
     counted = {
         state: sum(job.state == state for job in jobs)

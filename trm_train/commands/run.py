@@ -177,7 +177,7 @@ def _train(
 
     check_dataset_is_built(options.config, layout)
     options, initial = _with_initial(options, layout, hosts)
-    with RunConsole(options.config, quiet=options.json or not hosts.first) as console:
+    with RunConsole(options.config, quiet=options.json or not hosts.is_coordinator) as console:
         result = train(
             item,
             options.config,
@@ -192,11 +192,11 @@ def _train(
             initial=initial,
             begins=lambda stop: stop.take_over(heard),
         )
-    if hosts.first:
+    if hosts.is_coordinator:
         emit(_facts(result), _said(result), as_json=options.json)
         if archive is not None and result.finished:
             _archive(result, archive, quiet=options.json)
-    hosts.meet("the end", limit_s=ARCHIVE_S)
+    hosts.barrier("the end", limit_s=ARCHIVE_S)
     return result.exit_code
 
 

@@ -120,7 +120,7 @@ def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
     columns += ["differs", "dataset", "label"]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    print_table(columns, rows, wide=wide, way_on=WIDE_SHOWS)
+    print_table(columns, rows, wide=wide, hint=WIDE_SHOWS)
     for one in found:
         if one.problem:
             print(f"{one.run}: {one.problem}")

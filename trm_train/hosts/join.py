@@ -72,7 +72,7 @@ def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
         wait_for_service(place.coordinator, limit_s, say)
     _start_jax(place, limit_s)
     hosts = Hosts(jax.process_index(), jax.process_count(), _store(), say)
-    hosts.names = hosts.meet("start", f"{socket.gethostname()}, pid {os.getpid()}")
+    hosts.names = hosts.barrier("start", f"{socket.gethostname()}, pid {os.getpid()}")
     if place is None:
         say(f"{hosts.count} of {hosts.count} hosts joined")
     check_devices(jax.default_backend(), jax.local_device_count(), hosts.count)

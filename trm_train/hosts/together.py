@@ -95,7 +95,7 @@ class Hosts:
     _met: Counter[str] = field(default_factory=Counter[str])
 
     @property
-    def first(self) -> bool:
+    def is_coordinator(self) -> bool:
         """Whether this process writes for all."""
         return self.index == 0
 
@@ -103,7 +103,7 @@ class Hosts:
         """A process for a person: its number, host and process id."""
         return f"process {index} ({self.names[index]})" if index < len(self.names) else f"process {index}"
 
-    def meet(self, place: str, said: str = "-", limit_s: float | None = None) -> list[str]:
+    def barrier(self, place: str, said: str = "-", limit_s: float | None = None) -> list[str]:
         """Wait until every process has come to a place; returns what each said there, by number.
 
         Args:
@@ -134,10 +134,10 @@ class Hosts:
         """Refuse to continue if the processes differ in a fact.
 
         Args:
-            place: As in `meet`.
+            place: As in `barrier`.
             facts: Plain JSON values by name.
         """
-        everyone = self.meet(place, json.dumps(facts, sort_keys=True))
+        everyone = self.barrier(place, json.dumps(facts, sort_keys=True))
         problems = differences([json.loads(said) for said in everyone], self.name)
         if problems:
             more = len(problems) - MOST_DIFFERENCES
@@ -265,7 +265,7 @@ class Hosts:
         sys.stderr.flush()
         with suppress(RuntimeError):
             self.store.key_value_set(f"trm/gone/{self.index}", "-", True)
-            if self.first:
+            if self.is_coordinator:
                 self._wait_until_gone()
         end_now(code)
 
@@ -323,30 +323,30 @@ def exit_code_of(error: BaseException) -> int:
     return getattr(error, "exit_code", Exit.ERROR) if isinstance(error, expected) else 1
 
 
-def lost(hosts: Hosts, error: BaseException, what: str, way_on: str) -> HostError:
+def lost(hosts: Hosts, error: BaseException, what: str, hint: str) -> HostError:
     """The error that names the processes which show no sign of life.
 
     Args:
         hosts: All processes.
         error: What jax said.
         what: What they worked at.
-        way_on: How to continue.
+        hint: How to continue.
     """
     gone = ", ".join(hosts.name(index) for index in hosts.silent())
     said = (str(error).splitlines() or [type(error).__name__])[0]
     return HostError(
         f"{what}: the processes could not finish a step together ({said})"
-        f"{f'; no sign of life of {gone}' if gone else ''}; {way_on}",
+        f"{f'; no sign of life of {gone}' if gone else ''}; {hint}",
         Exit.STALLED,
     )
 
 
 @contextmanager
-def naming_the_lost(hosts: Hosts, what: str, way_on: str) -> Generator[None, None, None]:
+def naming_the_lost(hosts: Hosts, what: str, hint: str) -> Generator[None, None, None]:
     """Within, an error of jax is said to be that of a process which is gone; see `lost`."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
         if hosts.count == 1:
             raise
-        raise lost(hosts, error, what, way_on) from error
+        raise lost(hosts, error, what, hint) from error

@@ -44,8 +44,8 @@ def explained(run: Started, error: Exception) -> Exception:
     elif _is_out_of_memory(error):
         error = OutOfMemoryError(_out_of_memory(error))
     elif run.hosts.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
-        way_on = "the same commands resume from the last checkpoint"
-        error = lost(run.hosts, error, run.record.run, way_on)
+        hint = "the same commands resume from the last checkpoint"
+        error = lost(run.hosts, error, run.record.run, hint)
     with suppress(DataError, OSError):
         run.observer.flush("failed", str(error))
     return error

@@ -67,7 +67,7 @@ def dispatches(start: int, total: int, most: int, every: Sequence[int], ends: Se
         step += count
 
 
-class Feed:
+class Prefetcher:
     """What each dispatch takes beside the state, put on the devices by a thread of its own.
 
     Args:

@@ -103,5 +103,5 @@ def _attempt(run: Started, part: Callable[[], None], *, together: bool = True) -
 
 def _problem_of_any(run: Started, problem: str) -> str:
     """The problem of this process, else of any other; each calls this equally often."""
-    every = run.hosts.meet("saving", problem or "-", BARRIER_S)
+    every = run.hosts.barrier("saving", problem or "-", BARRIER_S)
     return problem or next((said for said in every if said != "-"), "")

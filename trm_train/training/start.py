@@ -43,7 +43,7 @@ from trm_train.runs.status import HEARTBEATS
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.evaluate import make_eval_step
-from trm_train.training.feed import Feed, dispatches, hold_rows, numbered
+from trm_train.training.feed import Prefetcher, dispatches, hold_rows, numbered
 from trm_train.training.initial import Initial
 from trm_train.training.observe import Observer
 from trm_train.training.pace import Pace
@@ -87,7 +87,7 @@ class Started:
     step: CompiledStep
     state: TrainState
     start: int
-    feed: Feed
+    feed: Prefetcher
     evaluate: Evaluate
     validation: dict[str, ReadsRows]
     checkpoints: Checkpoints
@@ -145,7 +145,7 @@ def start_run(
         stack, folder, record, layout, console, hosts, resume=resume, anew_once=anew_once, extend=extend
     )
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
-    hosts.meet("the compiled programs", limit_s=COMPILED_S)
+    hosts.barrier("the compiled programs", limit_s=COMPILED_S)
     if hosts.count > 1:  # with auto, hosts whose devices differ in memory choose different numbers
         hosts.prove_equal("the compiled programs", {"micro_batches": compiled.micro_batches})
     execution = config.execution
@@ -154,7 +154,7 @@ def start_run(
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
     start = _agree_on_start(found, hosts, console)
-    tracker = make_tracker(tracking if hosts.first else "none", folder, record)
+    tracker = make_tracker(tracking if hosts.is_coordinator else "none", folder, record)
     stack.callback(tracker.finish)
     pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
     if lease is None:
@@ -206,7 +206,7 @@ def _watch(stack: ExitStack, observer: Observer, keep: Keep, hosts: Hosts) -> No
     """
     stack.callback(observer.close)
     hosts.last_words = observer.last_words
-    known: dict[str, float | None] = json.loads(hosts.meet("validations", json.dumps(observer.scores))[0])
+    known: dict[str, float | None] = json.loads(hosts.barrier("validations", json.dumps(observer.scores))[0])
     observer.scores.update({int(step): score for step, score in known.items()})
     keep.scores = observer.scores
 
@@ -227,7 +227,7 @@ def _take_over(
 
     Of several processes the first does so, and the others read it then.
     """
-    if not hosts.first:
+    if not hosts.is_coordinator:
         _find_root(folder, hosts)
         return continue_record(folder, record), None
     stack.enter_context(locked(folder, f"{record.run}: {BEING_TRAINED}; wait for it, or stop it"))
@@ -254,12 +254,12 @@ def _show_root(folder: Folder, hosts: Hosts) -> None:
     folder.store.delete_folder(f"{folder.path}/{HEARTBEATS}")
     token = secrets.token_hex(8)
     folder.write(START, token.encode())
-    hosts.meet("the run's folder", token)
+    hosts.barrier("the run's folder", token)
 
 
 def _find_root(folder: Folder, hosts: Hosts) -> None:
     """Any other process: find in the run's folder what process 0 wrote there just now."""
-    token = hosts.meet("the run's folder")[0]
+    token = hosts.barrier("the run's folder")[0]
     if folder.read(START) != token.encode():
         raise HostError(
             f"{folder}: {hosts.name(hosts.index)} does not see the files of {hosts.name(0)}. All processes need one "
@@ -274,7 +274,7 @@ def _feed(
     compiled: CompiledStep,
     start: int,
     mesh: Mesh,
-) -> Feed:
+) -> Prefetcher:
     """This process's part of the batches from a step on, or of the numbers of their rows, dispatch by dispatch."""
     config, execution, (part, parts) = record.config, record.config.execution, data_part(mesh)
     held = dataset if isinstance(dataset, Dataset) and execution.device_rows else None
@@ -290,7 +290,7 @@ def _feed(
     most, every = execution.steps_per_dispatch, (execution.checkpoint_every, execution.validate_every)
     counts = dispatches(start, record.total_steps, most, every, [end for end, _ in compiled.stages])
     rows = None if held is None else hold_rows(held, mesh)
-    return stack.enter_context(Feed(loader, mesh, counts, most, rows))
+    return stack.enter_context(Prefetcher(loader, mesh, counts, most, rows))
 
 
 def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:

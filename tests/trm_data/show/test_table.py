@@ -81,7 +81,7 @@ def test_wide_and_a_pipe_have_all_columns_in_a_line_each(monkeypatch: pytest.Mon
 
 def test_a_terminal_says_how_many_rows_it_was_spared() -> None:
     rows = [(number,) for number in range(4_159)]
-    lines = table_lines(["n"], rows, width=80, most_rows=100, way_on="; --wide shows all")
+    lines = table_lines(["n"], rows, width=80, most_rows=100, hint="; --wide shows all")
     assert lines[-2:] == [" 99", " 100 of 4,159 rows shown; --wide shows all"]
     assert len(table_lines(["n"], rows, width=80)) == 4_161
 

@@ -33,8 +33,8 @@ def test_the_one_that_differs_from_most_is_named() -> None:
 
 def test_one_process_alone_waits_for_nobody() -> None:
     alone = Hosts()
-    assert alone.first
-    assert alone.meet("anywhere", "x") == ["x"]
+    assert alone.is_coordinator
+    assert alone.barrier("anywhere", "x") == ["x"]
     alone.prove_equal("anything", {"a": 1})
     assert alone.silent() == []
     with pytest.raises(ConfigError), alone.failing_together():
@@ -63,7 +63,7 @@ def test_processes_meet_at_a_place_more_than_once() -> None:
     hosts = [Hosts(index, 2, store) for index in range(2)]
 
     def go(host: Hosts) -> list[list[str]]:
-        return [host.meet("a place", f"{host.index}, time {time}", 10.0) for time in range(12)]
+        return [host.barrier("a place", f"{host.index}, time {time}", 10.0) for time in range(12)]
 
     with ThreadPoolExecutor(2) as pool:
         for met in pool.map(go, hosts):
@@ -80,7 +80,7 @@ def test_a_barrier_waits_longer_where_a_bucket_is_waited_for_longer(
         monkeypatch.setenv("TRM_BUCKET_PATIENCE_S", patience)
     monkeypatch.setattr(together, "LOOK_S", 0.01)
     with pytest.raises(HostError, match=f"waited {seconds} s for process 1"):
-        Hosts(0, 2, Store()).meet("a place", limit_s=0.0)
+        Hosts(0, 2, Store()).barrier("a place", limit_s=0.0)
 
 
 def test_a_service_that_answers_again_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from trm_train.config.scheduled import Curriculum
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import read_metrics
 from trm_train.training import loop
-from trm_train.training.feed import Feed, dispatches, hold_rows, numbered
+from trm_train.training.feed import Prefetcher, dispatches, hold_rows, numbered
 from trm_train.training.pace import Pace
 from trm_train.training.start import TrainResult
 
@@ -187,7 +187,7 @@ def test_an_error_of_the_loader_is_raised_where_its_batch_is_asked_for() -> None
 
     broken: Any = BrokenLoader()
     with (
-        Feed(broken, make_mesh(), iter([1, 1, 1]), 1, None) as feed,
+        Prefetcher(broken, make_mesh(), iter([1, 1, 1]), 1, None) as feed,
         pytest.raises(OSError, match="disk is gone"),
     ):
         feed.next()
