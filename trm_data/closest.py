@@ -1,4 +1,4 @@
-"""What a refusal of an unknown name says, in every command: the closest name that there is, and the way on."""
+"""Error text for an unknown name, in every command: the closest known name, and a hint."""
 
 from __future__ import annotations
 

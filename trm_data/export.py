@@ -1,4 +1,4 @@
-"""Write a dataset in the forms of others: the published code's npy layout, Parquet, a Hugging Face dataset folder.
+"""Exports a dataset: the published code's npy layout, Parquet, or a Hugging Face dataset folder.
 
 `sources.published` reads all three back; round trips give the same rows.
 """

@@ -1,4 +1,4 @@
-"""The manifest: the truth about a dataset, written last. No manifest, no dataset.
+"""The manifest of a dataset, written last. A folder without a manifest is not a dataset.
 
 It names every file with its size and sha256, and ends with a digest over itself, so an edit shows.
 """

@@ -1,4 +1,4 @@
-"""The columns that flow from stage to stage of a build: chosen puzzles, rows, rejects."""
+"""Columns passed between the stages of a build: chosen puzzles, rows, rejects."""
 
 from __future__ import annotations
 

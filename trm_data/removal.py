@@ -1,4 +1,4 @@
-"""Removes a dataset, or what a killed build left of one: manifest first, then files, then rows of the SQL index."""
+"""Removes a dataset, or the remains of a killed build: manifest first, then files, then rows of the SQL index."""
 
 from __future__ import annotations
 

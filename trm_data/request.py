@@ -1,4 +1,4 @@
-"""A dataset as a user asks for it: where its puzzles come from, how many, and what it is called."""
+"""A build request: source, sizes and name of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows a person how a run goes: a bar on a terminal, a line every so often elsewhere."""
+"""Console output of a run: a progress bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 

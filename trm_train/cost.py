@@ -1,4 +1,4 @@
-"""What a run costs: parameters and floating-point operations as its network counts them, and hours on known machines.
+"""Cost of a run: parameters, floating-point operations, and hours on known machines.
 
 Parameters are those of the network's shapes. Operations are those of `Network.flops`: the matrix products, two
 operations a multiplication and addition; what else a step does is small beside them. A training step of one example:

@@ -1,1 +1,1 @@
-"""Build datasets: `flow` is the whole of it, `shard_job` one task, `estimate` what it would cost."""
+"""Build datasets: `flow` is the build, `shard_job` one task, `estimate` its cost."""

@@ -1,4 +1,4 @@
-"""What a build would make, without making it: rows, bytes, seconds; from figures measured in docs/benchmarks.md."""
+"""Estimates of a build: rows, bytes and seconds, from the rates in docs/benchmarks.md."""
 
 from __future__ import annotations
 

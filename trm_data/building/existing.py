@@ -1,4 +1,4 @@
-"""Whether the dataset that is asked for already exists, and whose its name is."""
+"""Finds an existing dataset for a build request, or another dataset of its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds what a command line asks for, or the same options from Python."""
+"""Builds a dataset from command-line fields, or from the same options in Python."""
 
 from __future__ import annotations
 

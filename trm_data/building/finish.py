@@ -1,4 +1,4 @@
-"""The end of a build, when all shards are there: the catalog files, the card and, last of all, the manifest."""
+"""The end of a build after its shards: catalog files, card, and last the manifest."""
 
 from __future__ import annotations
 

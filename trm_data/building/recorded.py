@@ -1,4 +1,4 @@
-"""What a root remembers of a named dataset whose digest the package does not know: the rows of whoever built it first.
+"""Digests of named datasets that were first built under this root and are not recorded in the package.
 
 The published files are not ours to read before somebody builds from them. The first build of such a dataset writes its
 content digest and the revisions of its sources under the root; a later build reads the same revision, and other rows

@@ -1,4 +1,4 @@
-"""Runs a user's SQL over the catalog, and can do nothing else.
+"""Runs a user's SQL over the catalog, read-only.
 
 A statement is run only if every operator of DuckDB's plan of it reads (`plan.py`). The connection has no access to
 files or the network but for the index. DuckDB would let SQL write to the files of an attached database, so the plan is

@@ -1,4 +1,4 @@
-"""What the catalog files of a dataset say of one split, for the loader and for `verify`; read without duckdb."""
+"""Reads the catalog files of one split without duckdb, for the loader and `verify`."""
 
 from __future__ import annotations
 

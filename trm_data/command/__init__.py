@@ -1,4 +1,4 @@
-"""What the commands of all three packages share: root option, parsing, `--version`, how errors end."""
+"""Shared by the commands of all three packages: root option, parsing, `--version`, error handling and exit codes."""
 
 from __future__ import annotations
 

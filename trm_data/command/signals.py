@@ -1,4 +1,4 @@
-"""Signals: how they end a command, and how a command that handles them itself is told of them.
+"""Signal handling: ending a command, and forwarding signals to commands with handlers of their own.
 
 - `hear_signals`: SIGTERM ends a command as Ctrl-C does, but not in the middle of an import of a C library.
 - `signals_end`: ends a command also where Python does not hear of a signal. A signal that comes while a program of jax

@@ -1,1 +1,1 @@
-"""The commands of `trm-data`: `build` makes datasets, `look` reads them, `care` checks, moves and removes them."""
+"""The commands of `trm-data`, one module each."""

@@ -1,4 +1,4 @@
-"""How `trm-data sql` and `trm-eval sql` give an answer."""
+"""Output of `trm-data sql` and `trm-eval sql`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `trm-data build` and `import` print: what was built, or what would be."""
+"""Output of `trm-data build` and `import`."""
 
 from __future__ import annotations
 

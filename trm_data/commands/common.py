@@ -1,4 +1,4 @@
-"""What several commands of `trm-data` have in common: options, and how sizes are written."""
+"""Shared by commands of `trm-data`: options, and the formatting of sizes."""
 
 from __future__ import annotations
 

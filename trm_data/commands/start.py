@@ -1,4 +1,4 @@
-"""How a program begins: Ctrl-C ends it in one line also while it is still imported.
+"""Program start: Ctrl-C during imports ends the program with one line.
 
 Imports the standard library alone, and little of it: before this module runs Ctrl-C is Python's to answer.
 """

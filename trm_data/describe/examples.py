@@ -1,4 +1,4 @@
-"""Single examples of a dataset, drawn, and where those lie that somebody wants to see."""
+"""Draws single examples of a dataset, and finds them by rating, task or row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the datasets under a root, without reading their rows."""
+"""Facts about the datasets under a root, without reading their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server of worker processes imports before it forks them; it ends with the process that started it.
+"""Imports of the server process that forks workers; it ends with its parent.
 
 `multiprocessing`'s server looks for its end only between requests, but here kernels may be compiled for a minute: a
 build that is interrupted meanwhile would leave it at work, with its output open. Imported by the server alone.

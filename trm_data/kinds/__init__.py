@@ -1,1 +1,1 @@
-"""The kinds of puzzles. A kind is one module that knows everything particular to it."""
+"""The kinds of puzzles, one folder each."""

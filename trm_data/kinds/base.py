@@ -1,4 +1,4 @@
-"""What a kind of puzzle must know, so that building, verifying, loading and showing need to know nothing of it.
+"""The interface of a kind of puzzle, used by building, verifying, loading and showing.
 
 A kind chooses base puzzles (`select`), says which augmenter makes rows of them, and checks them. All bookkeeping
 (shards, identifiers, digests, re-deriving rows) is the same for every kind. docs/own-puzzles.md shows how to add one.

@@ -1,4 +1,4 @@
-"""Puzzles that may be chosen, with what a choice needs to know of them."""
+"""Candidate puzzles for the choice of a dataset."""
 
 from __future__ import annotations
 

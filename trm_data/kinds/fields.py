@@ -1,4 +1,4 @@
-"""What the command line of every `trm-data build` has; kinds derive their own from it (`kinds/<kind>/options.py`).
+"""Command-line fields of every `trm-data build`; kinds derive their own (`kinds/<kind>/options.py`).
 
 Imported for `--help`, so nothing heavy is imported here, nor where a kind derives from it.
 """

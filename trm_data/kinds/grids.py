@@ -1,4 +1,4 @@
-"""What kinds of single grids share: choosing from streams, and augmentation by the symmetries of the rectangle."""
+"""Shared by kinds of single grids: choosing from streams, and augmentation by the symmetries of the rectangle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A base class for kinds of puzzles from other packages: say what a puzzle is, and everything else is done.
+"""Base class for kinds of puzzles from other packages.
 
 Derive from `OwnKind`, name the class as an entry point of the group `trm_data.kinds`, and the kind can be built,
 verified, loaded, mixed and shown like those of this package. docs/own-puzzles.md shows it on an example.

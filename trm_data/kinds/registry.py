@@ -1,4 +1,4 @@
-"""Which kinds of puzzles there are: those of this package, found in its folders, and those of others' entry points.
+"""Registry of the kinds of puzzles: the folders of this package, and entry points of others.
 
 A kind of this package is a folder here whose module `options` has a `KindParts` as `PARTS`. An entry point names such
 parts too, or a class with the methods of `kinds.base.Kind`; its attributes `options_type`, `fields` and `warm` are

@@ -1,4 +1,4 @@
-"""Vectors of machine words in compiled kernels: one instruction does the same to the bits of all lanes.
+"""Vectors of machine words (SIMD) in compiled kernels.
 
 Numba has no such type, and a loop that its compiler vectorises goes through memory at every step. A `Vector` lives in
 registers; `&`, `|`, `^`, `~`, `<<`, `>>`, `+` and `-` take two of the same type, or one and, on its right, a number for

@@ -1,4 +1,4 @@
-"""Where the rows of one dataset are in a mixture: its own range of tokens and identifiers, padded to the longest rows.
+"""One dataset of a mixture: its ranges of tokens and identifiers, and padding to the longest rows.
 
 Imports neither kernels nor loaders, so that the record of a run can hold it.
 """

@@ -1,4 +1,4 @@
-"""Open one split of a built dataset: checked against its manifest, ready to be gathered from.
+"""Opens one split of a built dataset and checks it against its manifest.
 
 Stored rows stay in memory while they fit a budget; a larger split is decoded once into a file under the root's
 cache and mapped, so the processes of a machine share it (`loader.stored`). A virtual dataset holds its base puzzles

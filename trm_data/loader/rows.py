@@ -1,4 +1,4 @@
-"""Rows of one split: which ones are asked for, where those of each group lie, and what they are as a batch.
+"""Rows of one split: picks, the row numbers of each group, and batches.
 
 Neighbours: `stored` and `virtual` read rows, `plan` picks them, `dataset` joins both.
 """

@@ -1,1 +1,1 @@
-"""Random draws keyed by what they are for: `draws` in numpy, `kernels` the same words in numba."""
+"""Keyed random draws: `draws` in numpy, `kernels` the same words in numba."""

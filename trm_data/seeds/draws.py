@@ -1,4 +1,4 @@
-"""Keyed random words: every random draw of this package, as a function of what it is for.
+"""Keyed random words: every random draw of this package is a function of its purpose.
 
 Input: a seed, a `Purpose` and two numbers (usually puzzle and augmentation, or epoch and group).
 Output: raw words of numpy's Philox4x64-10, and integers and permutations made from them by our own rules,

@@ -1,1 +1,1 @@
-"""ArrayRecord shards: what they are called, how one is written whole, how one is read and checked."""
+"""ArrayRecord shards: names, writing, reading and checking."""

@@ -1,4 +1,4 @@
-"""What the study varies, at each scale, and the published recipe that it comes from.
+"""The baseline of the study at each scale, and the published recipe.
 
 Source: the TRM paper (arXiv 2510.04871) and its published code.
 """

@@ -1,4 +1,4 @@
-"""What a guide expects, in a form that a report can hold against numbers: claims about named experiments.
+"""Claims about named experiments, which reports check against the numbers.
 
 Names, not values: the same claim holds at every scale. A report judges them (`trm_eval/report/verdict.py`).
 """

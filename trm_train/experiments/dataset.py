@@ -1,4 +1,4 @@
-"""The datasets a run learns from, by their names alone: built if they are missing, or planned without being built."""
+"""The datasets of a run, by name: planned, or built if missing."""
 
 from __future__ import annotations
 

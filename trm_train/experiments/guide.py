@@ -1,4 +1,4 @@
-"""What a person must know of an experiment, before it is run and when it is judged."""
+"""The guide of an experiment: question, variations, expectation, criteria and cost."""
 
 from __future__ import annotations
 

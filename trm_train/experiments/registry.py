@@ -1,4 +1,4 @@
-"""How an experiment gets its name, and how it is found."""
+"""Registry of experiments: names, globs and lookup."""
 
 from __future__ import annotations
 

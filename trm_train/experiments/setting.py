@@ -1,4 +1,4 @@
-"""At which size an experiment runs, and on whose puzzles.
+"""The setting of an experiment: its scale and its puzzles.
 
     full     the study as it is published: 9x9 grids, width 512, a pod
     laptop   9x9 grids, a quarter of the width, hours on two cores

@@ -1,4 +1,4 @@
-"""Where an experiment's puzzles come from, where nobody may hand them on.
+"""Sources of puzzles that cannot be distributed.
 
 Most named datasets say themselves where their puzzles are. ARC with ConceptARC needs files that a user has: he names
 them (`--source kaggle:DIR`), or has built the dataset already. Else an experiment learns the tasks of the package

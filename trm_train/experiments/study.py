@@ -1,4 +1,4 @@
-"""A part of the study: a group of experiments that vary one thing of the baseline, and say only what."""
+"""A group of experiments that vary one option of the baseline."""
 
 from __future__ import annotations
 

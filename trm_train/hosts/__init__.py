@@ -1,1 +1,1 @@
-"""Several processes that work at one run together: how they find each other, agree, wait and fail together."""
+"""Several processes of one run: joining, comparing, barriers and failures."""

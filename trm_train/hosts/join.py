@@ -1,4 +1,4 @@
-"""How a process joins the others of its run: by its options, the environment, or what jax knows of a pod or Slurm."""
+"""Joins the processes of a run, by options, environment variables, or jax's knowledge of a pod or Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roll call of the processes of one run, before jax is told of any.
+"""The roll call of the processes of a run, before jax is initialized.
 
 Process 0 listens at the coordinator's address; every other one says who it is, stays connected, and hears who else has
 come. When all have, process 0 gives the address free for jax's own service. So a process that is missing, that was

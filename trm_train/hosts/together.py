@@ -1,4 +1,4 @@
-"""The processes of one run, once they have joined: they wait for each other, say what must be equal, and fail together.
+"""Joined processes of a run: barriers, comparison of facts, heartbeats and common failure.
 
 They talk through the key-value store of jax's coordination service, which lives in process 0. Nothing here touches a
 device, so it works before anything is compiled, and from a thread while the main one waits for a device.

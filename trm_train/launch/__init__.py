@@ -1,1 +1,1 @@
-"""Runs on machines elsewhere: a TPU pod or hosts with ssh. `flow` is the whole of it; a `Target` is where."""
+"""Runs on machines elsewhere: `flow` is the launch, a `Target` is a TPU pod or hosts with ssh."""

@@ -1,4 +1,4 @@
-"""Trains runs on a target, one after the other, whatever happens to its machines.
+"""Trains runs on a target, one after the other, and restarts them after preemptions.
 
     ensure -> install -> start -> watch --ended--> the next run
        ^                            |

@@ -1,4 +1,4 @@
-"""What a host is asked to do, as scripts of bash, and how its answers are read.
+"""Bash scripts that run on a host, and parsing of their output.
 
 A host keeps under `~/trm-lab`:
 

@@ -1,4 +1,4 @@
-"""Which commit hosts install, and where they fetch it."""
+"""The commit that hosts install, and its repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts that somebody has already, reached by ssh; the first one has the coordinator."""
+"""Existing hosts, reached by ssh; the first one is the coordinator."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How state and batches lie over devices."""
+"""Sharding of state and batches over devices."""

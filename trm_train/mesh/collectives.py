@@ -1,4 +1,4 @@
-"""What a compiled program sends between devices: its collectives, read from its text."""
+"""The collectives of a compiled program, parsed from its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the devices: what they can do at most, and what they have held."""
+"""Facts about devices: peak FLOP/s, memory, and peak memory use."""
 
 from __future__ import annotations
 

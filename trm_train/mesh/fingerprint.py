@@ -1,4 +1,4 @@
-"""Numbers that tell arrays apart: 32 bits of one, from its elements' bits and places, the same on any mesh."""
+"""32-bit fingerprints of arrays from bits and positions of their elements, equal on any mesh."""
 
 from __future__ import annotations
 

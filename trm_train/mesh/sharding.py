@@ -1,4 +1,4 @@
-"""How state and batch lie over the devices: one mesh with the axes `data` and `model`, one table.
+"""Sharding of state and batch over one mesh with the axes `data` and `model`.
 
 Nothing here changes numbers; a run may resume on another mesh. Several processes work the same way: the
 mesh is over all devices of all of them.

@@ -1,4 +1,4 @@
-"""The puzzle-embedding table in rows over all devices: each holds, reads and changes its own rows, nobody the table.
+"""The puzzle-embedding table, sharded by rows: each device reads and updates its own rows only.
 
 What goes between devices grows with the batch: the identifiers of all slots (int32 [B]) to everyone; each slot's row to
 the slot, summed from what every device holds of it; the gradients of all slots ([B, N]) to everyone, to change what

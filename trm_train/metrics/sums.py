@@ -1,4 +1,4 @@
-"""Metrics as sums and counts over slots; whoever reports them divides, once, at the end.
+"""Metrics as sums and counts over slots; reports divide once, at the end.
 
 `count`, `accuracy`, `exact_accuracy`, `q_halt_accuracy`, `steps` and `steps_squared` sum over the counted slots: those
 that halted at this step and have labels. The loss sums are over all slots (in evaluation: all rows that are no

@@ -1,4 +1,4 @@
-"""What a network offers to the training and evaluation steps, and its split into a definition and trees of arrays.
+"""The interface of a network, and its split into a definition and trees of arrays.
 
 A network has states (a dict of arrays by name, each starting with the slot axis B) that live across supervision
 steps, and answers from them. The steps, the carry and the checkpoint take any network that derives from `Network`;

@@ -1,4 +1,4 @@
-"""What the networks of blocks have in common: the embedding, one or two levels, two heads and the initial states.
+"""Shared by networks of blocks: embedding, one or two levels, two heads and initial states.
 
 Source: the TRM paper and its published code.
 """

@@ -1,4 +1,4 @@
-"""From a row of tokens and its puzzle-embedding row to the injected input e [B, L, D].
+"""Embedding of tokens and puzzle rows into the injected input e [B, L, D].
 
 The puzzle-embedding table itself is no part of this module: the training step looks rows up in it and hands
 them in, because their gradient is summed per row, not held as a dense table.

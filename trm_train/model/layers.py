@@ -1,4 +1,4 @@
-"""Layers every network here is made of: linear maps, RMS norm, SwiGLU.
+"""Layers of all networks: linear maps, RMS norm, SwiGLU.
 
 Weights are stored in float32 as [in, out] and cast to the dtype of their input at use, so the compute dtype
 is decided once, by the embedding.

@@ -1,4 +1,4 @@
-"""From the configuration to the two optimizers of a run."""
+"""Builds the two optimizers of a run from the configuration."""
 
 from __future__ import annotations
 

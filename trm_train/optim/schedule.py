@@ -1,4 +1,4 @@
-"""What changes over training: the learning-rate schedule, as a factor that both parameter groups share, and values."""
+"""Schedules over training: the learning-rate factor of both parameter groups, and other values."""
 
 from __future__ import annotations
 

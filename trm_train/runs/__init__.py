@@ -1,1 +1,1 @@
-"""Runs of a root: their records and status, and what is done with them."""
+"""Runs of a root: records, status, pruning and copies."""

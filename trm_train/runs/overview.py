@@ -1,4 +1,4 @@
-"""What a root alone says of its runs, for whoever watches from anywhere: state, progress, speed, accuracy."""
+"""Overview of the runs of a root: state, progress, speed, accuracy."""
 
 from __future__ import annotations
 

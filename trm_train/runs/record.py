@@ -1,4 +1,4 @@
-"""What a run is called, where it lies, and its `config.json`.
+"""Name, folder and record (`config.json`) of a run.
 
 A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same command finds its own checkpoints.
 `<root>/runs/<group>/<experiment>/<run>/` holds config.json, status.json, checkpoints/, metrics/ and logs/.

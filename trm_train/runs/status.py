@@ -1,4 +1,4 @@
-"""Reports of a run under way, read from anywhere: `status.json`, and `heartbeats/worker-<i>.json` of each process."""
+"""Status of a running run: `status.json`, and `heartbeats/worker-<i>.json` of each process."""
 
 from __future__ import annotations
 

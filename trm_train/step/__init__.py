@@ -1,1 +1,1 @@
-"""What happens to one batch on the devices: `train`, `evaluate`, and their compilation."""
+"""Steps on the devices: `train`, `evaluate`, and their compilation."""

@@ -1,4 +1,4 @@
-"""What the evaluation of rows one by one returns: an answer a row, and what is known of it."""
+"""The result of an evaluation: an answer for each row, with its scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step is given: a batch of rows.
+"""The input of a step: a batch of rows.
 
 A batch is a dict of `inputs` and `labels` (any integer dtype, [B, S]) and `puzzle_identifiers` (int32 [B]); of a
 mixture also `tasks` (int32 [B]), the position of each row's dataset in it;

@@ -1,4 +1,4 @@
-"""Several answers a row: every sample thinks with noise on its latent states, before each supervision step.
+"""Several answers for each row: noise on the latent states of every sample, before each supervision step.
 
 The noise of a sample follows from seed, row of the split, number of the sample and supervision step alone, so it does
 not depend on batches or devices, and the first K samples are the same whatever their number is.

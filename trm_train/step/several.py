@@ -1,4 +1,4 @@
-"""Several training steps as one program, so that the host is asked once for all of them; and rows that devices hold.
+"""Several training steps as one program with one dispatch, and rows held by the devices.
 
 The program is a loop over one step whose count is given when it is called: however steps are put together, each of
 them is the same program on the same numbers, and none is compiled again. Where a dispatch is one step there is no loop;

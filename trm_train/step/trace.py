@@ -1,4 +1,4 @@
-"""The recursion watched from outside: the answer decoded after every cycle of every supervision step."""
+"""Traces: the answer decoded after every cycle of every supervision step."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Machines that a step is compiled for without having them: TPU slices and NVIDIA GPUs."""
+"""Compilation for absent machines: TPU slices and NVIDIA GPUs."""

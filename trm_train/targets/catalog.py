@@ -1,4 +1,4 @@
-"""The targets by name, and what their compilers must be told of them. Imports no jax."""
+"""The targets by name, with the settings of their compilers. Imports no jax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compiler of a target says of a run's training and evaluation step. Nothing here is measured."""
+"""Estimates of a target's compiler for a run's training and evaluation step. Nothing here is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an optimized program says of its cost: cycles on a TPU, bytes that a GPU's kernels read and write."""
+"""Cost of an optimized program: cycles on a TPU, bytes read and written by a GPU's kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles every distinct program of the study and the published recipes for machines that are not here.
+"""Compiles every distinct program of the study and the published recipes for absent machines.
 
     python -m trm_train.targets.readiness docs/readiness.md [--only 'exp01*'] [--jobs 2]
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind when it fails: a status in its folder, and an error that says how to resume."""
+"""Failure of a run: its final status, and an error that says how to resume."""
 
 from __future__ import annotations
 

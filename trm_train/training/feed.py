@@ -1,4 +1,4 @@
-"""Feeds a run's programs: what they take is on the devices before it is asked for."""
+"""Prefetches batches to the devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights that a new run starts from: those of another run, or of a file (`--init-from`)."""
+"""Initial weights of a new run, from another run or a file (`--init-from`)."""
 
 from __future__ import annotations
 

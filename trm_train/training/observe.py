@@ -1,4 +1,4 @@
-"""What every process of a run notes of it: a log, heartbeats, its speed, and whether the loss is a number.
+"""Observer of every process of a run: log, heartbeats, speed, and the check for NaN.
 
 Reports are written beside the steps: soon after the first step, later about once a minute, and before every checkpoint,
 which stands on them. A report that the bucket does not take is written with the next one.

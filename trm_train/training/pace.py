@@ -1,4 +1,4 @@
-"""How fast a run goes: the time of every step, what of it was spent waiting for a batch, and when it has grown slow."""
+"""Speed of a run: step times, waiting for batches, and detection of slowdowns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run would be, compiled but without a step: for `trm-train run --dry-run`."""
+"""The plan of a run, compiled without a step: `trm-train run --dry-run`."""
 
 from __future__ import annotations
 

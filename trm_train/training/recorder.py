@@ -1,4 +1,4 @@
-"""What process 0 notes of a run besides its log: metrics, status.json, the console and the tracker.
+"""Recorder of process 0: metrics, status.json, console and tracker.
 
 metrics/000000101-000000160.parquet    rows of the table `train_metrics`
 status.json                            state, step, speed, last loss, heartbeat: `Status`

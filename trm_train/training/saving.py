@@ -1,4 +1,4 @@
-"""Saves checkpoints on a root that may be out of reach for a while.
+"""Saves checkpoints on a root that may be temporarily unreachable.
 
 A save that fails is reported, training continues, and the next checkpoint tries again. After the last step the process
 waits for the bucket. Several processes skip a checkpoint together; if one of them loses the bucket in the middle of a

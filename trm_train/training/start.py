@@ -1,4 +1,4 @@
-"""Brings a run to its first step: dataset, right to write, record, compiled step, state, observers, batches."""
+"""Starts a run: dataset, lease, record, compiled step, state, observers, batches."""
 
 from __future__ import annotations
 

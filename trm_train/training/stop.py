@@ -1,4 +1,4 @@
-"""How a run is asked to stop after the step under way: SIGTERM (a preemption), Ctrl-C, or too low a speed.
+"""Stop requests of a run: SIGTERM (a preemption), Ctrl-C, or low speed.
 
 On Google Cloud a notice comes some seconds before the signal of a preemption: time to take the same last step as the
 other hosts, and to save it. Source: Google Cloud's documentation of preemptible and spot VMs (`instance/preempted` of

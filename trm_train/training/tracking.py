@@ -1,4 +1,4 @@
-"""Mirrors metrics to Weights & Biases. Our own metric table is the truth; this is a window on it.
+"""Logs metrics to Weights & Biases. The metric table is the reference; this is a copy.
 
 A run has an id of its own there, drawn at its first start and kept in its folder: the same run resumes after a restart,
 on any machine, and neither a run of the same name under another root nor a run that starts over (`--resume never`) is

@@ -1,1 +1,1 @@
-"""Files of weights by name: PyTorch state dicts, safetensors and npz, read as plain data, whoever wrote them."""
+"""Files of named weights: PyTorch state dicts, safetensors and npz, read as plain data."""

@@ -1,4 +1,4 @@
-"""A file of weights, in the form that its suffix says."""
+"""A file of weights, in the format of its suffix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kind of rows that were made elsewhere and imported: stored as they are, nothing is derived again."""
+"""The kind of imported rows, which are stored unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What imported rows have in a specification, and the request that imports them; imported without numpy."""
+"""Imported rows in specifications, and the import request; imported without numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mazes have in a specification, in names and for the registry; imported without numpy."""
+"""Mazes in specifications, names and the registry; imported without numpy."""
 
 from __future__ import annotations
 

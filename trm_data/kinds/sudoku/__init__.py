@@ -1,1 +1,1 @@
-"""Sudoku: `kind` says what it is, `choose` picks puzzles, `check` distrusts rows, `draw` shows them."""
+"""The Sudoku kind."""

@@ -1,4 +1,4 @@
-"""What Sudoku has in a specification, in names and for the registry; imported without numpy."""
+"""Sudoku in specifications, names and the registry; imported without numpy."""
 
 from __future__ import annotations
 

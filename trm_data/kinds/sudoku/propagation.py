@@ -1,4 +1,4 @@
-"""What follows from the clues of a Sudoku without guessing, compiled, on bit boards.
+"""Constraint propagation for Sudoku without guesses, compiled, on bit boards.
 
 Input: a state, and the tables of `solve.tables` for its box shape. Output: the state at its fixed point.
 Neighbours: `solve.branching` chooses the next guess, `solve.sudoku_kernels` searches.

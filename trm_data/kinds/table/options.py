@@ -1,4 +1,4 @@
-"""What tables have in a specification and on the command line; imported without numpy."""
+"""Tables in specifications and on the command line; imported without numpy."""
 
 from __future__ import annotations
 
