@@ -1,4 +1,4 @@
-"""What determines a dataset's content, as frozen dataclasses with a canonical form.
+"""Dataset specifications: frozen dataclasses with a canonical form.
 
 A `DatasetSpec` and the builder's version decide every row; its digest names that content. Nothing about how
 or where a dataset is built (workers, shard size, root, paths) is in it.

@@ -1,4 +1,4 @@
-"""Learns from a dataset's training split, for minutes, before its other rows are answered: `trm-eval run --adapt`.
+"""Adaptation to a dataset's training split before an evaluation: `trm-eval run --adapt`.
 
 So a run meets tasks that it has never seen: ARC keeps their demonstration pairs in the training split, and a puzzle
 embedding of their own is what tells the network which task it is at. The training step is that of training; only the

@@ -1,4 +1,4 @@
-"""How right ARC answers are: augmentation undone, votes over all augmentations of a test input, pass@K, two attempts.
+"""Scoring of ARC answers: inverse augmentation, votes over all augmentations of a test input, pass@K, two attempts.
 
 Input: predicted rows of tokens with the symmetry that made each, batch by batch. Output: the candidates of every test
 input, ranked. Neighbours: `trm_eval.votes` reads and writes tables with it; `tests/parity/check_arc.py` compares it

@@ -1,4 +1,4 @@
-"""Two runs, or two evaluations, on the same puzzles: which is better, where, and what differs between them."""
+"""Comparison of two runs or evaluations on the same puzzles."""
 
 from __future__ import annotations
 

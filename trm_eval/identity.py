@@ -1,4 +1,4 @@
-"""What an evaluation is asked for, and the id that follows from it.
+"""Evaluation requests and their ids.
 
 The id hashes everything that decides an evaluation's rows, so writing it again replaces it. What in the code decides
 them stands in one number, which is raised on purpose: `tests/trm_eval/test_golden.py` fails when predictions change

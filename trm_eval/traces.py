@@ -1,4 +1,4 @@
-"""Writes what the recursion does cycle by cycle as parts of the table `traces`, for as many rows as were asked for.
+"""Writes the recursion cycle by cycle as parts of the table `traces`, for the requested rows.
 
 Like predictions, a part counts only if its evaluation's row names it, and that row is written last.
 """

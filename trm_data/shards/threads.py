@@ -1,4 +1,4 @@
-"""Whether ArrayRecord can have its threads: where it cannot, a reader waits for them for ever, a writer aborts."""
+"""Checks that ArrayRecord can start its threads; otherwise a reader hangs and a writer aborts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a person sees: drawings of puzzles, tables and progress on the terminal, pictures."""
+"""Output for people: drawings of puzzles, tables and progress on the terminal, pictures."""

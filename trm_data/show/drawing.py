@@ -1,4 +1,4 @@
-"""A puzzle as a drawing: cells with a symbol, a colour and walls between them, whoever shows it.
+"""A puzzle as a drawing: cells with symbols and colours, and walls between them.
 
 Neighbours: kinds make drawings; `render` shows them in a terminal, `picture` as PNG or SVG, pages as HTML.
 """

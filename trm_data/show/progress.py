@@ -1,4 +1,4 @@
-"""How long work says how far it is, without knowing what shows it.
+"""The interface by which long work reports its progress.
 
 Commands and `trm_data.build_dataset` show what `terminal_progress` gives; the flows themselves pass `NoProgress` where
 nobody asks.

@@ -1,4 +1,4 @@
-"""Tables for the terminal: drawn for people, or in a form for machines."""
+"""Output of tables: for people, or in machine-readable formats."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where puzzles come from: files (local or any fsspec URL), the Hugging Face hub; row by row, with line numbers."""
+"""Sources of puzzles: files (local or any fsspec URL) and the Hugging Face hub, row by row with line numbers."""

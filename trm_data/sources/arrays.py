@@ -1,4 +1,4 @@
-"""Arrays of integers from npy and npz files that nobody vouches for. Nothing is ever unpickled."""
+"""Arrays of integers from untrusted npy and npz files. Nothing is unpickled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a source: what the user wrote, where its bytes are, what they hash to.
+"""Opening a source: its specification, its bytes and their digest.
 
 A source is written as `FORMS` says: `generated`, `csv:PATH`, `hf`, `kaggle:DIR` and so on, where PATH is local or any
 fsspec URL (`gs://...`, `https://...`). Remote files are copied to a temporary local file once, then read like local

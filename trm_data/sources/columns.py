@@ -1,4 +1,4 @@
-"""What the columns of a CSV source are called, and what stands between them.
+"""Column names and separators of CSV sources.
 
 Neighbours: `sources.rows` reads the rows under them, `sources.base` tells by them what a file holds.
 """

@@ -1,4 +1,4 @@
-"""The forms of files of puzzles: finds out which one a file has, and reads its rows.
+"""File formats of puzzles: detection and reading.
 
 Input: an open `LocalSource` and the `Board` that its puzzles have. Output: `TextRow`s. Forms of text are a puzzle a
 line, grids over several lines, JSON, JSON Lines and OpenSudoku's XML; tables are CSV, Parquet and npz. docs/datasets.md

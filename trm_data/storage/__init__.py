@@ -1,1 +1,1 @@
-"""Where files lie, and who may write them: local folders and buckets, behind one interface."""
+"""Storage: local folders and buckets behind one interface, and leases."""

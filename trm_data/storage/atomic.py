@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: written under a temporary name, then renamed in one step."""
+"""Atomic writes: a temporary name, then a rename."""
 
 from __future__ import annotations
 

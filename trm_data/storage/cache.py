@@ -1,4 +1,4 @@
-"""Files of buckets on this machine, by the digest of their bytes: verified at every use, within a bound.
+"""Local cache of bucket files, by digest: verified at every use, with a size limit.
 
     <cache>/files/<first two digits>/<digest>, .lock
 

@@ -1,4 +1,4 @@
-"""The right to write a folder: a lock for the processes of a machine, and on a bucket a lease for machines.
+"""Locks and leases: a lock for the processes of a machine, and on a bucket a lease for machines.
 
 A bucket has no locks that end with their holder. A lease is an object (`.building`) that its holder changes every few
 seconds. A second machine watches it: if it changes, the holder lives, and the second machine stops; if it does not

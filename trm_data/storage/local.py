@@ -1,4 +1,4 @@
-"""A root that is a folder of this machine: files lie where they are written, and the machine's lock is enough."""
+"""A root that is a local folder, with the machine's lock."""
 
 from __future__ import annotations
 

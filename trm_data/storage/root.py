@@ -1,4 +1,4 @@
-"""Where things live under the one root that all commands share, and the folder of a dataset.
+"""The layout of a root, and the folder of a dataset.
 
     <root>/datasets/<name>/manifest.json, <split>-00003-of-00016.array_record, catalog/*.parquet
     <root>/catalog.duckdb

@@ -1,4 +1,4 @@
-"""What a root offers, wherever it is: files by name, whole or absent, and the right to write them.
+"""The interface of a root: files by name, written atomically, and leases.
 
 Names are relative to the root (`datasets/<name>/manifest.json`). `local.LocalStore` and `gcs.BucketStore` are the
 two stores; whoever holds one does not ask which. A `Folder` is a store and a prefix: a dataset's, a run's, a result

@@ -1,4 +1,4 @@
-"""What makes augmented rows: the one code path of stored datasets (at build time) and virtual ones (in the loader).
+"""The interface of augmenters, used by stored datasets (at build time) and virtual ones (in the loader).
 
 Neighbours: `augment.sudoku`, `augment.grid` and `augment.arc` have one each; `kinds` say which a dataset uses.
 """

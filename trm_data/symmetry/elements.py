@@ -1,4 +1,4 @@
-"""Which symmetry the k-th augmentation of a puzzle is: a keyed permutation of all elements but the identity.
+"""The symmetry of the k-th augmentation of a puzzle: a keyed permutation of all elements except the identity.
 
 Input: keys of puzzles and k. Output: indices of elements. `augment.sudoku` and `augment.arc` number their groups.
 """

@@ -1,1 +1,1 @@
-"""Checks datasets: `flow` is the whole of it, `rows` the check of one shard."""
+"""Verification of datasets: `flow` is the outline, `rows` the check of one shard."""

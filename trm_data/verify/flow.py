@@ -1,4 +1,4 @@
-"""Checks a dataset against its manifest, and its puzzles against the rules, and says all that is wrong.
+"""Checks a dataset against its manifest, and its puzzles against the rules; lists all faults.
 
 Nothing is trusted but the manifest's own digest: files are hashed, rows decoded and counted, the content digest
 computed again, every base puzzle checked by its kind, every augmented row derived again and compared, the splits

@@ -1,1 +1,1 @@
-"""Bundles: a run with the wheels that predict with it and a notebook, for machines without a network."""
+"""Bundles for machines without a network: a run, the wheels for prediction, and a notebook."""

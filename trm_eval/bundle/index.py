@@ -1,4 +1,4 @@
-"""Wheels that predicting needs on another machine: which they are, and the files, from the package index by pip.
+"""Wheels for prediction on another machine: their list, and the files, from the package index by pip.
 
 They are the distributions that run here, in their versions. pip evaluates the markers of requirements for the Python
 that runs it, not for the one it fetches wheels for (`--python-version` chooses wheels only). So requirements are

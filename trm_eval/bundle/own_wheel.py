@@ -1,4 +1,4 @@
-"""This package as a wheel, made of the files that run: of a checkout or of an installed wheel, without tools to build.
+"""Builds a wheel of this package from its installed files, without build tools.
 
 A wheel is an archive of the packages and of a folder that says what they are (the binary distribution format,
 packaging.python.org/specifications/binary-distribution-format). Nothing here is compiled, so there is nothing to build.

@@ -1,4 +1,4 @@
-"""The machine that a bundle is for: a Python and a platform, as pip and as markers of requirements know them."""
+"""The target of a bundle: Python version and platform, for pip and for markers of requirements."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Evaluating a checkpoint: `flow` is the outline, `prepare` what it needs first, `row` what it says in the end."""
+"""Evaluation of a checkpoint: `flow` is the outline, `prepare` its start, `row` its result."""

@@ -1,4 +1,4 @@
-"""Which checkpoints of a run are evaluated: by name, or each as training saves it."""
+"""Choice of the checkpoints to evaluate: by name, or each as training saves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation needs before its first row: split, checkpoint, weights, the compiled program."""
+"""Preparation of an evaluation: split, checkpoint, weights, compiled program."""
 
 from __future__ import annotations
 

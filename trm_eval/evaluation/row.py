@@ -1,4 +1,4 @@
-"""The row of an evaluation in `evals`, from sums over what was answered."""
+"""The row of an evaluation in `evals`, from sums over its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a package holds: files of known names, and `package.json`, which says the digest of each and of itself.
+"""Contents of a package: files with known names, and `package.json` with their digests.
 
     README.md                      card; for people, who may edit it: nothing is read from it
     package.json                   run, step, size and sha256 of every other file, fingerprints of the weights

@@ -1,4 +1,4 @@
-"""How the rows that a run learned from are built: what `dataset.json` of a package says, and tables of reports."""
+"""Recipes of the datasets of a run, for `dataset.json` of a package and for reports."""
 
 from __future__ import annotations
 

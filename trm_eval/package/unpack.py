@@ -1,4 +1,4 @@
-"""Brings a package under a root as a run: `trm-eval import`. What it reads is data, whoever wrote it.
+"""Imports a package as a run: `trm-eval import`. Its content is untrusted data.
 
 Its weights become a checkpoint and its training metrics a part of the run's. Its evaluations stay in the package: a
 root's tables hold what was measured there.

@@ -1,1 +1,1 @@
-"""What a person reads of results: `evaluation` of one evaluation, `study` of many runs."""
+"""Reports for people: `evaluation` for one evaluation, `study` for many runs."""

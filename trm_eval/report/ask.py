@@ -1,4 +1,4 @@
-"""Asks the tables for the numbers of a figure, and keeps the SQL as it was asked, which is printed beside it."""
+"""Queries the tables for the numbers of a figure, and keeps the SQL, which is printed beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report consists of: headings, words, tables, figures and drawings, each with its numbers and its SQL.
+"""Blocks of a report: headings, text, tables, figures and drawings, with their numbers and SQL.
 
 `page` and its neighbours make blocks; `write` takes them as they are.
 """

@@ -1,4 +1,4 @@
-"""Figures of a group's tests by what tells puzzles and answers apart: ratings, halting steps, numbers of samples."""
+"""Figures of a group by rating, halting step and number of samples."""
 
 from __future__ import annotations
 

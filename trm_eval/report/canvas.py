@@ -1,4 +1,4 @@
-"""What all figures of a report are drawn on: one panel that can be read on a telephone, as SVG and PNG.
+"""The canvas of all figures of a report: one panel, readable on a phone, as SVG and PNG.
 
 Colours are told apart by anyone, and curves have markers too; on a page the ink follows the reader's light or dark.
 """

@@ -1,4 +1,4 @@
-"""What a person reads of an evaluation: every number comes from the tables, by SQL."""
+"""Console output of an evaluation; every number comes from the tables, by SQL."""
 
 from __future__ import annotations
 

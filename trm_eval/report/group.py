@@ -1,4 +1,4 @@
-"""What is known of a group of experiments: its runs with their tests, how they compare, and the curve through them."""
+"""Data of a group of experiments: runs with evaluations, comparisons, and the fitted curve."""
 
 from __future__ import annotations
 

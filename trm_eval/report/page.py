@@ -1,4 +1,4 @@
-"""A report of experiments as blocks: what was asked and expected, what came out, and the SQL that says so."""
+"""A report of experiments as blocks: questions, claims, results, and their SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accuracy against what it costs: parameters, counted operations, time of training; and which runs no other beats."""
+"""Accuracy against cost (parameters, operations, training time), and the Pareto front."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers come from: datasets with their digests and how to build them, runs, evaluations, what differs."""
+"""Provenance of a report: datasets with digests and build commands, runs, evaluations, differences."""
 
 from __future__ import annotations
 

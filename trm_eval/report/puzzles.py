@@ -1,4 +1,4 @@
-"""Puzzles of a report, drawn: some that a run solved and some that it failed, and how it came to one solution."""
+"""Drawn puzzles of a report: solved, failed, and one solved step by step."""
 
 from __future__ import annotations
 

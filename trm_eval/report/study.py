@@ -1,4 +1,4 @@
-"""What a report says of experiments: their tests with intervals, curves, and which differ; every number by SQL."""
+"""Contents of a report on experiments: accuracies with intervals, curves and differences, by SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether numbers bear out what a guide claims: as expected, not as expected, or not to be told, and why.
+"""Verdicts on the claims of a guide: as expected, not as expected, or cannot be told, with reasons.
 
 A difference of two runs has an interval over the puzzles of the test; that of two experiments with seeds in common one
 over seeds. Intervals are 95%, and are not corrected for the number of claims.

@@ -1,1 +1,1 @@
-"""How rows are answered: which rows, the ways to answer them, and which of several samples counts."""
+"""Answering rows: their choice, the ways to answer them, and the choice among samples."""

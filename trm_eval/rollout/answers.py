@@ -1,4 +1,4 @@
-"""The ways to answer rows: a fixed number of steps, several samples a row, or as long as each row takes to halt."""
+"""Ways to answer rows: a fixed number of steps, several samples, or until each row halts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a split an evaluation answers and as whose, and what it finds out about them."""
+"""Rows and identifiers of an evaluation, and their results."""
 
 from __future__ import annotations
 

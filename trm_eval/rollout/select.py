@@ -1,4 +1,4 @@
-"""Which of several samples answers a row: pure functions of what is known of them without the labels.
+"""Choice among samples: pure functions of the samples, without labels.
 
 Ties go to the earlier sample, so the choice among the first k samples never depends on those after them.
 """

@@ -1,4 +1,4 @@
-"""A local dashboard: what a browser shows of a root's runs and results, read-only, over the SQL of `tables.query`.
+"""The local dashboard: runs and results of a root in a browser, read-only, over the SQL of `tables.query`.
 
 runs curves evaluations puzzles sql   a page each, what it asks and how it shows that (Streamlit, of the extra `serve`)
 recursion                             how a network comes to an answer, for the page of puzzles

@@ -1,4 +1,4 @@
-"""What several pages share: the root, answers that are kept for a moment, the choice of runs, and how things are shown.
+"""Shared by pages: the root, cached queries, the choice of runs, and formatting.
 
 Names of runs, tasks and files are whatever somebody wrote. They are shown as text: in tables, in drawings, and in words
 through `plain`.

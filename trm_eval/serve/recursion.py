@@ -1,4 +1,4 @@
-"""How a network comes to an answer: from traces that were written, or by answering the puzzle once more."""
+"""The recursion of one answer, from stored traces or computed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of all runs: which there are and how they go; it follows those that train."""
+"""The page of all runs with their state; follows running ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on which anything can be asked in SQL."""
+"""The page for SQL queries."""
 
 from __future__ import annotations
 

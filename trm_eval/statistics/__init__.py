@@ -1,4 +1,4 @@
-"""Which differences count: statistics of results, pure functions that read no files.
+"""Statistics of results: pure functions without files.
 
 Each takes a polars frame and names of its columns, as `trm_eval.sql` returns it, or counts; draws are made from an
 explicit seed. What cannot be said of the numbers is refused with the reason (`StatisticsError`).

@@ -1,4 +1,4 @@
-"""Columns of a frame as arrays, with a reason where they cannot be."""
+"""Columns of a frame as arrays, or an error with the reason."""
 
 from __future__ import annotations
 

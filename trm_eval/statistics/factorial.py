@@ -1,4 +1,4 @@
-"""How much of what came out each factor explains, and each interaction: analysis of variance of a full factorial group.
+"""Analysis of variance of a full factorial group: factors and interactions.
 
 In a full factorial every combination of the factors' values was run, each equally often. Then the sums of squares of
 factors and interactions are independent of each other and add up; of any other group no such shares can be given.

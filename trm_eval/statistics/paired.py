@@ -1,4 +1,4 @@
-"""Two runs on the same puzzles, and what many such comparisons make of each.
+"""Paired tests of two runs on the same puzzles, with correction for several comparisons.
 
 Source: McNemar 1947 (paired shares; here its exact form), Tango 1998 (score interval of their difference), Holm 1979
 (many tests).

@@ -1,4 +1,4 @@
-"""What several seeds of an experiment say together: the mean of its runs, and of the difference of two experiments.
+"""Several seeds of an experiment: the mean of its runs, and of the difference of two experiments.
 
 A run's test has an interval over puzzles; how much another seed would differ only other seeds can say. With few of
 them the spread is hardly known, which Student's t accounts for.

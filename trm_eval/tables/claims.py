@@ -1,4 +1,4 @@
-"""Results that others published, each with its protocol: `catalogs/claims.csv` as a table.
+"""Published results with their protocols: `catalogs/claims.csv` as a table.
 
 What others report of a work is `second-hand`. A source is an arXiv number, a repository, or a page of arcprize.org or
 huggingface.

@@ -1,4 +1,4 @@
-"""Writes everything that SQL sees as one DuckDB file, which any client of it opens: no root, no Parquet, no Python.
+"""Writes all tables and views as one DuckDB file.
 
 What is small is a table. Predictions, candidates and traces are one table each, `all_predictions`, `all_votes` and
 `all_traces`, and what follows from them row by row is a view, so that tokens are stored once and pairs of runs not at

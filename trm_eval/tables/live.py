@@ -1,4 +1,4 @@
-"""The tables `runs` and `train_metrics` of the runs as they are: read from their folders, evaluated or not."""
+"""The tables `runs` and `train_metrics`, read from the run folders, evaluated or not."""
 
 from __future__ import annotations
 

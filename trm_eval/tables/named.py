@@ -1,4 +1,4 @@
-"""The queries that ship with the package, by name."""
+"""The named queries of the package."""
 
 from __future__ import annotations
 

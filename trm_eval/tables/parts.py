@@ -1,4 +1,4 @@
-"""Large tables as DuckDB reads them itself: their files by name, and nothing else on the disk.
+"""Large tables that DuckDB reads from named files; it can open no others.
 
 DuckDB knows how many rows its own files have, so it joins the small side to the large one; of an Arrow dataset it knows
 nothing, and held a study's predictions in memory to look up a few evaluations.

@@ -1,4 +1,4 @@
-"""Runs SQL over the result tables and the dataset catalog, and can do nothing else.
+"""Runs SQL over the result tables and the dataset catalog, read-only.
 
 The tables are registered as Arrow datasets, so of the files only the columns and rows a query needs are read; after
 that the connection has no access to files or the network, and its settings are locked.

@@ -1,4 +1,4 @@
-"""What a root's folders hold, kept for a few seconds by a process that asks many queries of it, as the dashboard does.
+"""Listings of a root, cached for a few seconds for processes with many queries, such as the dashboard.
 
 Off unless a process asks for it. Files that are gone are looked for again at once (`forget`).
 """

@@ -1,4 +1,4 @@
-"""The tokens of every split that was evaluated, read from its dataset when a query means them."""
+"""The tokens of evaluated splits, read from the dataset when a query uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the views are: their names, what each says, and their columns with types and units. It needs no root."""
+"""The views: names, descriptions, and columns with types and units. Needs no root."""
 
 from __future__ import annotations
 

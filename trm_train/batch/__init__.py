@@ -1,1 +1,1 @@
-"""Many runs by one command: what is to be done, who does it on which devices, and what came of it."""
+"""Batches of runs: plan, devices, processes and summary."""

@@ -1,4 +1,4 @@
-"""Divides a machine among runs that go at the same time: each has accelerators, or cores, of its own."""
+"""Divides accelerators or cores of a machine among parallel runs."""
 
 from __future__ import annotations
 

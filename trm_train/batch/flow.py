@@ -1,4 +1,4 @@
-"""Carries out a batch: every run trained to its end and tested, each in a process of its own.
+"""Runs a batch: every run is trained and evaluated in its own process.
 
 What is done is skipped, so that the same command resumes a killed batch. A run is done when its status
 says that it has finished and the test of its last step, which `tested.json` in its folder names, is among the results.

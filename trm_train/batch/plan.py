@@ -1,4 +1,4 @@
-"""Which runs a batch consists of: each once, whatever number of names it has."""
+"""The runs of a batch; a run with several names occurs once."""
 
 from __future__ import annotations
 

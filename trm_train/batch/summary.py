@@ -1,4 +1,4 @@
-"""What came of a batch: a row for each run, as JSON and as Parquet."""
+"""The summary of a batch: a row for each run, as JSON and Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which weights of a run stay while it is trained: the newest, those at an interval, and the best."""
+"""Retention policy for weights during training: the newest, those at an interval, and the best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options by which a command works in several processes, and how it joins the others."""
+"""Options of commands in several processes, and joining them."""
 
 from __future__ import annotations
 

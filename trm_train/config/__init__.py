@@ -1,1 +1,1 @@
-"""What a run is, as frozen dataclasses that import no jax."""
+"""The configuration of a run: frozen dataclasses that import no jax."""

@@ -1,4 +1,4 @@
-"""Parts of a configuration that come in several forms, each a dataclass of its own, told apart by a tag.
+"""Configuration parts with several variants: one dataclass each, selected by a tag.
 
 A form declares its tag as a field with one value (`name: Literal["adamw"] = "adamw"`), so a value can never say that
 it is another form than it is. What all forms share stands in a common base. The first form is the default: a stored

@@ -1,4 +1,4 @@
-"""What numbers of a configuration may be; every refusal names the key, what it got and what is allowed."""
+"""Bounds of configuration numbers; every error names the key, the value and the allowed range."""
 
 from __future__ import annotations
 

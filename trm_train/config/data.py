@@ -1,4 +1,4 @@
-"""Which rows a run learns from: one dataset, or a mixture of several."""
+"""The training data of a run: one dataset, or a mixture of several."""
 
 from __future__ import annotations
 

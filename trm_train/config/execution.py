@@ -1,4 +1,4 @@
-"""How a run is carried out."""
+"""Execution options of a run: intervals, devices, memory and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from trm_train.config.bounds import check_not_negative, check_positive
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig:
-    """How a run is carried out. What is learned stays the same, but for the rounding of another `model_parallel`,
+    """Execution options of a run: intervals, devices, memory and limits. What is learned stays the same, but for the
+    rounding of another `model_parallel`,
     `shard_parameters`, `micro_batches`, `rematerialise`, or `steps_per_dispatch` of more than 1.
 
     `validation_examples` and what of weights is kept decide what is validated and kept, and so what `best` can be.

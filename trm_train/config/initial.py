@@ -1,4 +1,4 @@
-"""Where the weights of a run come from, other than from its seed. Digests, so that a run's name says which."""
+"""Initial weights of a run other than from its seed, as digests in the run's identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training loss: which cross-entropy of the cells, and what is added to or weighted in it."""
+"""Options of the training loss: cross-entropy of the cells, added terms and weights."""
 
 from __future__ import annotations
 

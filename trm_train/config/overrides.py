@@ -1,4 +1,4 @@
-"""A configuration from the command line: forms are chosen first, so that tyro sees one dataclass for every part.
+"""Configuration from the command line: variants are chosen first, so that tyro sees one dataclass for each part.
 
 A union of dataclasses would be a subcommand to tyro, with an order that a user has to keep. Here `--optim.name adamw`
 stands anywhere among the other options; it is taken out, the part takes that form, and the rest is parsed by the

@@ -1,4 +1,4 @@
-"""What a run is, as frozen dataclasses. Imports no jax, so that listing experiments stays fast.
+"""The configuration of a run: frozen dataclasses. Imports no jax, so that listing experiments stays fast.
 
 `RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `loss`, `initial`, `total_steps`, `seed`)
 changes the mathematics; the run's name holds a hash of it, and the seed itself. Execution (`execution`) says how
