@@ -39,7 +39,7 @@ def test_every_command_has_an_example_and_plain_options(program: str) -> None:
 def test_the_list_of_commands_fits_a_screen_and_says_the_way_on(program: str) -> None:
     said = run_here(MAINS[program], "--help").stdout
     assert len(said.splitlines()) < 60
-    assert f"`{program} COMMAND --help` says more" in " ".join(said.split())
+    assert f"`{program} COMMAND --help` shows options" in " ".join(said.split())
     assert "For example" not in said
 
 

@@ -151,7 +151,7 @@ def test_a_dry_run_says_what_would_run(root: Path) -> None:
         (["trm-eval", "run", "quickstart", "--checkpoint", "15"], "--checkpoint 15: "),
         (["trm-eval", "sql", "@nothing"], "no query @nothing; did you mean '@halting'? (trm-eval queries)"),
         (["trm-eval", "sql", "DROP VIEW evals; DROP TABLE x"], ""),
-        (["trm-eval", "sql", "COPY evals TO '/tmp/evals.csv'"], "only queries are"),
+        (["trm-eval", "sql", "COPY evals TO '/tmp/evals.csv'"], "refused"),
     ],
 )
 def test_errors_are_one_message_and_exit_code_two(root: Path, arguments: list[str], message: str) -> None:

@@ -127,6 +127,6 @@ def test_removing_stops_when_another_machine_has_built_it_meanwhile(
         return there
 
     monkeypatch.setattr(server, "listed", listed_and_finished)
-    with pytest.raises(BusyError, match="another machine has finished this dataset meanwhile"):
+    with pytest.raises(BusyError, match="another machine finished this dataset"):
         remove(bucket, "small")
     assert verify_dataset(bucket, "small").problems == []

@@ -340,13 +340,13 @@ def test_a_run_that_is_further_is_not_overwritten(
             find_run(target, "tiny").uri(f"checkpoints/{kind}/12"),
             find_run(target, "tiny").uri(f"checkpoints/{kind}/16"),
         )
-    with pytest.raises(ConfigError, match="is at step 16, further than"):
+    with pytest.raises(ConfigError, match="is at step 16, ahead of"):
         sync_runs(local, target)
     config = json.loads((source.read("config.json") or b"").decode())
     find_run(target, "tiny").write(
         "config.json", json.dumps(with_digest({**config, "content_digest": "0" * 64})).encode()
     )
-    with pytest.raises(ConfigError, match="is another run of this name"):
+    with pytest.raises(ConfigError, match="is another run with this name"):
         sync_runs(local, target)
 
 

@@ -116,7 +116,7 @@ def test_of_two_starts_of_a_process_one_is_refused(small_layout: Layout, tmp_pat
     assert refused.returncode in (Exit.ERROR, Exit.STALLED), (
         refused.stderr
     )  # who comes late finds nobody there
-    assert "process 1 " in refused.stderr or "the run has begun without this process" in refused.stderr
+    assert "process 1 " in refused.stderr or "the run started without this process" in refused.stderr
     check_steps(only_run(layout), small_layout, 6)
 
 

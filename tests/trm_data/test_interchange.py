@@ -318,7 +318,7 @@ def test_an_import_that_breaks_the_rules_of_its_kind(
     for kind, message in (
         ("sudoko", "no kind 'sudoko'; did you mean 'sudoku'?"),
         ("table", "its options do not follow from the rows' shape; expected arc, maze, sudoku"),
-        ("finished", "name the kind whose rules hold, or 'rows'"),
+        ("finished", "expected a kind, or 'rows'"),
         ("sudoku", "rows are squares of side 4, 6, 8, 9, 10, 12, 15, 16, these are 30x30"),
         ("maze", "its rows are 30x30 with 6 tokens, these are 30x30 with 12 tokens"),
     ):

@@ -54,7 +54,7 @@ def test_a_name_that_is_taken_says_by_what_in_words(tmp_path: Path) -> None:
     [
         (
             lambda root: trm_data.open_dataset("mine", "test"),
-            "a split is named by split='test', the second is the root",
+            "the second argument is the root (use split='test')",
         ),
         (lambda root: trm_data.open_dataset(Path("mine"), root), "the name of a dataset, got PosixPath"),
         (lambda root: trm_data.open_dataset("mine", ["x"]), "root: a folder, .* got list"),

@@ -223,7 +223,7 @@ def test_a_digest_that_does_not_match_is_an_error(small_layout: Layout) -> None:
     dataset = named_dataset("sudoku-4x4-generated-10-aug-100")
     dataclasses.replace(dataset, digest=manifest.content_digest).check_digest(manifest.content_digest)
     dataclasses.replace(dataset, digest="").check_digest(manifest.content_digest)
-    with pytest.raises(BuildError, match="these are not the rows of the research"):
+    with pytest.raises(BuildError, match="these rows differ from the recorded ones"):
         dataclasses.replace(dataset, digest="0" * 64).check_digest(manifest.content_digest)
 
 

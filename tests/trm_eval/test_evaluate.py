@@ -79,7 +79,7 @@ def test_a_run_without_validation_has_no_best(evaluated: Evaluated, tmp_path: Pa
 def test_a_validation_without_labels_is_no_best(saved: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"split": "validation", "step": 10, "exact_count": 0, "count": 0, "dataset": None}
     monkeypatch.setattr(checkpoints, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
-    with pytest.raises(EvalError, match="has no validated checkpoint to call the best"):
+    with pytest.raises(EvalError, match="has no validated checkpoint"):
         choose_step(saved, "best")
 
 

@@ -89,9 +89,7 @@ def test_new_fields_enter_the_id_only_where_they_are_used(evaluated: Evaluated) 
 
 def test_a_precision_that_the_device_lacks(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(infer, "computes_in", lambda precision: precision == "float32")
-    with pytest.raises(
-        EvalError, match=f"{jax.devices()[0].device_kind} does not compute in it; .* float32$"
-    ):
+    with pytest.raises(EvalError, match=f"{jax.devices()[0].device_kind} does not support it; .*float32$"):
         infer.restore(evaluated.folder, evaluated.record, step=12, weights="ema", precision="bfloat16")
 
 
@@ -144,7 +142,7 @@ def test_rules_choose_a_legal_grid_where_any_sample_has_one(layout: Layout) -> N
             ("--samples", "2,x"),
             "--samples: got '2,x'; expected whole numbers of at least 1, separated by commas",
         ),
-        (("--steps", "1,2", "--mode", "halting"), "leave out --mode halting"),
+        (("--steps", "1,2", "--mode", "halting"), "Leave out --mode halting"),
         (("--samples", "2", "--noise", "0"), "add --latent-init random"),
     ],
 )

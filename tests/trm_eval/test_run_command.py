@@ -111,7 +111,7 @@ def test_what_is_no_number_of_steps(steps: str) -> None:
 
 
 def test_no_run_and_no_rows() -> None:
-    assert "name a run: trm-eval run RUN" in run_here(main, "run").stderr
+    assert "no run named (expected trm-eval run RUN" in run_here(main, "run").stderr
     assert "--limit: got -1; expected at least 0" in run_here(main, "run", "tiny", "--limit", "-1").stderr
 
 
@@ -199,11 +199,11 @@ def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--noise", "0.3"], "--noise, --select and --sample-seed: belong to --samples K"),
-        (["--samples", "0"], "--samples: whole numbers of at least 1 between commas, got"),
+        (["--noise", "0.3"], "--noise, --select and --sample-seed: require --samples K"),
+        (["--samples", "0"], "--samples: got '0'; expected whole numbers of at least 1"),
         (["--samples", "2", "--noise", "0"], "--noise: above 0"),
-        (["--samples", "2", "--mode", "halting"], "samples are all given the same steps"),
-        (["--mode", "halting", "--steps", "1,2"], "--steps N,N: accuracy after several numbers of steps"),
+        (["--samples", "2", "--mode", "halting"], "not with --samples"),
+        (["--mode", "halting", "--steps", "1,2"], "--steps N,N: several numbers need the same steps"),
         (["--subset-seed", "1"], "a number from 0 on that draws --limit N rows; give both"),
     ],
 )

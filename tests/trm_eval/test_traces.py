@@ -103,9 +103,9 @@ def test_parts_end_when_they_are_full(layout: Layout, monkeypatch: pytest.Monkey
     ("request_", "message"),
     [
         (EvalRequest(traces=-1), "--traces: rows, at least 0, got -1"),
-        (EvalRequest(latents=True), "--latents: belongs to --traces"),
-        (EvalRequest(traces=1, mode="halting"), "--traces: shows rows that are answered once"),
-        (EvalRequest(traces=1, sampling=Sampling(samples=2)), "--traces: shows rows"),
+        (EvalRequest(latents=True), "--latents: requires --traces"),
+        (EvalRequest(traces=1, mode="halting"), "--traces: needs one answer"),
+        (EvalRequest(traces=1, sampling=Sampling(samples=2)), "--traces: needs one answer"),
     ],
 )
 def test_what_cannot_be_traced_is_refused(request_: EvalRequest, message: str) -> None:

@@ -95,7 +95,7 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
             changed(model={"mixer": "attention", "num_heads": 7}),
             "model.num_heads: a divisor of hidden_size 96",
         ),
-        (changed(seed=-1), "seed: from 0"),
+        (changed(seed=-1), "seed: got -1; expected 0"),
         (changed(execution={"checkpoint_every": 0}), "execution.checkpoint_every"),
     ],
 )

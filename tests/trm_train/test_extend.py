@@ -80,7 +80,7 @@ def test_an_extended_run_is_the_longer_one_to_the_bit(layout: Layout) -> None:
     assert run(layout, extend=16).step == 16
     with pytest.raises(ConfigError, match="was extended to 16 already, got 14"):
         run(layout, extend=14)
-    with pytest.raises(ConfigError, match="above total_steps"):
+    with pytest.raises(ConfigError, match="expected more than total_steps"):
         run(layout, extend=12)
     further = run(layout, extend=18)
     assert (further.started_at, further.step) == (16, 18)

@@ -137,7 +137,7 @@ def test_a_server_of_workers_that_is_ended_is_said(monkeypatch: pytest.MonkeyPat
         raise EOFError("unexpected EOF")
 
     monkeypatch.setattr(local._Process, "start", start)
-    with pytest.raises(ScarceError, match="the process that starts the workers was ended from outside"):
+    with pytest.raises(ScarceError, match="the process that starts the workers was killed"):
         LocalEngine(2).run(compute, [1, 2, 3])
 
 

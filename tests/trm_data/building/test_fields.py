@@ -79,7 +79,7 @@ def test_a_named_dataset_has_its_digest_or_is_refused(
     assert trm_data.build_dataset("tiny-one", **run).name == "tiny-one"
     assert trm_data.build_dataset("tiny-one", augment="virtual", **run).name == "tiny-one-virtual"
     name_it("0" * 64)
-    with pytest.raises(BuildError, match="not the rows of the research"):
+    with pytest.raises(BuildError, match="these rows differ from the recorded ones"):
         trm_data.build_dataset("tiny-one", **run)
 
 

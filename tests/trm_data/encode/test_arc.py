@@ -97,7 +97,7 @@ def test_the_wrong_offset_is_refused():
         (np.zeros((0, 3), np.uint8), 0, "got 0x3 cells"),
         (np.full((2, 2), 10, np.uint8), 0, "got colour 10"),
         (np.zeros((2, 2), np.int64), 0, "int64"),
-        (np.zeros(4, np.uint8), 0, "allowed is uint8"),
+        (np.zeros(4, np.uint8), 0, "expected uint8"),
         (np.zeros((2, 2), np.uint8), 29, "leaves"),
         (np.zeros((2, 2), np.uint8), -1, "leaves"),
     ],

@@ -135,7 +135,7 @@ def test_arrays_that_are_no_table(tmp_path, arrays: dict, message: str) -> None:
         ("t.csv", "inputs,labels\n1 x,1 2\n", "has no rows|not a number"),
         ("t.parquet", "no parquet", "is not a Parquet file"),
         ("t.npz", "no zip", "is not an npz file"),
-        ("t.json", json.dumps({}), "a table is a .parquet, .csv, .npz or .npy file"),
+        ("t.json", json.dumps({}), "expected .parquet, .csv, .npz or .npy"),
     ],
 )
 def test_files_that_are_no_table(tmp_path, layout: Layout, name: str, content: str, message: str) -> None:

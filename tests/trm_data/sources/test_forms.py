@@ -212,7 +212,7 @@ SAYS = {
     "html.txt": "XML with <html> is not read",
     "bomb.xml": "has a document type or entities",
     "broken.xml": "is not XML",
-    "scalar.json": "got 1.5 where a puzzle is expected",
+    "scalar.json": "got 1.5 instead of a puzzle",
     "cut.json": "is not JSON",
 }
 

@@ -76,7 +76,7 @@ def test_digests_are_read_as_every_pip_reports_them_and_never_missing() -> None:
         wheel = pip._wheel(reported(stated))
         assert (wheel.name, wheel.sha256) == ("some-thing", digest)
     for stated in ({}, {"hash": "md5=00"}):
-        with pytest.raises(BundleError, match=r"Some\.Thing 1: its index states no sha256"):
+        with pytest.raises(BundleError, match=r"Some\.Thing 1: its index has no sha256"):
             pip._wheel(reported(stated))
 
 

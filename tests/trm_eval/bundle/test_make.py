@@ -104,11 +104,11 @@ def test_runs_that_cannot_be_bundled_are_refused(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--adapt", "0"), "--adapt: minutes above 0, got 0"),
-        (("--adapt", "inf"), "--adapt: minutes above 0, got inf"),
+        (("--adapt", "0"), "--adapt: got 0; expected more than 0"),
+        (("--adapt", "inf"), "--adapt: got inf; expected more than 0"),
         (("--aug", "-1"), "--aug: 0 or more, got -1"),
         (("--checkpoint", "77"), "77"),
-        (("--platform", "win_amd64"), "a tag of wheels for Linux"),
+        (("--platform", "win_amd64"), "expected a Linux wheel tag"),
         (("--python", "3.9"), "--python 3.9"),
     ],
 )

@@ -57,5 +57,5 @@ def test_an_accelerator_brings_its_libraries_and_what_they_require(target: Targe
 
 
 def test_a_version_that_another_distribution_cannot_use_is_refused(target: Target) -> None:
-    with pytest.raises(BundleError, match=r"numpy 1\.0 does not suit .*, which requires numpy"):
+    with pytest.raises(BundleError, match=r"numpy 1\.0 conflicts with .*, which requires numpy"):
         requirements(target, (), wheel("numpy", "1.0"))

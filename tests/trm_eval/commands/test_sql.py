@@ -57,9 +57,9 @@ def test_a_root_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
 def test_columns_of_one_name_and_files_that_cannot_be(evaluated: Evaluated, tmp_path: Path) -> None:
     twice = sql(evaluated, "SELECT 1 AS a, 2 AS a", "--format", "json")
     assert (twice.returncode, twice.stdout) == (2, "")
-    assert "two columns are called 'a', of which one would be lost; say AS" in twice.stderr
+    assert "two columns have the name 'a'; rename one with AS" in twice.stderr
     assert sql(evaluated, "SELECT 1 AS a, 2 AS a", "--format", "csv").stdout == "a,a\n1,2\n"
-    with pytest.raises(QueryError, match="two columns are called 'a'"):
+    with pytest.raises(QueryError, match="two columns have the name 'a'"):
         trm_eval.sql("SELECT 1 AS a, 2 AS a", evaluated.layout)
     with pytest.raises(QueryError, match="got int"):
         trm_eval.sql(5, evaluated.layout)
@@ -134,7 +134,7 @@ def test_parquet_keeps_types_and_comes_through_a_pipe(evaluated: Evaluated) -> N
 
 def test_parquet_is_not_thrown_at_a_terminal(evaluated: Evaluated, tmp_path: Path) -> None:
     with Terminal(evaluated, tmp_path, "SELECT 1", "--format", "parquet") as terminal:
-        assert "--format parquet is for programs" in terminal.read_to("pipe it")
+        assert "--format parquet: stdout is a terminal" in terminal.read_to("a pipe")
         assert terminal.code() == 2
 
 
@@ -239,7 +239,7 @@ def test_the_prompt_answers_and_goes_on_after_an_error(terminal: Terminal, tmp_p
     assert "supervision steps taken" in terminal.ask(".tables depth")
     assert "@pareto" in terminal.ask(".queries")
     assert ".format: one of table, vertical, csv" in terminal.ask(".format yaml")
-    assert ".help says what is" in terminal.ask(".nothing")
+    assert ".help lists them" in terminal.ask(".nothing")
     assert "columns hidden: split_digest" in terminal.ask(
         "SELECT run, split_digest, dataset, count FROM evals;"
     )
@@ -248,7 +248,7 @@ def test_the_prompt_answers_and_goes_on_after_an_error(terminal: Terminal, tmp_p
     terminal.ask(".format csv")
     assert "n\r\n12\r\n" in terminal.ask("SELECT count(*) AS n FROM predictions;")
     terminal.ask(".format parquet")
-    assert "say where with .out FILE" in terminal.ask("SELECT 1 AS n;")
+    assert "Use .out FILE" in terminal.ask("SELECT 1 AS n;")
     terminal.ask(f".out {tmp_path}/one.parquet")
     assert "wrote" in terminal.ask("SELECT 1 AS n;")
     assert pl.read_parquet(tmp_path / "one.parquet")["n"].to_list() == [1]
@@ -286,7 +286,7 @@ def test_history_is_kept_for_the_next_time_and_for_this_user_alone(
 
 def test_a_prompt_takes_no_out(evaluated: Evaluated, tmp_path: Path) -> None:
     with Terminal(evaluated, tmp_path, "--out", "x.csv") as terminal:
-        terminal.read_to(r"--out: is for one query")
+        terminal.read_to(r"--out: needs a query")
         assert terminal.code() == 2
 
 

@@ -617,7 +617,7 @@ def test_the_commands_say_what_to_do_next(evaluated: Evaluated, tmp_path: Path) 
     out, root = str(tmp_path / "out"), str(tmp_path / "root")
     nowhere = run_here(main, "export", "tiny", "--root", evaluated.layout.place)
     assert nowhere.returncode == 2
-    assert "--out DIR writes a folder, --push OWNER/NAME" in nowhere.stderr
+    assert "--out DIR for a folder, or --push OWNER/NAME" in nowhere.stderr
     done = run_here(main, "export", "tiny", "--out", out, "--root", evaluated.layout.place)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"trm-eval import {out} --root DIR" in done.stdout

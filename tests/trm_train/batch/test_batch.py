@@ -161,7 +161,7 @@ def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> No
     ("arguments", "message"),
     [
         (["exp99"], "no experiment 'exp99'; did you mean 'exp09e'?"),
-        ([], "name experiments: trm-train batch PATTERN ..."),
+        ([], "no experiments named"),
         (["exp01a", "--no-build"], "trm-data build sudoku-2x3-generated-500-aug-100"),
         (["exp01a", "--seeds", "a"], "--seeds: got 'a'; expected whole numbers separated by commas"),
         (["exp01a", "--jobs", "99"], "at most one run on each"),

@@ -144,7 +144,7 @@ def test_folder_meta_and_state_must_be_of_the_same_step(copied: Folder, state: T
     checkpoints.close()
     assert restored.meta.step == 8
     assert restored.problems == [f"{copied.where('checkpoints/resume/13')}: holds a state after 12 steps"]
-    with pytest.raises(CheckpointError, match="weights/13: its meta is of step 12"):
+    with pytest.raises(CheckpointError, match="weights/13: its meta names step 12"):
         restore_weights(copied, 13, weights_tree(state))
 
 

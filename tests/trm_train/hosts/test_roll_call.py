@@ -147,7 +147,7 @@ def test_another_program_at_the_coordinators_port(address: Address) -> None:
     with socket.create_server((address.host, address.port)) as server:
         thread = threading.Thread(target=other, args=(server,))
         thread.start()
-        with pytest.raises(HostError, match="answers, but gathers no processes"):
+        with pytest.raises(HostError, match="answers, but is not a coordinator"):
             report(address, 1, 2, 5.0, silent)
         thread.join()
         with pytest.raises(HostError, match="process 0 cannot listen there"):

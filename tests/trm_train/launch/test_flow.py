@@ -312,14 +312,14 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("run quickstart", "say where, by one of"),
+        ("run quickstart", "no machines named"),
         ("quickstart --accelerator v4-8", "invalid choice 'quickstart'"),
-        ("run --accelerator v4-8 --root /r", "name the experiment"),
-        ("run quickstart --accelerator v4-8", "a TPU needs a root that outlives it"),
-        ("run quickstart --accelerator v4-8 --root here", "a TPU needs a root that outlives it"),
+        ("run --accelerator v4-8 --root /r", "no experiment named"),
+        ("run quickstart --accelerator v4-8", "a TPU needs a permanent root"),
+        ("run quickstart --accelerator v4-8 --root here", "a TPU needs a permanent root"),
         ("run quickstart --accelerator v4 --root /r", "--accelerator v4: expected KIND-SIZE"),
         ("run quickstart --accelerator v4-8 --name A;b --root /r", "--name 'A;b'"),
-        ("run quickstart --accelerator v4-8 --hosts a --root /r", "say where, by one of"),
+        ("run quickstart --accelerator v4-8 --hosts a --root /r", "no machines named"),
         ("run quickstart --hosts a --spot", "--spot: is for TPUs"),
         ("run quickstart --hosts a,-oX=y", "got '-oX=y'"),
         ("run quickstart --hosts a,a", "a host occurs twice"),
@@ -330,7 +330,7 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
         ("run quickstart --hosts a --acelerator v4-8", "--acelerator"),
         ("run quikstart --hosts a", "did you mean 'quickstart'?"),
         ("batch quickstart --hosts a --jobs 2", "--jobs: not with launch"),
-        ("batch quickstart --hosts a --detach", "--detach leaves at once"),
+        ("batch quickstart --hosts a --detach", "--detach: not with"),
         ("batch --hosts a", "name experiments"),
     ],
 )

@@ -111,7 +111,7 @@ def test_names_of_columns_that_are_no_text_are_named(folder: Folder) -> None:
     pq.write_table(pq.read_table(path), path, store_schema=False)
     path.write_bytes(path.read_bytes().replace(b"exact_count", b"\xf4xact_count"))
     with pytest.raises(
-        CorruptFileError, match=r"000000001-000000002\.parquet: cannot be read .*put back a whole copy"
+        CorruptFileError, match=r"000000001-000000002\.parquet: cannot be read .*Restore it from a copy"
     ):
         read_metrics(folder)
 

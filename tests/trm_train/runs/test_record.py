@@ -143,8 +143,8 @@ OUTSIDE = "../../../OUTSIDE"
         ({"config": {"total_steps": 13}}, "its configuration is that of tiny-"),
         ({"config": {"seed": 1}}, "its configuration is that of tiny-"),
         ({"identity": "0" * 64}, "it was edited or damaged. Restore it"),
-        ({"run": OUTSIDE}, f"says that it is the run '{OUTSIDE}'"),
-        ({"run": "/tmp/OUTSIDE"}, "says that it is the run '/tmp/OUTSIDE'"),
+        ({"run": OUTSIDE}, f"names the run '{OUTSIDE}'"),
+        ({"run": "/tmp/OUTSIDE"}, "names the run '/tmp/OUTSIDE'"),
         ({"experiment": OUTSIDE}, f"experiment '{OUTSIDE}': expected up to 100 letters, digits and _"),
         ({"experiment": ""}, "experiment ''"),
         ({"group": OUTSIDE}, f"group '{OUTSIDE}'"),
@@ -173,7 +173,7 @@ def test_a_record_must_agree_with_itself_and_its_place(
 def test_a_copy_beside_the_run_is_no_second_run(folder: Folder, layout: Layout, record: RunRecord) -> None:
     copy = layout.runs.within("testing/tiny/tiny-00000000-s0")
     copy.write(CONFIG_FILE, folder.read(CONFIG_FILE) or b"")
-    with pytest.raises(ConfigError, match=f"is of the run {record.run}, whose place is {folder.path}"):
+    with pytest.raises(ConfigError, match=f"belongs to the run {record.run} at {folder.path}"):
         read_record(copy)
 
 
