@@ -211,7 +211,7 @@ def test_ctrl_c_while_the_server_of_the_workers_gets_ready_is_one_line(tmp_path:
         process.kill()
     assert process.returncode == 130
     assert errors.splitlines() == [
-        "trm-data: interrupted; nothing half-written counts, the same command resumes"
+        "trm-data: interrupted; partial files do not count; the same command resumes"
     ]
 
 

@@ -108,7 +108,7 @@ def test_while_it_compiles(
     alone.process.send_signal(sent)
     assert alone.end(AT_ONCE_S) == code
     assert "Traceback" not in alone.text
-    assert alone.lines[-1].endswith("nothing half-written counts, the same command resumes\n")
+    assert alone.lines[-1].endswith("partial files do not count; the same command resumes\n")
     check_nothing_is_half_written(layout)
 
 

@@ -57,7 +57,7 @@ def test_a_signal_ends_the_process(work: str, number: signal.Signals, code: int)
     assert process.returncode == code, err
     assert "continued" not in out
     (line,) = err.splitlines()
-    assert line.endswith("nothing half-written counts, the same command resumes")
+    assert line.endswith("partial files do not count; the same command resumes")
 
 
 IGNORED = """

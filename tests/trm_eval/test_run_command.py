@@ -168,7 +168,7 @@ def test_what_was_evaluated_is_said_where_other_results_are_damaged(layout: Layo
     done = run_here(main, "run", name, "--limit", "4", "--root", layout.place)
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(f"{name}: exact accuracy ")
-    assert f"written, but the tables cannot be asked: {victim}: its bytes are not those" in done.stderr
+    assert f"written, but the tables cannot be read: {victim}: its bytes are not those" in done.stderr
 
 
 def test_another_dataset_of_the_same_encoding(layout: Layout, request_small: Any) -> None:

@@ -115,7 +115,7 @@ def confirm(program: str, command: str, what: str) -> bool:
         what: What would be done, as `remove X`.
     """
     if not sys.stdin.isatty():
-        print(f"{program}: {command}: nobody to ask; add --yes to {what}", file=sys.stderr)
+        print(f"{program}: {command}: stdin is not a terminal. Add --yes to {what}", file=sys.stderr)
         return False
     if input(f"{what}? [y/N] ").strip().lower() in ("y", "yes"):
         return True
@@ -250,7 +250,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         if full:
             _drop_output()  # else Python writes it again at exit, fails and prints a second error
         said = _shortened(f"{program}: {_of_system(error)}")
-        print(f"{said}{'; free some, and the same command resumes' if full else ''}", file=sys.stderr)
+        print(f"{said}{'; free some space; the same command resumes' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except Exception as error:
         if signal.SIGINT in heard or _is_of_interrupt(error):
@@ -329,7 +329,7 @@ def _of_system(error: Exception) -> str:
 
 def _say_interrupted(program: str) -> None:
     """What a command says that ends for Ctrl-C."""
-    print(f"{program}: interrupted; nothing half-written counts, the same command resumes", file=sys.stderr)
+    print(f"{program}: interrupted; partial files do not count; the same command resumes", file=sys.stderr)
 
 
 def _is_of_interrupt(error: BaseException) -> bool:

@@ -32,8 +32,8 @@ HEARD_S = 0.2
 """Time that the thread has to hear of a signal that has ended the command."""
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 WORDS = {
-    signal.SIGINT: "interrupted; nothing half-written counts, the same command resumes",
-    signal.SIGTERM: "ended by SIGTERM; nothing half-written counts, the same command resumes",
+    signal.SIGINT: "interrupted; partial files do not count; the same command resumes",
+    signal.SIGTERM: "ended by SIGTERM; partial files do not count; the same command resumes",
 }
 
 

@@ -58,7 +58,7 @@ def bad_rows(count: int) -> str:
 def print_estimate(estimate: Estimate) -> None:
     """What a build would make; nothing is built."""
     if estimate.built:
-        print(f"{estimate.name}: is already there; the same build would find nothing to do")
+        print(f"{estimate.name}: already built; the same build would do nothing")
         return
     examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
     print(f"{estimate.name}: would build about {examples} examples of {estimate.sequence_length} cells")

@@ -90,7 +90,7 @@ def _counts(paired: Paired) -> dict[str, Any]:
 def _print_seeds(found: Difference) -> None:
     from trm_data.show.render import print_table
 
-    print(f"over the {len(found.seeds)} seeds that both have:")
+    print(f"over the {len(found.seeds)} common seeds:")
     rows = [
         (a.seed, *(f"{100 * value:.2f}" for value in (a.exact_accuracy, b.exact_accuracy)), _points(b, a))
         for a, b in found.seeds

@@ -186,4 +186,4 @@ def _keep(history: Path) -> None:
         history.touch(mode=0o600)
         readline.write_history_file(history)
     except OSError as error:
-        print(f"trm-eval: {history}: the history could not be kept ({error})", file=sys.stderr)
+        print(f"trm-eval: {history}: the history could not be saved ({error})", file=sys.stderr)

@@ -291,7 +291,7 @@ def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[i
         (print_report if one else print_headline)(layout, result)
     except DataError as error:  # it is written; what else lies in the tables cannot be read
         print(result.in_brief())
-        print(f"trm-eval: written, but the tables cannot be asked: {error}", file=sys.stderr)
+        print(f"trm-eval: written, but the tables cannot be read: {error}", file=sys.stderr)
         code = Exit.FOUND
     if request.depths:
         print_scaling(layout, result)

@@ -39,7 +39,7 @@ class Serve:
         layout = resolve_root(self.root)
         listening = bind(self.host, self.port)
         if self.port is None and listening.getsockname()[1] != DEFAULT_PORT:
-            print(f"trm-eval: port {DEFAULT_PORT} is taken; here is another", file=sys.stderr)
+            print(f"trm-eval: port {DEFAULT_PORT} is taken; using another one", file=sys.stderr)
         if not is_loopback(str(listening.getsockname()[0])):
             print(
                 f"trm-eval: warning: --host {self.host}: whoever reaches this machine can read all results of "

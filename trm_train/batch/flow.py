@@ -262,7 +262,7 @@ def _wait_or_fail(job: Job, reason: str, screen: Screen) -> None:
     """Begin once more what a process of a batch that was killed may still be about to leave; else it has failed."""
     if BEING_TRAINED in reason and time.monotonic() - (job.since or 0.0) < END_S:
         job.state = "waiting"
-        screen.note(f"{job.planned.run}: waits for what an earlier batch began to end")
+        screen.note(f"{job.planned.run}: waiting for a process of an earlier batch")
     else:
         _fail(job, reason, screen)
 
@@ -299,7 +299,7 @@ def _fail(job: Job, reason: str, screen: Screen) -> None:
     job.state, job.reason = "failed", reason
     screen.note(f"{job.planned.run}: failed: {reason}")
     if is_full(job):
-        screen.note("no further run is begun; free some space, and the same command resumes")
+        screen.note("no further run is started. Free some space; the same command resumes")
 
 
 def _reason(job: Job, code: int) -> str:
@@ -341,7 +341,7 @@ def _stop_if_asked(asked: Sequence[int], going: Sequence[Job], screen: Screen) -
         elif not job.told:
             job.told = True
             job.process.send_signal(signal.SIGTERM if asked[0] == signal.SIGHUP else asked[0])
-            screen.note(f"{job.planned.run}: saves a checkpoint and stops; once more kills it")
+            screen.note(f"{job.planned.run}: saving a checkpoint; another Ctrl-C kills it")
 
 
 def _end_children(jobs: Sequence[Job]) -> None:

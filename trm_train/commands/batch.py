@@ -270,7 +270,7 @@ def _print_facts(
         unknown = sum(not fact[column] for fact in left)
         without = f"; without {unknown} runs of which it is not known" if unknown else ""
         print(f"{what}, computed: {say_hours(hours)}{without}")
-    print("docs/experiments/README.md says what is assumed")
+    print("docs/experiments/README.md has the assumptions")
 
 
 def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]], *, wide: bool) -> None:

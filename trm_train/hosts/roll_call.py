@@ -176,7 +176,7 @@ class _RollCall:
                 pass
         if not self._over:
             del self._present[index]
-            self._say(f"process {index} ({present.host}, pid {present.pid}) has gone away")
+            self._say(f"process {index} ({present.host}, pid {present.pid}) disconnected")
             self._tell()
 
     def _hello(self, said: dict[str, Any], writer: asyncio.StreamWriter) -> tuple[int, _Present]:

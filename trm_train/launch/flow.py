@@ -146,7 +146,7 @@ def _ensure(target: Target, how: How, say: Say, *, patient: bool) -> None:
         except CapacityError as error:
             if not patient:
                 raise
-            say(f"{error}; asked again every {CAPACITY_S:.0f} s")
+            say(f"{error}; retrying every {CAPACITY_S:.0f} s")
             time.sleep(CAPACITY_S)
 
 

@@ -183,7 +183,7 @@ class Tpu(Target):
             if state in LOST and created:
                 raise LaunchError(f"{self.place} was created, and is {state}{self._why_failed()}")
             if state in LOST:
-                self._shell.say(f"{self.place} is {state}: deleted, and recreated")
+                self._shell.say(f"{self.place} is {state}: deleting and creating it again")
                 self.release()
             elif not state:
                 self._create()

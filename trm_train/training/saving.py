@@ -77,7 +77,7 @@ def _store(run: Started, state: TrainState, step: int, *, saved: bool) -> str:
 def _save(run: Started, state: TrainState, step: int) -> str:
     """Write metrics, then begin a checkpoint; returns the problem, if any. Several processes have the same one."""
     if lost := _attempt(run, run.checkpoints.wait):
-        run.observer.say(f"step {step:>6,}  the checkpoint before could not be saved ({lost})")
+        run.observer.say(f"step {step:>6,}  the previous checkpoint could not be saved ({lost})")
     if problem := _problem_of_any(run, _attempt(run, lambda: run.observer.flush("running"), together=False)):
         return problem
     meta = meta_at(run.record, step, run.tracking_id)

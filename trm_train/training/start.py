@@ -240,7 +240,7 @@ def _take_over(
         if anew_once is not None:
             folder.write(TOKEN_FILE, anew_once.encode())
         if forgotten:
-            console.note(f"{record.run}: threw away {forgotten} (--resume never)")
+            console.note(f"{record.run}: discarded {forgotten} (--resume never)")
     record = extend_record(record, extend)
     write_record(folder, record)
     _show_root(folder, hosts)

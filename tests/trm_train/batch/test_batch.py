@@ -198,7 +198,7 @@ def test_a_full_disk_ends_a_batch_with_what_to_do(root: Path, tmp_path: Path) ->
     ended = subprocess.run([*apart, *command], capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == Exit.FOUND, ended.stderr
     assert "Traceback" not in ended.stderr
-    assert "no further run is begun; free some space, and the same command resumes" in ended.stderr
+    assert "no further run is started. Free some space; the same command resumes" in ended.stderr
     rows = json.loads((tmp_path / "logs" / "summary.json").read_text())
     assert [row["state"] for row in rows] == ["failed", "waiting"]
     assert "no space left" in rows[0]["reason"]
@@ -377,7 +377,7 @@ def test_a_run_that_an_earlier_batch_has_not_left_yet_is_waited_for(root: Path, 
     class Waits(Notes):
         def note(self, text: str) -> None:
             super().note(text)
-            if "waits for what an earlier batch began to end" in text:
+            if "waiting for a process of an earlier batch" in text:
                 held.close()
 
     held.enter_context(locked(run.folder, "busy"))

@@ -123,7 +123,7 @@ def test_a_process_that_was_killed_while_it_waited_is_waited_for_again(address: 
             killed.sendall(hello)
             until(lambda: said[-1].startswith("2 of 3"))
         until(lambda: said[-1].startswith("1 of 3"))
-        assert "process 1 (b, pid 7) has gone away" in said
+        assert "process 1 (b, pid 7) disconnected" in said
         others = [pool.submit(report, address, index, 3, 20.0, silent) for index in (1, 2)]
         for one in (first, *others):
             one.result(20)

@@ -115,7 +115,7 @@ def test_a_tpu_that_was_taken_away_is_deleted_and_created_anew(cloud: Cloud, sta
     put_state(cloud, "trm", state=state)
     assert tpu().look(WORK).gone == f"v4-8 trm is {state}"
     tpu(said).ensure()
-    assert f"v4-8 trm is {state}: deleted, and recreated" in said
+    assert f"v4-8 trm is {state}: deleting and creating it again" in said
     assert not tpu().look(WORK).gone
 
 

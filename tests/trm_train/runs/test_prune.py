@@ -98,7 +98,7 @@ def test_the_command_asks_and_says_what_it_does(
     assert (code, json.loads(out)[0]["removed"]) == (0, steps[:-1])
     code, out, err = command(capsys, "prune", "--no-best", "--root", layout.place)
     assert code == 2
-    assert "nobody to ask; add --yes to remove that" in err
+    assert "stdin is not a terminal. Add --yes to remove that" in err
     assert weights_steps(run) == steps
     code, out, _ = command(capsys, "prune", run.name, "--no-best", "--yes", "--root", layout.place)
     assert code == 0
@@ -120,7 +120,7 @@ def test_a_removed_run_leaves_nothing(
         True,
     )
     code, _, err = command(capsys, "rm", run.name, "--root", layout.place)
-    assert (code, "nobody to ask; add --yes" in err) == (2, True)
+    assert (code, "stdin is not a terminal. Add --yes" in err) == (2, True)
     code, out, _ = command(capsys, "rm", run.name, "--yes", "--root", layout.place)
     assert code == 0
     assert f"{run.name}: removed" in out
