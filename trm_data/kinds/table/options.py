@@ -50,8 +50,8 @@ LOG = logging.getLogger(__name__)
 class BuildTable(BuildFields):
     """Build a dataset from your own puzzles (docs/own-puzzles.md).
 
-    A table is a Parquet, CSV, npz or npy file with `inputs` and `labels`: grids of one size, tokens 0 to 255, of which
-    0 is PAD and ignored as a label. Grid and vocabulary are read from the training table by default.
+    A table is a Parquet, CSV, npz or npy file with `inputs` and `labels`: grids of one size, tokens 0 to 255. Token 0
+    is PAD and ignored as a label. Grid and vocabulary are read from the training table by default.
 
     For example:
 
