@@ -66,7 +66,7 @@ def test_a_maze_is_drawn_in_text_and_as_pictures(root: Path, tmp_path: Path) -> 
         assert path.read_bytes().startswith(magic)
     refused = run(root, "show", NAME, "--out", str(tmp_path / "maze.gif"))
     assert refused.returncode == 2
-    assert "allowed are .png, .svg" in refused.stderr
+    assert "expected .png, .svg" in refused.stderr
 
 
 def test_a_page_and_a_card(root: Path, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_removal_asks(root: Path) -> None:
     assert done.returncode == 0, done.stderr
     refused = run(root, "rm", "gone", stdin=subprocess.DEVNULL)
     assert refused.returncode == 2
-    assert "add --yes" in refused.stderr
+    assert "Add --yes" in refused.stderr
     removed = run(root, "rm", "gone", "--yes")
     assert removed.returncode == 0, removed.stderr
     assert not (root / "datasets" / "gone").exists()

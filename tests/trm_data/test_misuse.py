@@ -54,9 +54,12 @@ def test_a_name_that_is_taken_says_by_what_in_words(tmp_path: Path) -> None:
     [
         (
             lambda root: trm_data.open_dataset("mine", "test"),
-            "the second argument is the root (use split='test')",
+            "the second argument is the root",
         ),
-        (lambda root: trm_data.open_dataset(Path("mine"), root), "the name of a dataset, got PosixPath"),
+        (
+            lambda root: trm_data.open_dataset(Path("mine"), root),
+            "got PosixPath; expected the name of a dataset",
+        ),
         (lambda root: trm_data.open_dataset("mine", ["x"]), "root: a folder, .* got list"),
         (lambda root: trm_data.open_mixture(["mine"], root), "names and their weights"),
         (

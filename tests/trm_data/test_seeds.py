@@ -98,9 +98,9 @@ def test_feistel_keys_depend_on_every_number():
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_seeds_are_words(seed):
-    with pytest.raises(ValueError, match="allowed is 0 to 2"):
+    with pytest.raises(ValueError, match="expected 0 to 2"):
         seeds.philox_words(seed, 1, 0, 0, 1)
-    with pytest.raises(ValueError, match="allowed is 0 to 2"):
+    with pytest.raises(ValueError, match="expected 0 to 2"):
         seeds_kernels.shuffled(seed, 1, 0, 0, 1)
 
 

@@ -145,9 +145,9 @@ def parse_source(
     if guessed in allowed:
         LOG.warning("%s %s: is read as %s:%s", option, shown, guessed, shown)
         return SourceRef(cast(SourceKind, guessed), text)
-    forms = f"allowed are {', '.join(FORMS[kind] for kind in allowed)}"
+    forms = f"expected {', '.join(FORMS[kind] for kind in allowed)}"
     if separator and path.startswith("//"):
-        forms = f"say what it holds, as csv:{shown}; {forms}"
+        forms = f"ambiguous; name the type, such as csv:{shown}; {forms}"
     elif separator and "/" not in kind and (meant := closest(kind, allowed)):
         forms = f"did you mean {meant}:{without_credentials(path)}? {forms}"
     elif guessed == "table" and option == "--source":
@@ -155,7 +155,7 @@ def parse_source(
     elif _exists(text) and Path(text).expanduser().is_dir() and not {*allowed} & {*FOLDERS}:
         forms = f"is a folder; name a file in it; {forms}"
     elif _exists(text):
-        forms = f"of no kind that is known by its name; {forms}"
+        forms = f"unknown file type; {forms}"
     elif "/" in text or "." in text:
         forms = f"no such file; {forms}"
     raise SpecError(f"{option} {shown}: {forms}")

@@ -24,7 +24,7 @@ def json_cells(text: str) -> list[Any]:
         raise ValueError(f"is not JSON ({error}); expected {allowed}") from error
     found = cast(list[Any], value) if isinstance(value, list) else []
     if not _numbers(found) and not (found and all(_numbers(row) for row in found)):
-        raise ValueError(f"allowed is {allowed}")
+        raise ValueError(f"expected {allowed}")
     return found
 
 

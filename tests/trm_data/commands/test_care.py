@@ -55,7 +55,7 @@ def test_what_is_removed_is_said_before_and_after(root: Path) -> None:
     assert refused.returncode == 2
     assert "many-a (" in refused.stderr
     assert "many-b (" in refused.stderr
-    assert "add --yes" in refused.stderr
+    assert "Add --yes" in refused.stderr
     done = run_here(main, "rm", "many-*", "--yes", *place)
     assert done.returncode == 0, done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["many-a", "many-b"]

@@ -161,7 +161,7 @@ def test_wall_ranges() -> None:
     with pytest.raises(SpecError, match="whole number"):
         wall_range(3, 3, 0.35, 0.4)
     for low, high in ((-0.1, 0.5), (0.5, 0.3), (0.3, 1.0)):
-        with pytest.raises(SpecError, match="allowed is 0 <= low <= high < 1"):
+        with pytest.raises(SpecError, match="expected 0 <= low <= high < 1"):
             wall_range(30, 30, low, high)
 
 

@@ -156,7 +156,7 @@ def test_rating_is_zero_for_what_propagation_solves():
     [(np.zeros((1, 80), int), 3, 3), (np.full((1, 81), 10), 3, 3), (np.zeros((1, 25), int), 1, 5)],
 )
 def test_wrong_arguments_are_refused(arguments):
-    with pytest.raises(ValueError, match="allowed"):
+    with pytest.raises(ValueError, match="expected"):
         solve(*arguments)
     with pytest.raises(ValueError, match="limit"):
         solve(np.zeros((1, 81), np.uint8), 3, 3, limit=0)

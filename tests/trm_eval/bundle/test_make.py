@@ -106,7 +106,7 @@ def test_runs_that_cannot_be_bundled_are_refused(
     [
         (("--adapt", "0"), "--adapt: got 0; expected more than 0"),
         (("--adapt", "inf"), "--adapt: got inf; expected more than 0"),
-        (("--aug", "-1"), "--aug: 0 or more, got -1"),
+        (("--aug", "-1"), "--aug: got -1; expected 0 or more"),
         (("--checkpoint", "77"), "77"),
         (("--platform", "win_amd64"), "expected a Linux wheel tag"),
         (("--python", "3.9"), "--python 3.9"),

@@ -481,8 +481,8 @@ def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
         if not colours or max(cast(list[int], cells)) >= COLOURS:
             wrong = [_is_colour(cell) for cell in cells].index(False)
             raise place.error(
-                f"row {i}, cell {wrong + 1}: got {_shown(cells[wrong])}, "
-                f"allowed is a whole number from 0 to {COLOURS - 1}"
+                f"row {i}, cell {wrong + 1}: got {_shown(cells[wrong])}; "
+                f"expected a whole number from 0 to {COLOURS - 1}"
             )
         lines.append(bytes(cast(list[int], cells)))
     return np.frombuffer(b"".join(lines), np.uint8).reshape(len(lines), -1)
