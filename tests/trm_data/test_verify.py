@@ -145,7 +145,9 @@ def test_other_counts_in_the_manifest(
     assert len(rows) == counts["num_examples"]
     np.testing.assert_array_equal(rows.inputs[0], stored[0]["inputs"].ravel())
     counts[column] += change
-    with pytest.raises(CorruptDatasetError, match=f"the manifest says {counts[column]:,}|{counts[column]}"):
+    with pytest.raises(
+        CorruptDatasetError, match=f"{counts[column]:,} examples of the manifest|{counts[column]}"
+    ):
         read_rows(path, sequence_length=36, **counts)
 
 

@@ -132,12 +132,10 @@ def test_an_edited_configuration_is_not_believed(copied: Layout) -> None:
     value = json.loads(folder.read(CONFIG_FILE) or b"")
     value["config"]["model"]["l_cycles"] += 1
     folder.write(CONFIG_FILE, json.dumps(value).encode())
-    with pytest.raises(
-        ConfigError, match=r"is not what was written \(its digest differs\): it was edited or damaged"
-    ):
+    with pytest.raises(ConfigError, match=r"was edited or damaged \(its digest differs\)"):
         evaluate_run(copied, folder, EvalRequest())
     folder.write(CONFIG_FILE, json.dumps(with_digest(value)).encode())
-    with pytest.raises(ConfigError, match=r"its configuration is that of tiny-.*: it was edited or damaged"):
+    with pytest.raises(ConfigError, match=r"its configuration is that of tiny-.*. It was edited or damaged"):
         evaluate_run(copied, folder, EvalRequest())
     assert not copied.results.names()
 

@@ -83,7 +83,7 @@ def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None
         assert out.read_text().count(f">{heading}") == 2
     refused = run_here(main, *words, "--which", "wrong")
     assert refused.returncode == 2
-    assert "--index and --which wrong: one of them" in refused.stderr
+    assert "--index and --which wrong: use only one of them" in refused.stderr
 
 
 def test_a_missing_file_is_the_reason_why_there_are_none(evaluated: Evaluated, tmp_path: Path) -> None:

@@ -88,7 +88,10 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
         ),
         (changed(model={"halt_first_max_steps": -1}), "model.halt_first_max_steps: .*got -1"),
         (changed(data={"global_batch_size": 0}), "data.global_batch_size: got 0; expected at least 1"),
-        (changed(model={"halt_exploration_prob": Linear(0.3, 1.5)}), r"from 0 to 1, got linear\(0.3, 1.5\)"),
+        (
+            changed(model={"halt_exploration_prob": Linear(0.3, 1.5)}),
+            r"got linear\(0.3, 1.5\); expected 0 to 1",
+        ),
         (changed(optim=AdamWConfig(epsilon=-1.0)), "optim.epsilon: got -1; expected a number of at least 0"),
         (changed(optim={"lr_schedule": "linear", "lr_min_ratio": 1.0}), "set optim.lr_min_ratio below 1"),
         (

@@ -304,7 +304,7 @@ def test_patterns_name_groups_beginnings_and_globs() -> None:
     with pytest.raises(ConfigError, match="no experiment 'exp99'; did you mean 'exp09e'"):
         names("exp99")
     with pytest.raises(
-        ConfigError, match="trm_maze: does not run at --scale tiny --data generated, but at --scale full"
+        ConfigError, match=r"trm_maze: does not run at --scale tiny --data generated \(expected --scale full"
     ):
         names("trm_maze", setting=Setting("tiny", "generated"))
 

@@ -167,7 +167,7 @@ def test_other_spellings_are_errors(text: str) -> None:
         (("--optim.lrr", "1"), "--optim.lrr, 1"),
         (("--optim.name",), "optim.name"),
         (("--model.halt-exploration-prob", "often"), "a number or linear(start, end), got 'often'"),
-        (("--model.halt-exploration-prob", "linear(0.3, 1.5)"), "from 0 to 1, got linear(0.3, 1.5)"),
+        (("--model.halt-exploration-prob", "linear(0.3, 1.5)"), "got linear(0.3, 1.5); expected 0 to 1"),
         (("--model.num-heads", "many"), "many"),
         (("--model.mixer", "conv"), "conv"),
         (("--optim.lr-schedule", "linear", "--optim.lr-min-ratio", "1"), "a constant rate; set optim.lr_min"),

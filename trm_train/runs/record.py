@@ -316,7 +316,7 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
     if (record.identity, record.run) != (identity, name):
         raise ConfigError(
             f"{where}: names the run {record.run!r}, but its configuration is that of {name}. It was "
-            "edited or damaged; put back what it was"
+            "edited or damaged. Restore it"
         )
     for what in ("content_digest", "identifiers_digest"):
         if not DIGEST.fullmatch(getattr(record, what)):

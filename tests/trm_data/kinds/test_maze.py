@@ -230,7 +230,7 @@ def test_another_shortest_path_than_the_rules_is_kept(tmp_path, layout: Layout) 
         ({"options": MazeOptions(rows=5, columns=5, min_path=25)}, "--min-path 25"),
         (
             {"options": MazeOptions(rows=8, columns=8, min_path=44)},
-            "--min-path 44: from 1 to 43 steps in 8x8 cells",
+            "--min-path 44: expected 1 to 43 steps in 8x8 cells",
         ),
         ({"options": MazeOptions(rows=5, columns=5, min_path=3, wall_low=0.9, wall_high=0.2)}, "wall"),
     ],

@@ -199,7 +199,7 @@ def test_spanning_trees_are_drawn_uniformly() -> None:
 
 def test_a_path_longer_than_a_perfect_maze_can_have(layout: Layout) -> None:
     options = MazeOptions(rows=5, columns=5, min_path=17, unique=True)
-    with pytest.raises(SpecError, match="--min-path 17: from 1 to 16 steps in a perfect maze of 5x5"):
+    with pytest.raises(SpecError, match="--min-path 17: expected 1 to 16 steps in a perfect maze of 5x5"):
         build_dataset(request(options=options), layout)
 
 

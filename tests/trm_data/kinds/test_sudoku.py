@@ -146,7 +146,7 @@ def test_extreme_puzzles_are_hard(layout: Layout, request_small) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (SudokuOptions(rating_bins=(5.0, 1.0)), "--rating-bins 5,1: rising numbers"),
+        (SudokuOptions(rating_bins=(5.0, 1.0)), "--rating-bins 5,1: expected rising numbers"),
         (SudokuOptions(rating_bins=(-1.0,)), "--rating-bins -1"),
         (SudokuOptions(rating_bins=(0.0, 5.0), min_rating=1.0), "exclude each other"),
         (SudokuOptions(difficulty="extreme", box_rows=2), "--difficulty extreme: only for generated"),

@@ -225,5 +225,5 @@ def test_a_name_is_no_dataset_and_half_a_slot_no_batch(small_layout: Layout) -> 
         trm_data.make_loader(dataset, global_batch_size=7.5, seed=0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(SpecError, match="global_batch_size 0: expected at least 1"):
         trm_data.make_loader(dataset, global_batch_size=0, seed=0)
-    with pytest.raises(SpecError, match="global_batch_size 7: a multiple of the 2 processes"):
+    with pytest.raises(SpecError, match="global_batch_size 7: expected a multiple of the 2 processes"):
         trm_data.make_loader(dataset, global_batch_size=7, seed=0, process_count=2)

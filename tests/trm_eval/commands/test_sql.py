@@ -233,7 +233,7 @@ def test_the_prompt_answers_and_goes_on_after_an_error(terminal: Terminal, tmp_p
     terminal.read_to(re.escape("...> "))
     assert "42" in terminal.ask("1;")
     assert "nothing" in terminal.ask("SELECT nothing;")
-    assert "COPY statements are not run" in terminal.ask("COPY (SELECT 1) TO 'x.csv';")
+    assert "COPY statements are refused" in terminal.ask("COPY (SELECT 1) TO 'x.csv';")
     assert "no query @eval; did you mean '@evals'?" in terminal.ask("@eval")
     assert "tiny-" in terminal.ask("@evals;")
     assert "supervision steps taken" in terminal.ask(".tables depth")

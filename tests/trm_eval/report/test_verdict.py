@@ -73,7 +73,7 @@ def test_a_run_that_solves_nothing_is_no_plain_confirmation() -> None:
     nothing = a_member("a", 0)
     judged = judge(a_group(Better("b", "a"), nothing, B, flips=(0, 600)))
     assert judged[0].outcome == "as expected"
-    assert "but a solves no puzzle: a run that failed" in judged[0].found
+    assert "but a solves no puzzle: this is a failed run" in judged[0].found
     assert "1 of these rests on a run that solves no puzzle." in verdict(judged)
     assert "solves no puzzle" not in verdict(judge(a_group(Better("b", "a"), A, B, flips=(20, 120))))
 

@@ -251,7 +251,7 @@ def test_with_no_whole_checkpoint_nothing_is_begun(copied: Folder, state: TrainS
     for step in (8, 12):
         meta_of(copied, "resume", step).write_text("{")
     checkpoints = Checkpoints(copied)
-    with pytest.raises(CheckpointError, match=r"(?s)resume/12: .*resume/8: .*start over with --resume never"):
+    with pytest.raises(CheckpointError, match=r"(?s)resume/12: .*resume/8: .*Start over with --resume never"):
         checkpoints.restore(state)
     checkpoints.close()
 

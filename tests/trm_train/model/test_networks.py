@@ -204,7 +204,7 @@ def test_abstract_weights_hold_no_array_and_say_where_they_lie() -> None:
 def test_a_state_of_the_network_cannot_take_a_name_of_the_carry() -> None:
     state, _ = start(CONFIG)
     carry = dataclasses.replace(state.carry, states={"steps": state.carry.states["z"]})
-    with pytest.raises(CheckpointError, match="cannot be called steps"):
+    with pytest.raises(CheckpointError, match="has a state steps"):
         state_tree(dataclasses.replace(state, carry=carry))
 
 

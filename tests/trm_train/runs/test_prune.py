@@ -153,7 +153,7 @@ def test_the_best_is_not_pruned_where_metrics_are_gone(
     code, _, err = command(capsys, "prune", "--yes", "--root", layout.place)
     assert code == 1
     assert "left out" in err
-    assert "a part is gone" in err
+    assert "a part is missing" in err
     assert weights_steps(run) == steps
 
 

@@ -69,7 +69,7 @@ def test_the_same_record_is_not_written_again(folder: Folder, record: RunRecord)
 
 
 def test_an_extension_stands_beside_the_original(folder: Folder, record: RunRecord) -> None:
-    with pytest.raises(ConfigError, match=r"--extend: not with optim.lr_min_ratio|--extend: above"):
+    with pytest.raises(ConfigError, match=r"--extend: not with optim.lr_min_ratio|--extend: got"):
         extend_record(record, 12)
     constant = dataclasses.replace(TINY, optim=dataclasses.replace(TINY.optim, lr_min_ratio=1.0))
     longer = extend_record(dataclasses.replace(record, config=constant), 20)
@@ -92,7 +92,7 @@ def test_an_extension_stands_beside_the_original(folder: Folder, record: RunReco
             "newer version of trm-train; upgrade it",
         ),
         (json.dumps({"format_version": 1, "config": {"warp": 9}}).encode(), "warp"),
-        (json.dumps({"format_version": FORMAT_VERSION}).encode(), "is not what was written"),
+        (json.dumps({"format_version": FORMAT_VERSION}).encode(), "was edited or damaged"),
     ],
 )
 def test_records_that_cannot_be(folder: Folder, layout: Layout, content: bytes, message: str) -> None:
@@ -130,7 +130,7 @@ def test_records_of_format_1_had_no_digest(folder: Folder, record: RunRecord) ->
     folder.write(CONFIG_FILE, json.dumps(value | {"format_version": 1}).encode())
     assert read_record(folder) == record
     folder.write(CONFIG_FILE, json.dumps(value).encode())
-    with pytest.raises(ConfigError, match=r"is not what was written \(its digest differs\)"):
+    with pytest.raises(ConfigError, match=r"was edited or damaged \(its digest differs\)"):
         read_record(folder)
 
 
@@ -142,14 +142,14 @@ OUTSIDE = "../../../OUTSIDE"
     [
         ({"config": {"total_steps": 13}}, "its configuration is that of tiny-"),
         ({"config": {"seed": 1}}, "its configuration is that of tiny-"),
-        ({"identity": "0" * 64}, "it was edited or damaged. Restore it"),
+        ({"identity": "0" * 64}, "edited or damaged. Restore it"),
         ({"run": OUTSIDE}, f"names the run '{OUTSIDE}'"),
         ({"run": "/tmp/OUTSIDE"}, "names the run '/tmp/OUTSIDE'"),
         ({"experiment": OUTSIDE}, f"experiment '{OUTSIDE}': expected up to 100 letters, digits and _"),
         ({"experiment": ""}, "experiment ''"),
         ({"group": OUTSIDE}, f"group '{OUTSIDE}'"),
         ({"group": 7}, "is not a record of a run"),
-        ({"group": "other"}, "whose place is runs/other/tiny/tiny-"),
+        ({"group": "other"}, "at runs/other/tiny/tiny-"),
         ({"content_digest": 7}, "is not a record of a run"),
         ({"created_at": "yesterday"}, "is not a record of a run"),
         ({"parameters": "many"}, "is not a record of a run"),
