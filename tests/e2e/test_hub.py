@@ -211,6 +211,4 @@ def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
         in build_again()
     )
     record.write_text(json.dumps({**recorded, "source": "x"}))
-    assert re.search(
-        r"CorruptDatasetError: .*few\.json: is not what was written \(its digest differs\)", build_again()
-    )
+    assert re.search(r"CorruptDatasetError: .*few\.json: is not what was written", build_again())

@@ -120,8 +120,8 @@ def test_removal_asks(root: Path) -> None:
     [
         (("build", "maze", "--grid", "5"), "--grid 5: rows x columns"),
         (("build", "maze", "--grid", "65x5"), "--grid 65x5"),
-        (("build", "maze", "--walls", "much"), "--walls much: two shares"),
-        (("build", "sudoku", "--rating-bins", "a,b"), "--rating-bins a,b: numbers"),
+        (("build", "maze", "--walls", "much"), "--walls much: expected"),
+        (("build", "sudoku", "--rating-bins", "a,b"), "--rating-bins a,b: expected"),
         (("build", "sudoku", "--labels", "rule"), "trm-data build maze --help"),
         (("build", "maze", "--unique", "--walls", "0.3-0.4"), "--unique with --walls 0.3-0.4"),
         (("build", "maze", "--labels", "longest"), "--labels"),

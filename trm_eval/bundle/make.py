@@ -160,8 +160,8 @@ def _arc_dataset(layout: Layout, record: RunRecord) -> Manifest:
     manifest = find_manifest(layout, name)
     if manifest is None:
         raise BundleError(
-            f"{record.run}: learned from {name}, which is not under {layout.place}; Build it, or copy its manifest "
-            f"(trm-data sync); a bundle builds new tasks the same way"
+            f"{record.run}: learned from {name}, which is not under {layout.place}. Build it, or copy its manifest "
+            f"(trm-data sync): a bundle builds new tasks the same way"
         )
     if manifest.kind != "arc":
         raise BundleError(
