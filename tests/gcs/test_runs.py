@@ -135,7 +135,7 @@ def test_a_run_that_lives_is_left_alone(
     folder = run_folder(root, EXPERIMENT, TINY)
     with (
         leased(folder, "a run"),
-        pytest.raises(BusyError, match=rf"at work on run {folder.name} \(.*process {os.getpid()}"),
+        pytest.raises(BusyError, match=rf"working on run {folder.name} \(.*process {os.getpid()}"),
     ):
         run(machine("second"))
 

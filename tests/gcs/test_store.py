@@ -173,7 +173,7 @@ def test_the_claim_of_a_killed_process_of_this_host_is_taken_over_at_once(
         try:
             assert process.stdout.readline() == b"held\n"
             with (
-                pytest.raises(BusyError, match=rf"machine is at work on run x \(.*process {process.pid}"),
+                pytest.raises(BusyError, match=rf"machine is working on run x \(.*process {process.pid}"),
                 bucket_lease(Bucket(URL), "runs/x/.building", "run x"),
             ):
                 pass

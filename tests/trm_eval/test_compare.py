@@ -240,7 +240,7 @@ def test_two_experiments_are_compared_over_the_seeds_that_both_have(
         ]
         one = run_here(main, "compare", runs["narrow_net", 0], runs["wide_net", 0], "--json")
         assert json.loads(one.stdout)["seeds"] == []
-        assert "over the 2 seeds" in run_here(main, "compare", "narrow_net", "wide_net").stdout
+        assert "over the 2 common seeds" in run_here(main, "compare", "narrow_net", "wide_net").stdout
     finally:
         sys.modules.pop("seeds_study", None)
 

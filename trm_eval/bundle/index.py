@@ -1,45 +1,36 @@
-"""Wheels for prediction on another machine: their list, and the files, from the package index by pip.
+"""Wheels for prediction on another machine: resolved by `uv pip compile`, downloaded by pip.
 
-They are the distributions that run here, in their versions. pip evaluates the markers of requirements for the Python
-that runs it, not for the one it fetches wheels for (`--python-version` chooses wheels only). So requirements are
-followed here, and pip is asked for named versions without theirs. What only the other machine needs, as the libraries
-of an accelerator, has no version yet: pip chooses one within the bounds that are known, and says what it requires in
-turn.
+uv resolves the requirements of this package for the target's Python and platform, with the versions that are installed
+here as constraints. A distribution that only the target needs, such as a library of an accelerator, gets the newest
+version that fits.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.request
+import tomllib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from trm_eval.bundle.target import Target
 from trm_eval.errors import BundleError
-from trm_eval.package.contents import SHA256
 
 PROJECT = "trm-lab"
 LEFT_OUT = ("matplotlib", "wandb")
-"""Required by this package and not by predicting: pictures, and the mirror of training."""
-UNREACHED = ("Retrying (", "ProxyError", "NewConnectionError", "NameResolutionError", "ConnectTimeoutError")
-"""What pip says where it reaches no index."""
-QUIET = ("--disable-pip-version-check", "--no-input", "--quiet", "--retries", "2")
-ANSWER_S = 20
-"""Longest wait for the size of a file."""
+"""Requirements of this package that prediction does not use."""
+UNREACHED = ("Failed to fetch", "error sending request", "NewConnectionError", "NameResolutionError")
+"""Words of uv and pip for an index that cannot be reached."""
 
 
 @dataclass(frozen=True)
@@ -47,191 +38,131 @@ class Wheel:
     """A wheel that an index has.
 
     Attributes:
-        name: Of the distribution, normalized.
+        name: Normalized name of the distribution.
         version: Its version.
-        url: Where it is.
-        sha256: Of the file.
-        requires: What it requires, with markers.
+        url: URL of the file.
+        sha256: Digest of the file.
+        size_bytes: Size of the file; None if the index does not state it.
     """
 
     name: str
     version: str
     url: str
     sha256: str
-    requires: tuple[str, ...]
+    size_bytes: int | None
 
-
-def pip_command() -> list[str]:
-    """How to start pip: that of this Python, one on the path, or uv's.
-
-    Which one does not matter: it is told the target, and to follow no requirements.
-    """
-    if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
-    for name, words in (("pip", ()), ("pip3", ()), ("uv", ("tool", "run", "pip"))):
-        if found := shutil.which(name):
-            return [found, *words]
-    raise BundleError(
-        f"pip is missing (neither in {sys.executable} nor on the PATH). Install it (python -m ensurepip), or uv"
-    )
+    @property
+    def file(self) -> str:
+        """Name of the file."""
+        return unquote(urlsplit(self.url).path).rpartition("/")[2]
 
 
 def find_wheels(target: Target, extras: Sequence[str]) -> list[Wheel]:
-    """The wheel of every distribution that is needed, in the order of their names; nothing is kept of them."""
-    known: dict[str, Wheel] = {}
-    while True:
-        wanted = requirements(target, extras, known)
-        new = [line for name, line in wanted.items() if name not in known]
-        if not new:
-            return [known[name] for name in wanted]
-        known |= _report(target, new)
-
-
-def requirements(target: Target, extras: Sequence[str], known: Mapping[str, Wheel]) -> dict[str, str]:
-    """A line for pip of every distribution that is needed, this package aside, by name.
+    """The wheel of every required distribution, sorted by name; nothing is downloaded into the bundle.
 
     Args:
         target: The machine.
         extras: Extras of this package.
-        known: Wheels that were found so far, by name.
+
+    Raises:
+        BundleError: uv is missing, cannot reach the index, or finds no versions that fit.
     """
-    bounds: dict[str, list[tuple[str, SpecifierSet]]] = {}
-    waiting = [(PROJECT, extra) for extra in ("", *extras)]
-    seen = set(waiting)
-    while waiting:
-        name, extra = waiting.pop()
-        for text in _requires(name, known):
-            requirement = Requirement(text)
-            needed = canonicalize_name(requirement.name)
-            if needed in LEFT_OUT or not _applies(requirement, target, extra):
-                continue
-            if needed != PROJECT:
-                bounds.setdefault(needed, []).append((name, requirement.specifier))
-            new = {(needed, more) for more in ("", *requirement.extras)} - seen
-            seen |= new
-            waiting += sorted(new)
-    return {name: _line(name, bounds[name], known) for name in sorted(bounds)}
-
-
-def _requires(name: str, known: Mapping[str, Wheel]) -> Sequence[str]:
-    """What a distribution requires: as its wheel says, else as installed here; nothing where neither is there."""
-    if name in known:
-        return known[name].requires
-    try:
-        return distribution(name).requires or ()
-    except PackageNotFoundError:
-        return ()
-
-
-def _applies(requirement: Requirement, target: Target, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({**target.markers, "extra": extra})
-
-
-def _line(name: str, bounds: Sequence[tuple[str, SpecifierSet]], known: Mapping[str, Wheel]) -> str:
-    """The version that was found, else the installed version, else the bounds."""
-    try:
-        version = known[name].version if name in known else distribution(name).version
-    except PackageNotFoundError:
-        return f"{name}{','.join(sorted({str(bound) for _, specifier in bounds for bound in specifier}))}"
-    for who, specifier in bounds:
-        if not specifier.contains(version, prereleases=True):
-            raise BundleError(
-                f"{name} {version} conflicts with {who}, which requires {name}{specifier}. Install matching "
-                f"versions and bundle again"
-            )
-    return f"{name}=={version}"
-
-
-def _report(target: Target, lines: Sequence[str]) -> dict[str, Wheel]:
-    """What pip would install for some requirements, by name."""
-    with tempfile.TemporaryDirectory(prefix="trm-bundle-") as folder:
-        report = Path(folder) / "report.json"
-        options = ["--dry-run", "--ignore-installed", "--no-deps", "--target", str(Path(folder) / "none")]
-        _pip(target, "install", *options, "--report", str(report), *target.pip_options, *lines)
-        found = json.loads(report.read_bytes())["install"]
-    return {wheel.name: wheel for wheel in map(_wheel, found)}
-
-
-def _wheel(item: Mapping[str, Any]) -> Wheel:
-    """A wheel as pip reports it (pip.pypa.io/en/stable/reference/installation-report); pip 22 has one digest only."""
-    about, place = item["metadata"], item["download_info"]
-    stated = place["archive_info"]
-    sha256 = stated.get("hashes", {}).get("sha256") or stated.get("hash", "").removeprefix("sha256=")
-    if not SHA256.fullmatch(sha256):
-        raise BundleError(
-            f"{about['name']} {about['version']}: its index has no sha256. Use another index (pip config list)"
+    with tempfile.TemporaryDirectory(prefix="trm-bundle-") as temporary:
+        wanted, installed, lock = (
+            Path(temporary) / name for name in ("wanted.txt", "here.txt", "pylock.toml")
         )
-    return Wheel(
-        name=canonicalize_name(about["name"]),
-        version=about["version"],
-        url=place["url"],
-        sha256=sha256,
-        requires=tuple(about.get("requires_dist", ())),
+        wanted.write_text("\n".join(requirements(extras)), "utf-8")
+        installed.write_text("\n".join(_installed()), "utf-8")
+        options = ["--constraint", str(installed), "--format", "pylock.toml", "--output-file", str(lock)]
+        _run([*uv_command(), "pip", "compile", "--quiet", *options, *target.uv_options, str(wanted)], target)
+        packages = tomllib.loads(lock.read_text("utf-8")).get("packages", [])
+    return sorted(map(_wheel, packages), key=lambda wheel: wheel.name)
+
+
+def requirements(extras: Sequence[str]) -> list[str]:
+    """Requirements of this package with some extras, except those that prediction does not use."""
+    try:
+        stated = [Requirement(text) for text in distribution(PROJECT).requires or ()]
+    except PackageNotFoundError as error:
+        raise BundleError(
+            f"{PROJECT} is not installed here (pip install .): its requirements are unknown"
+        ) from error
+    return [
+        f"{one.name}{'[' + ','.join(sorted(one.extras)) + ']' if one.extras else ''}{one.specifier}"
+        for one in stated
+        if canonicalize_name(one.name) not in LEFT_OUT
+        and (one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *extras)))
+    ]
+
+
+def _installed() -> list[str]:
+    """A constraint for each distribution of this environment, so that the bundle has the versions that run here."""
+    found = {canonicalize_name(one.name): one.version for one in distributions()}
+    return [f"{name}=={version}" for name, version in sorted(found.items()) if name != PROJECT]
+
+
+def _wheel(package: Mapping[str, Any]) -> Wheel:
+    """The wheel of a package in a lock file (PEP 751): the one for the platform, if there is a pure one too."""
+    stated = min(
+        package["wheels"], key=lambda wheel: wheel.get("url", wheel.get("path")).endswith("-any.whl")
     )
+    url = stated.get("url") or Path(stated["path"]).absolute().as_uri()
+    return Wheel(package["name"], package["version"], url, stated["hashes"]["sha256"], stated.get("size"))
 
 
 def fetch_wheels(target: Target, wheels: Sequence[Wheel], folder: Path) -> None:
-    """Download wheels into a folder, each with the digest that it was found with."""
+    """Download wheels into a folder; pip compares each with its sha256.
+
+    Raises:
+        BundleError: pip is missing, or a file cannot be downloaded or has another digest.
+    """
     with tempfile.TemporaryDirectory(prefix="trm-bundle-") as temporary:
         lines = Path(temporary) / "wheels.txt"
-        lines.write_text(hashed_lines({f"{one.name}=={one.version}": one.sha256 for one in wheels}), "utf-8")
-        options = ["--no-deps", "--require-hashes", "--dest", str(folder), "--requirement", str(lines)]
-        _pip(target, "download", *options, *target.pip_options)
+        lines.write_text(hashed_lines({f"{one.name} @ {one.url}": one.sha256 for one in wheels}), "utf-8")
+        options = ["--quiet", "--no-input", "--no-deps", "--require-hashes", *target.pip_options]
+        _run(
+            [*pip_command(), "download", *options, "--dest", str(folder), "--requirement", str(lines)], target
+        )
 
 
 def hashed_lines(hashes: Mapping[str, str]) -> str:
-    """A file of requirements with the sha256 of each, which `pip --require-hashes` holds files against."""
+    """A file of requirements with the sha256 of each, for `pip --require-hashes`."""
     return "".join(f"{name} --hash=sha256:{sha256}\n" for name, sha256 in sorted(hashes.items()))
 
 
-def file_name(wheel: Wheel) -> str:
-    """Name of a wheel's file."""
-    return unquote(urlsplit(wheel.url).path).rpartition("/")[2]
+def uv_command() -> list[str]:
+    """The command that starts uv: the one on the PATH, or the one of this Python."""
+    if found := shutil.which("uv"):
+        return [found]
+    if importlib.util.find_spec("uv") is not None:
+        return [sys.executable, "-m", "uv"]
+    raise BundleError("uv is missing: it resolves the wheels of a bundle. Install it (pip install uv)")
 
 
-def sizes_of(wheels: Sequence[Wheel]) -> list[int | None]:
-    """Bytes of each, without downloading it; None where its server does not say."""
-    with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(_size_of, wheels))
+def pip_command() -> list[str]:
+    """The command that starts pip: that of this Python, one on the PATH, or uv's."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    if found := shutil.which("pip"):
+        return [found]
+    return [*uv_command(), "tool", "run", "pip"]
 
 
-def _size_of(wheel: Wheel) -> int | None:
-    parts = urlsplit(wheel.url)
+def _run(command: Sequence[str], target: Target) -> None:
+    """Run uv or pip, whose errors become one line."""
     try:
-        if parts.scheme == "file":
-            return Path(unquote(parts.path)).stat().st_size
-        asked = urllib.request.Request(wheel.url, method="HEAD")
-        with urllib.request.urlopen(asked, timeout=ANSWER_S) as answer:
-            return int(answer.headers["Content-Length"])
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _pip(target: Target, command: str, *words: str) -> None:
-    """Run pip."""
-    started = [*pip_command(), command, *QUIET, *words]
-    try:
-        done = subprocess.run(started, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise BundleError(f"{started[0]}: cannot be started ({error})") from error
-    if done.returncode:
-        raise BundleError(explain(target, done.stderr))
-
-
-def explain(target: Target, said: str) -> str:
-    """What pip's complaint means here, in a line."""
-    errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
-    if any(word in said for word in UNREACHED):
-        return (
-            "the package index cannot be reached, and a bundle is made where there is a network; look at the "
-            "connection and at pip's settings (pip config list)"
+        raise BundleError(f"{command[0]}: cannot be started ({error})") from error
+    if done.returncode == 0:
+        return
+    said = " ".join(done.stderr.replace("│", " ").split())
+    if any(words in said for words in UNREACHED):
+        raise BundleError(
+            f"the package index cannot be reached. A bundle is made on a machine with a network: check the "
+            f"connection and the index settings of uv and pip ({said[-300:]})"
         )
-    missing = next(
-        (line.rpartition(" for ")[2] for line in errors if "No matching distribution" in line), None
+    raise BundleError(
+        f"no matching wheels for {target}. Use another --python or a newer --platform, or install other versions "
+        f"here ({said[-500:] or 'no message'})"
     )
-    if missing is not None:
-        return (
-            f"no wheel of {missing} for {target}: take another --python or a newer --platform, or install a version "
-            "here that has one, and bundle again"
-        )
-    return f"pip: {' '.join(errors) or ' '.join(said.split()) or 'failed without a message'}"

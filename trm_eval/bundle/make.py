@@ -19,7 +19,7 @@ from trm_data.show.progress import Progress
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.bundle.index import PROJECT, Wheel, fetch_wheels, file_name, find_wheels, hashed_lines, sizes_of
+from trm_eval.bundle.index import PROJECT, Wheel, fetch_wheels, find_wheels, hashed_lines
 from trm_eval.bundle.notebook import NOTEBOOK, PACKAGE, WHEELS, WHEELS_FILE, Recipe, notebook_bytes
 from trm_eval.bundle.own_wheel import write_own_wheel
 from trm_eval.bundle.target import Target
@@ -70,14 +70,8 @@ def plan_bundle(layout: Layout, run: Folder, wanted: Wanted, progress: Progress)
     """Which wheels a bundle would have, and how big they are; nothing is downloaded or written."""
     record = read_record(run)
     recipe = _recipe(layout, run, record, wanted)
-    wheels = _find(wanted, progress)
-    sizes = sizes_of(wheels)
-    return Bundle(
-        record.run,
-        recipe.step,
-        {file_name(wheel): size for wheel, size in zip(wheels, sizes, strict=True)},
-        sum(size or 0 for size in sizes),
-    )
+    sizes = {wheel.file: wheel.size_bytes for wheel in _find(wanted, progress)}
+    return Bundle(record.run, recipe.step, sizes, sum(size or 0 for size in sizes.values()))
 
 
 def make_bundle(layout: Layout, run: Folder, out: Path, wanted: Wanted, progress: Progress) -> Bundle:

@@ -1,4 +1,4 @@
-"""The target of a bundle: Python version and platform, for pip and for markers of requirements."""
+"""The target of a bundle: Python version and platform, for uv and pip."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DEFAULT_PLATFORM = "manylinux_2_28_x86_64"
 GLIBC_OF_2014 = 17
 OLDEST_GLIBC = 5
 OLDEST_PYTHON = 11
-LATEST_PATCH = 99
-"""Markers are asked for the latest Python of a minor version."""
+UV_GLIBC = (17, 28, *range(31, 41))
+"""Minor versions of the C library that uv knows as platforms."""
 
 
 def this_python() -> str:
@@ -62,21 +62,11 @@ class Target:
         return ["--only-binary", ":all:", *python, *platforms]
 
     @property
-    def markers(self) -> dict[str, str]:
-        """What markers of requirements are compared with."""
-        return {
-            "implementation_name": "cpython",
-            "implementation_version": f"{self.python}.{LATEST_PATCH}",
-            "os_name": "posix",
-            "platform_machine": self.machine,
-            "platform_python_implementation": "CPython",
-            "platform_release": "",
-            "platform_system": "Linux",
-            "platform_version": "",
-            "python_full_version": f"{self.python}.{LATEST_PATCH}",
-            "python_version": self.python,
-            "sys_platform": "linux",
-        }
+    def uv_options(self) -> list[str]:
+        """Options that make uv resolve for this machine, from wheels alone."""
+        glibc = max(minor for minor in UV_GLIBC if minor <= self.glibc)
+        platform = f"{self.machine}-manylinux_2_{glibc}"
+        return ["--only-binary", ":all:", "--python-version", self.python, "--python-platform", platform]
 
     def __str__(self) -> str:
         return f"Python {self.python} on {self.platforms[0]}"
@@ -93,4 +83,7 @@ def parse_target(python: str, platform: str) -> Target:
             f"--platform {platform}: expected a Linux wheel tag such as {DEFAULT_PLATFORM} or manylinux2014_x86_64, "
             f"for x86_64 or aarch64"
         )
-    return Target(int(found[1]), int(tag["minor"] or GLIBC_OF_2014), tag["machine"])
+    glibc = int(tag["minor"] or GLIBC_OF_2014)
+    if glibc < GLIBC_OF_2014:
+        raise BundleError(f"--platform {platform}: expected manylinux_2_{GLIBC_OF_2014} or newer")
+    return Target(int(found[1]), glibc, tag["machine"])

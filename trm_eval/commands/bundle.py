@@ -27,7 +27,7 @@ class Bundle:
     Writes a folder to upload as a data set. It contains the wheels of this package and its dependencies in the
     installed versions, with their sha256 in wheels.txt; the run as packed by trm-eval export; and notebook.ipynb. The
     notebook installs the wheels, builds the competition's tasks, learns their embeddings (trm-eval run --adapt), and
-    writes submission.json. Wheels are downloaded from pip's index.
+    writes submission.json. uv (extra `bundle`) resolves the wheels, and pip downloads them.
 
     For example:
 

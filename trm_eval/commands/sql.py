@@ -24,8 +24,8 @@ class Sql:
     evaluations), votes and pass_at_k (ARC). `trm-eval tables` lists them, with
     every column and its unit.
 
-    @NAME runs a named query: `trm-eval queries` lists them. Without a query it
-    opens a prompt with history and completion, or reads a query from a pipe.
+    A query may be a name behind `@`: `trm-eval queries` lists the names. Without a query the command opens a prompt
+    with history and completion, or reads a query from a pipe.
 
     For example:
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
-from importlib.metadata import distribution
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.trm_data.kinds.test_arc import request
 from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import run
 from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.bundle.index import pip_command, requirements
+from trm_eval.bundle.index import requirements, uv_command
 from trm_eval.bundle.target import DEFAULT_PLATFORM, Target, parse_target
 from trm_eval.errors import BundleError
 
@@ -49,25 +50,29 @@ def write_wheel(
 
 
 @pytest.fixture(scope="session")
-def index_folder(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of every distribution that predicting needs; tests must not change it."""
+def index_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of every direct requirement, in the version that is installed; tests must not change it."""
     folder = tmp_path_factory.mktemp("index")
-    for line in requirements(target, (), {}).values():
-        name, version = line.split("==")
-        write_wheel(folder, name, version, requires=distribution(name).requires or ())
+    for line in requirements(()):
+        name = Requirement(line).name
+        write_wheel(folder, name, version(name), requires=["jaxlib"] if name == "jax" else ())
+    write_wheel(folder, "jaxlib", version("jaxlib"), "cp311-cp311-manylinux_2_27_x86_64")
     return folder
+
+
+def look_only_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv finds wheels in a folder and nowhere else; pip downloads by URL."""
+    settings = folder.with_name(f"{folder.name}.toml")
+    settings.write_text(f"[pip]\nno-index = true\nfind-links = [{str(folder)!r}]\n")
+    monkeypatch.setenv("UV_CONFIG_FILE", str(settings))
 
 
 @pytest.fixture
 def index(index_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """pip looks there and nowhere else."""
+    """The index of wheels that uv and pip use."""
     try:
-        pip_command()
+        uv_command()
     except BundleError as error:
-        pytest.skip(f"needs pip: {error}")
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index_folder))
+        pytest.skip(f"needs uv: {error}")
+    look_only_in(index_folder, monkeypatch)
     return index_folder

@@ -1,4 +1,4 @@
-"""Which machines a bundle can be for, and what pip is told of them."""
+"""Which machines a bundle can be for, and what uv and pip are told of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ def test_wheels_of_older_platforms_run_on_a_newer_one() -> None:
 def test_the_year_of_a_platform_is_its_c_library() -> None:
     old = parse_target("3.11", "manylinux2014_aarch64")
     assert old.platforms[:2] == ("manylinux_2_17_aarch64", "manylinux2014_aarch64")
-    assert old.markers["platform_machine"] == "aarch64"
-    assert old.markers["python_version"] == "3.11"
+    assert old.uv_options[-1] == "aarch64-manylinux_2_17"
+
+
+def test_uv_is_told_the_newest_platform_that_it_knows() -> None:
+    assert parse_target("3.12", "manylinux_2_30_x86_64").uv_options[-1] == "x86_64-manylinux_2_28"
+    assert parse_target("3.12", "manylinux_2_35_x86_64").uv_options[-1] == "x86_64-manylinux_2_35"
+    assert parse_target("3.12", "manylinux_2_60_x86_64").uv_options[-1] == "x86_64-manylinux_2_40"
+    with pytest.raises(BundleError, match="manylinux_2_17 or newer"):
+        parse_target("3.12", "manylinux_2_12_x86_64")
 
 
 @pytest.mark.parametrize("python", ["3.10", "3", "2.7", "3.11.2", "latest", ""])
@@ -32,5 +39,5 @@ def test_a_python_that_this_package_does_not_run_on_is_refused(python: str) -> N
     "platform", ["win_amd64", "manylinux_2_28", "linux_x86_64", "manylinux_2_28_x86_64 "]
 )
 def test_what_is_no_platform_of_linux_is_refused(platform: str) -> None:
-    with pytest.raises(BundleError, match="a tag of wheels for Linux, as manylinux_2_28_x86_64"):
+    with pytest.raises(BundleError, match="expected a Linux wheel tag"):
         parse_target("3.11", platform)

@@ -568,7 +568,7 @@ def test_nothing_is_written_over_a_run_that_is_there(
     folder = list_runs(root)[0]
     value = {**json.loads(folder.read("config.json") or b""), "content_digest": "0" * 64}
     folder.write("config.json", json_bytes(with_digest(value)))
-    with pytest.raises(PackageError, match=r"is another run of this name; nothing is written over it"):
+    with pytest.raises(PackageError, match=r"is another run with this name"):
         unpack_run(package, root)
     folder.write("config.json", b"{")
     with pytest.raises(PackageError, match=r"remove it first"):

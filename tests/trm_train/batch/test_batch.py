@@ -167,7 +167,7 @@ def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> No
         (["exp01a", "--jobs", "99"], "at most one run on each"),
         (["exp01a", "--optim.warp", "9"], "--optim.warp"),
         (["exp01a", "--warp", "9"], "--warp, 9"),
-        (["trm_maze"], "trm_maze: does not run at --scale tiny --data generated, but at --scale full"),
+        (["trm_maze"], "trm_maze: does not run at --scale tiny --data generated (expected --scale full"),
     ],
 )
 def test_bad_input_is_said_at_once(
@@ -446,5 +446,5 @@ def test_rm_takes_no_alias(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as ended:
         main(["rm", "exp07a", "--yes", "--root", str(root)])
     assert ended.value.code == 2
-    assert "exp07a has no run of its own" in capsys.readouterr().err
+    assert "exp07a shares its run" in capsys.readouterr().err
     assert list(root.glob("runs/baseline/baseline/*/config.json"))

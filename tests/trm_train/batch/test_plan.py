@@ -97,7 +97,7 @@ def test_jobs_share_cores(machine: Path) -> None:
     assert shares(1) == [{}]
     assert shares(2) == [{"TRM_CORES": "0,2"}, {"TRM_CORES": "4,6"}]
     assert shares(3) == [{"TRM_CORES": "0"}, {"TRM_CORES": "2"}, {"TRM_CORES": "4"}]
-    with pytest.raises(ConfigError, match="--jobs 5: there are 4 cores; at most one run on each"):
+    with pytest.raises(ConfigError, match="--jobs 5: got 5 runs for 4 cores"):
         shares(5)
 
 
@@ -108,7 +108,7 @@ def test_jobs_share_accelerators(machine: Path, monkeypatch: pytest.MonkeyPatch)
     assert shares(2) == [{"TPU_VISIBLE_CHIPS": "0,1", **two}, {"TPU_VISIBLE_CHIPS": "2,3", **two}]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     assert shares(2) == [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]
-    with pytest.raises(ConfigError, match="--jobs 3: there are 2 GPUs"):
+    with pytest.raises(ConfigError, match="--jobs 3: got 3 runs for 2 GPUs"):
         shares(3)
 
 
