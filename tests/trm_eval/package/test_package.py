@@ -571,7 +571,7 @@ def test_nothing_is_written_over_a_run_that_is_there(
     with pytest.raises(PackageError, match=r"is another run with this name"):
         unpack_run(package, root)
     folder.write("config.json", b"{")
-    with pytest.raises(PackageError, match=r"remove it first"):
+    with pytest.raises(PackageError, match=r"(?i)remove it first"):
         unpack_run(package, root)
     assert {name: root.runs.read(name) for name in root.runs.names()} | {
         name: content for name, content in before.items() if name.endswith("config.json")
